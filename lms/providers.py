@@ -255,11 +255,15 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     cache_replies(cache_dir)
 
 
-class _OneThread:
-    """A cache on disk that one thread of the process uses: diskcache opens 16 databases in each thread that asks it."""
+class OneThread:
+    """A cache on disk that one thread of the process uses.
+
+    Each thread that asks diskcache opens its databases, and those of a thread that has ended stay open.
+    """
 
     def __init__(self, cache: Any) -> None:
-        self._cache = cache
+        cache.close()  # what the thread that made it has opened
+        self._cache, self.directory = cache, str(cache.directory)
         self._thread: ThreadPoolExecutor | None = None
         self._pid = 0
         self._lock = threading.Lock()
@@ -271,6 +275,16 @@ class _OneThread:
     def set(self, key: str, value: Any) -> bool:
         """Keep a value; returns whether it was kept."""
         return self._do(self._cache.set, key, value)
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Keep values in one transaction of a cache that has transactions."""
+
+        def write() -> None:
+            with self._cache.transact(retry=True):
+                for key, value in values.items():
+                    self._cache[key] = value
+
+        self._do(write)
 
     def delete(self, key: str) -> bool:
         """Remove a key; returns whether it was there."""
@@ -305,8 +319,7 @@ class _EndpointCache(Cache):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.enable_disk_cache:
-            self.disk_cache.close()  # what this thread opened; the cache's own thread opens it again
-            self.disk_cache = _OneThread(self.disk_cache)
+            self.disk_cache = OneThread(self.disk_cache)
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
         try:

@@ -11,21 +11,18 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 import orjson
 
 from knowgap.compiling.evaluation.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
-from knowgap.lms.providers import cache_replies
+from knowgap.lms.providers import OneThread, cache_replies
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
-
-if TYPE_CHECKING:
-    from diskcache import Cache
 
 P = TypeVar("P", bound=Program)
 T = TypeVar("T")
@@ -64,7 +61,7 @@ def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -
         yield copies
 
 
-def open_cache(folder: str | Path) -> Cache:
+def open_cache(folder: str | Path) -> OneThread:
     """Open the cache in a folder, which several processes may use at once; create it if it does not exist.
 
     Raises:
@@ -74,7 +71,8 @@ def open_cache(folder: str | Path) -> Cache:
 
     path = Path(folder) / "results"
     with _usable(path):
-        return diskcache.Cache(str(path), timeout=120, disk=diskcache.JSONDisk, eviction_policy="none", cull_limit=0)
+        cache = diskcache.Cache(str(path), timeout=120, disk=diskcache.JSONDisk, eviction_policy="none", cull_limit=0)
+        return OneThread(cache)
 
 
 @contextmanager
@@ -97,7 +95,7 @@ class _Cached:
         size: number of results kept in memory.
     """
 
-    def __init__(self, wrapped: Any, identity: Sequence[Any], cache: Cache | None, size: int):
+    def __init__(self, wrapped: Any, identity: Sequence[Any], cache: OneThread | None, size: int):
         self.wrapped, self._cache = wrapped, cache
         own = [] if all(identity[:2]) else [id(wrapped)]
         self.identity = orjson.dumps([*identity, versions().get("knowgap"), *own])
@@ -117,9 +115,8 @@ class _Cached:
             with _usable(cache.directory):
                 kept = {key: cache.get(key) for key in missing}
             computed = compute_all([key for key, result in kept.items() if result is None])
-            with _usable(cache.directory), cache.transact(retry=True):
-                for key, result in computed.items():
-                    cache[key] = result
+            with _usable(cache.directory):
+                cache.update(computed)
             return [{**kept, **computed}[key] for key in missing]
 
         return self.memory.get(keys, fetch)
@@ -140,7 +137,7 @@ class CachedRetriever(_Cached):
     for. The results of an index without a digest stay in memory.
     """
 
-    def __init__(self, retriever: Any, cache: Cache | None = None):
+    def __init__(self, retriever: Any, cache: OneThread | None = None):
         facts = retriever_facts(retriever)
         digest = facts.get("digest")
         super().__init__(retriever, ["search", digest, facts.get("quality")], cache if digest else None, size=50_000)
@@ -162,7 +159,7 @@ class CachedRetriever(_Cached):
 class CachedModel(_Cached):
     """A reranker or an entailment model that judges each pair once."""
 
-    def __init__(self, model: Any, cache: Cache | None = None):
+    def __init__(self, model: Any, cache: OneThread | None = None):
         identity = [type(model).__name__, str(getattr(model, "name", "")), *outside_facts({"model": model}).values()]
         super().__init__(model, identity, cache, size=1_000_000)
 

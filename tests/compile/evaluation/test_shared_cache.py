@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import dspy
 import pytest
@@ -37,7 +41,7 @@ def retriever():
 
 @pytest.fixture
 def cache(tmp_path):
-    with open_cache(tmp_path) as opened:
+    with closing(open_cache(tmp_path)) as opened:
         yield opened
 
 
@@ -48,7 +52,7 @@ def test_each_query_is_searched_once_for_each_number_of_hits(retriever, cache, t
         assert [cached.search(queries, k) for k in (3, 1)] == [retriever.retriever.search(queries, k) for k in (3, 1)]
     assert retriever.asked == [(query, k) for k in (3, 1) for query in queries]
     assert cached.search([], 3) == []
-    with open_cache(tmp_path) as another:  # as another process would open it
+    with closing(open_cache(tmp_path)) as another:  # as another process would open it
         assert CachedRetriever(retriever, another).search(["house q2"], 3) == cached.search(["house q2"], 3)
     assert len(retriever.asked) == 4
     assert cached.digest == retriever.digest
@@ -56,6 +60,20 @@ def test_each_query_is_searched_once_for_each_number_of_hits(retriever, cache, t
 
 
 @pytest.mark.long
+def test_the_threads_that_search_open_no_databases(retriever, tmp_path, monkeypatch):
+    connect, threads, there = sqlite3.connect, set(), {threading.get_ident()}
+
+    def counted(*args, **kwargs):
+        threads.add(threading.get_ident())
+        return connect(*args, **kwargs)
+
+    monkeypatch.setattr("diskcache.core.sqlite3.connect", counted)
+    with closing(open_cache(tmp_path)) as opened, ThreadPoolExecutor(4) as pool:
+        cached = CachedRetriever(retriever, opened)
+        list(pool.map(lambda query: cached.search([query], 2), [f"{query} {n}" for query in QUERIES for n in range(8)]))
+    assert len(threads - there) == 1
+
+
 def test_trials_find_what_the_deployed_program_will(cache, tmp_path):
     """On a clustered index, whose lists are not cut from longer ones."""
     checkpoint = write_colbert(tmp_path / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32)
