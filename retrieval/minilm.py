@@ -160,9 +160,11 @@ class SentenceEncoder:
     dim = 384
 
     def __init__(self) -> None:
+        from knowgap.retrieval.bert import Bert, FastTokenizer
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
-        self._tokenizer, self._model = load_minilm()
+        folder = minilm_folder()
+        self._tokenizer, self._model = FastTokenizer(folder / "tokenizer.json"), Bert.load(folder)[0]
         pack_linear_layers(self._model)
         self._lock = threading.Lock()  # of the tokenizer
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
@@ -209,8 +211,7 @@ class SentenceEncoder:
         def states(batch: tuple[list[int], Any, Any]) -> tuple[list[int], npt.NDArray[np.float32]]:
             texts, ids, attention = batch
             with torch.inference_mode(), half_precision("cpu"):
-                output = self._model(input_ids=ids, attention_mask=attention)
-            return texts, output.last_hidden_state.float().numpy()
+                return texts, self._model(ids, attention).float().numpy()
 
         batches = list(padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id))
         for texts, of_texts in two_at_once(states, batches):

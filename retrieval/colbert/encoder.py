@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 
-from knowgap.errors import CheckpointError
+from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.retrieval.device import choose_device, half_precision, padded_batches, two_at_once
 from knowgap.retrieval.hub import loading_model, refuse_code
@@ -67,15 +68,16 @@ class TokenEncoder:
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
     def _load(self) -> None:
-        colbert()
-        from colbert.infra.config import ColBERTConfig
-        from colbert.modeling.colbert import ColBERT
-
+        from knowgap.retrieval.colbert.bert_model import BertColBERT
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
-        with loading_model(self.folder) as (path, _):
-            # Named after its own folder, colbert-ai never looks for the base model on the network.
-            self._model: Any = ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
+        if BertColBERT.can_load(self.folder):
+            try:
+                self._model: Any = BertColBERT(self.folder)
+            except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+                raise CheckpointError(f"{self.folder}: cannot be loaded ({shorten(error)})") from error
+        else:
+            self._model = self._load_with_colbert_ai()
         similarity = self._model.colbert_config.similarity
         if similarity != "cosine":
             raise CheckpointError(f"{self.folder}: trained for the similarity {similarity!r}, not for cosines")
@@ -91,6 +93,15 @@ class TokenEncoder:
         self.dim: int = self._config.dim
         self.vocabulary: int = len(self._tokenizer)
         self.begin_token: int = self._tokenizer.cls_token_id
+
+    def _load_with_colbert_ai(self) -> Any:
+        colbert()
+        from colbert.infra.config import ColBERTConfig
+        from colbert.modeling.colbert import ColBERT
+
+        with loading_model(self.folder) as (path, _):
+            # Named after its own folder, colbert-ai never looks for the base model on the network.
+            return ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
 
     @property
     def window(self) -> Window:

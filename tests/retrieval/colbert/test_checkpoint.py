@@ -15,6 +15,7 @@ from knowgap.retrieval.colbert.checkpoint import (
     write_embedded_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.stock_runtime import colbert
 from tests.retrieval.conformance import QUERIES, corpus
 
 TEXTS = [*map(str, corpus()), *QUERIES]
@@ -26,6 +27,7 @@ def encoder(checkpoint):
 
 
 def test_short_queries_are_filled_up_with_masks_that_the_checkpoint_knows(encoder, tmp_path):
+    colbert()
     from colbert.infra.config import ColBERTConfig
     from colbert.modeling.colbert import ColBERT
     from colbert.modeling.tokenization import QueryTokenizer

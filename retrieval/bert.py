@@ -1,0 +1,162 @@
+"""BERT in plain torch, so that the encoders of an index load without the seconds that Transformers takes to import.
+
+The modules are named as in Transformers, whose weights they take, and compute the same (Devlin et al. 2019).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+_SUPPORTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+
+
+class Bert(nn.Module):
+    """BERT without its pooler.
+
+    Args:
+        config: the settings in a checkpoint's `config.json`.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        width = config["hidden_size"]
+        self.embeddings = nn.ModuleDict(
+            {
+                "word_embeddings": nn.Embedding(config["vocab_size"], width),
+                "position_embeddings": nn.Embedding(config["max_position_embeddings"], width),
+                "token_type_embeddings": nn.Embedding(config["type_vocab_size"], width),
+                "LayerNorm": nn.LayerNorm(width, config["layer_norm_eps"]),
+            }
+        )
+        self.encoder = nn.ModuleDict(
+            {"layer": nn.ModuleList(_Layer(config) for _ in range(config["num_hidden_layers"]))}
+        )
+
+    @staticmethod
+    def can_load(folder: str | Path) -> bool:
+        """Whether a folder holds a BERT that is computed as here, with weights in safetensors' format."""
+        try:
+            config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        settings = {"hidden_act": "gelu", "position_embedding_type": "absolute", **config}
+        known = all(settings.get(name) == value for name, value in _SUPPORTED.items())
+        return known and all((Path(folder) / name).is_file() for name in ("model.safetensors", "tokenizer.json"))
+
+    @classmethod
+    def load(cls, folder: str | Path, prefix: str = "") -> tuple[Bert, dict[str, torch.Tensor]]:
+        """Load the weights whose names begin with `prefix`; also return the other weights of the file.
+
+        Raises:
+            KeyError: a weight is missing.
+        """
+        from safetensors.torch import load_file
+
+        model = cls(json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")))
+        weights = load_file(Path(folder) / "model.safetensors")
+        own = {name: weights.pop(prefix + name).float() for name in model.state_dict()}
+        model.load_state_dict(own)
+        return model.eval(), weights
+
+    def forward(self, ids: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
+        """The last layer's vectors, [texts, tokens, width].
+
+        Args:
+            ids: token ids [texts, tokens].
+            attention: 1 for a token that others see, 0 for padding [texts, tokens].
+        """
+        places = torch.arange(ids.shape[1], device=ids.device)
+        parts = self.embeddings
+        states = parts["word_embeddings"](ids) + parts["token_type_embeddings"].weight[0]
+        states = parts["LayerNorm"](states + parts["position_embeddings"](places))
+        seen = None if bool(attention.all()) else attention.bool()[:, None, None, :]
+        for layer in self.encoder["layer"]:
+            states = layer(states, seen)
+        return states
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        width, between, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
+        self.heads = config["num_attention_heads"]
+        self.attention = nn.ModuleDict(
+            {
+                "self": nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")}),
+                "output": _output(width, width, eps),
+            }
+        )
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, between)})
+        self.output = _output(between, width, eps)
+
+    def forward(self, states: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+        own: Any = self.attention["self"]
+        split = [
+            own[name](states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in ("query", "key", "value")
+        ]
+        mixed = functional.scaled_dot_product_attention(*split, attn_mask=seen).transpose(1, 2).flatten(2)
+        states = _added(self.attention["output"], mixed, states)
+        return _added(self.output, functional.gelu(self.intermediate["dense"](states)), states)
+
+
+def _output(width_in: int, width: int, eps: float) -> nn.ModuleDict:
+    return nn.ModuleDict({"dense": nn.Linear(width_in, width), "LayerNorm": nn.LayerNorm(width, eps)})
+
+
+def _added(output: Any, values: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+    return output["LayerNorm"](output["dense"](values) + states)
+
+
+class FastTokenizer:
+    """A `tokenizer.json` with the part of Transformers' tokenizers that encoders use.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        from tokenizers import Tokenizer
+
+        self.backend_tokenizer = Tokenizer.from_file(str(path))
+        self.backend_tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
+        ids = self.convert_tokens_to_ids
+        self.unk_token_id, self.pad_token_id, self.mask_token_id = ids("[UNK]"), ids("[PAD]"), ids("[MASK]")
+        self.cls_token_id, self.all_special_tokens = ids("[CLS]"), ["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"]
+
+    def __len__(self) -> int:
+        return self.backend_tokenizer.get_vocab_size()
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        *,
+        truncation: bool = False,
+        max_length: int | None = None,
+        add_special_tokens: bool = True,
+    ) -> dict[str, Any]:
+        """The ids of a text or of several, cut off after `max_length` if they are truncated; not thread-safe."""
+        if truncation and max_length is not None:
+            self.backend_tokenizer.enable_truncation(max_length)
+        else:
+            self.backend_tokenizer.no_truncation()
+        several = [texts] if isinstance(texts, str) else list(texts)
+        encoded = self.backend_tokenizer.encode_batch(several, add_special_tokens=add_special_tokens)
+        ids = [text.ids for text in encoded]
+        return {"input_ids": ids[0] if isinstance(texts, str) else ids}
+
+    def convert_tokens_to_ids(self, token: str) -> int:
+        """The id of a token; that of [UNK] if there is none."""
+        found = self.backend_tokenizer.token_to_id(token)
+        return self.backend_tokenizer.token_to_id("[UNK]") if found is None else found
+
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The tokens with some ids."""
+        return [self.backend_tokenizer.id_to_token(each) for each in ids]
