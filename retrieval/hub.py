@@ -17,6 +17,12 @@ from typing import Any
 from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
+CHECKPOINTS = {
+    "answerdotai/answerai-colbert-small-v1": "English, 33 million parameters, 96 numbers a token; Apache 2.0",
+    "colbert-ir/colbertv2.0": "English, 110 million parameters, 128 numbers a token; MIT",
+}
+"""ColBERT checkpoints on the hub that are trained for retrieval and that `ColBERTIndex` takes, the smallest first."""
+
 
 def local_path(name: str | Path) -> Path | None:
     """The absolute path of a model's folder; None if there is no such folder, and the name can be one of the hub."""
@@ -53,6 +59,24 @@ def is_hub_name(name: str) -> bool:
     except HFValidationError:
         return False
     return True
+
+
+def hub_reachable(timeout: float = 2.0) -> bool:
+    """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; never asked under HF_HUB_OFFLINE=1.
+
+    Args:
+        timeout: seconds to wait for it.
+    """
+    import httpx
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        return get_session().head(constants.ENDPOINT, timeout=timeout).status_code < 400
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return False
 
 
 def check_allowed(name: str, place: str | Path, allow_hub: Collection[str]) -> None:

@@ -11,13 +11,14 @@ import pytest
 
 
 @contextmanager
-def recorded_hub() -> Iterator[list[str]]:
-    """Answer every request to the hub with 404 during the block; yields the URLs that were asked for."""
+def recorded_hub(*, front_page: int = 404) -> Iterator[list[str]]:
+    """Answer requests to the hub with 404, and its front page with a status; yields the URLs that were asked for."""
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(str(request.url))
-        return httpx.Response(404, headers={"X-Error-Code": "RepoNotFound"})
+        status = front_page if request.url.path in ("", "/") else 404
+        return httpx.Response(status, headers={"X-Error-Code": "RepoNotFound"})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)

@@ -34,15 +34,18 @@ _KEY = "KNOWGAP_SERVE_KEY"
 
 
 def ls(
-    what: Annotated[str, Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")] = "all",
+    what: Annotated[
+        str, Argument(help="programs, datasets, metrics, costs, optimizers, checkpoints, or a program's name.")
+    ] = "all",
     as_json: o.Json = False,
 ) -> None:
-    """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""
+    """List programs, data sets, metrics, costs, optimizers and checkpoints; or one program's hyperparameters."""
     from knowgap.compiling.data import DATASETS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
     from knowgap.compiling.evaluation.costs import COSTS
     from knowgap.compiling.evaluation.metrics import METRICS
     from knowgap.programs import PROGRAMS, get_program
+    from knowgap.retrieval.hub import CHECKPOINTS
 
     own: dict[str, dict[str, str]] = {
         "program": {name: _first_line(get_program(name)) for name in PROGRAMS},
@@ -56,6 +59,7 @@ def ls(
     lists["datasets"] = lists.pop("layouts")
     lists["costs"] = {name: cost.summary for name, cost in COSTS.items()}
     lists["optimizers"] = {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()}
+    lists["checkpoints"] = dict(CHECKPOINTS)
     if what in lists["programs"] or is_reference(what):
         _describe_program(what, as_json)
         return

@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress, show_table
+from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.reading import find_sources, said_of_update, show_reading
 from knowgap.errors import UsageError
 from knowgap.plugins import is_reference
@@ -63,9 +63,9 @@ def index(
         Option(
             "--engine-option",
             help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (ColBERTv2's "
-            "format, by path or hub name; embedded if absent); dense: encoder (the same). qdrant: url "
-            "(https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands send it only to the server in "
-            "QDRANT_URL), collection (knowgap), shards and replicas (on a cluster).",
+            "format, by path or name; see `knowgap ls checkpoints`; embedded if absent); dense: encoder (by path or "
+            "hub name). qdrant: url (https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands send "
+            "it only to the server in QDRANT_URL), collection (knowgap), shards and replicas (on a cluster).",
         ),
     ] = None,
     dry_run: Annotated[
@@ -122,6 +122,20 @@ def index(
     else:
         said = f"{facts['passages']} passages indexed" if update is None else said_of_update(update)
         out.print(f"{said} in {folder} ({engine})", markup=False)
+    if update is None and "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options:
+        _remark_checkpoint()
+
+
+def _remark_checkpoint() -> None:
+    """Name, for a new index, a checkpoint on the hub that is trained for retrieval, if the hub answers."""
+    from knowgap.retrieval.hub import CHECKPOINTS, hub_reachable
+
+    if hub_reachable():
+        name = next(iter(CHECKPOINTS))
+        remark(
+            "encoded with the embedded checkpoint, which is not trained for retrieval; one that is usually finds more: "
+            f"--engine-option checkpoint={name} --overwrite (others: `knowgap ls checkpoints`)"
+        )
 
 
 def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:

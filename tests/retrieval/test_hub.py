@@ -16,7 +16,7 @@ import pytest
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local.loading import load_model
 from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
-from knowgap.retrieval.hub import check_allowed, is_allowed, model_source
+from knowgap.retrieval.hub import check_allowed, hub_reachable, is_allowed, model_source
 from tests.hub_recorder import recorded_hub
 from tests.lms.ra_isf.tiny import write_language_model
 from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_t5
@@ -167,3 +167,14 @@ def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked: list[str], 
         with pytest.raises(CheckpointError, match="no such folder"):
             model_source(name)
     assert asked == []
+
+
+def test_the_hub_can_be_reached_if_its_front_page_answers_and_is_not_asked_offline(monkeypatch):
+    with recorded_hub() as asked:
+        assert not hub_reachable()
+    assert len(asked) == 1
+    with recorded_hub(front_page=200) as asked:
+        assert hub_reachable()
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        assert not hub_reachable()
+    assert len(asked) == 1

@@ -15,6 +15,7 @@ from knowgap.retrieval import Passage, open_index
 from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
+from tests.hub_recorder import recorded_hub
 from tests.retrieval.tiny import write_colbert
 
 needs_qdrant = pytest.mark.skipif(
@@ -51,6 +52,19 @@ def test_builds_with_progress_and_searches(knowgap, engine: str, step: str):
     assert search(knowgap, "Orle Bridge", "idx", "--engine", engine)[0] == "orle"
     refused = knowgap.refusal("search", "Orle Bridge", "--index", "idx", "--engine", "hybrid")
     assert f"an index of the engine {engine}, not hybrid" in refused
+
+
+def test_a_new_index_of_the_embedded_checkpoint_names_a_better_one_if_the_hub_answers(knowgap):
+    [best, *_] = knowgap.json("ls", "checkpoints")["checkpoints"]
+    assert knowgap.json("ls", "checkpoints")["checkpoints"]["colbert-ir/colbertv2.0"].endswith("MIT")
+    with recorded_hub(front_page=200) as asked:
+        assert "checkpoint=" not in knowgap(*INDEX, "--engine", "bm25")[1]
+        assert not asked
+        _, remarks = knowgap(*INDEX, "--engine", "colbert", "--overwrite")
+        assert f"--engine-option checkpoint={best}" in " ".join(remarks.split())
+        assert "checkpoint=" not in knowgap(*INDEX)[1]
+        assert "checkpoint=" not in knowgap("search", "Orle", "--index", "idx")[1]
+        assert len(asked) == 1
 
 
 def test_indexes_the_passages_of_a_data_set(knowgap):
