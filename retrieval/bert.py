@@ -27,7 +27,7 @@ class Bert(nn.Module):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         width = config["hidden_size"]
-        self.embeddings = nn.ModuleDict(
+        self.embeddings: Any = nn.ModuleDict(
             {
                 "word_embeddings": nn.Embedding(config["vocab_size"], width),
                 "position_embeddings": nn.Embedding(config["max_position_embeddings"], width),
@@ -77,7 +77,8 @@ class Bert(nn.Module):
         states = parts["word_embeddings"](ids) + parts["token_type_embeddings"].weight[0]
         states = parts["LayerNorm"](states + parts["position_embeddings"](places))
         seen = None if bool(attention.all()) else attention.bool()[:, None, None, :]
-        for layer in self.encoder["layer"]:
+        layers: Any = self.encoder["layer"]
+        for layer in layers:
             states = layer(states, seen)
         return states
 
@@ -155,8 +156,10 @@ class FastTokenizer:
     def convert_tokens_to_ids(self, token: str) -> int:
         """The id of a token; that of [UNK] if there is none."""
         found = self.backend_tokenizer.token_to_id(token)
-        return self.backend_tokenizer.token_to_id("[UNK]") if found is None else found
+        if found is None:
+            found = self.backend_tokenizer.token_to_id("[UNK]")
+        return 0 if found is None else found
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
         """The tokens with some ids."""
-        return [self.backend_tokenizer.id_to_token(each) for each in ids]
+        return [self.backend_tokenizer.id_to_token(each) or "[UNK]" for each in ids]
