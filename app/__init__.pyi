@@ -8,6 +8,7 @@ from .compiling.data import Dataset as Dataset
 from .compiling.data import build_index as build_index
 from .compiling.data import load_dataset as load_dataset
 from .compiling.questions.writing import write_questions as write_questions
+from .compiling.study.objective import Objective as Objective
 from .errors import KnowgapError as KnowgapError
 from .lms import make_lm as make_lm
 from .programs import get_program as get_program

@@ -1,0 +1,117 @@
+"""The objective of a program's score, for a study that a user makes with Optuna's own functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import dspy
+
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.evaluator import evaluate
+from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.space import SearchSpace
+from knowgap.errors import UnknownName
+from knowgap.programs.base import Program
+
+if TYPE_CHECKING:
+    from optuna import Trial
+    from optuna.trial import FrozenTrial
+
+P = TypeVar("P", bound=Program)
+
+
+class Objective(Generic[P]):
+    """The mean score of a program with the hyperparameters that a trial suggests, for `study.optimize`.
+
+    It asks the dev questions in blocks and reports the mean so far after each, so that the study's pruner can stop a
+    trial. Study, sampler, pruner and storage are the user's. Demonstrations stay as they are.
+
+    Args:
+        program: has the hyperparameters; it stays as it is.
+        devset: the dev questions, or a data set with a dev split.
+        metric: its name, or a function.
+        costs: names of `knowgap ls costs`; each is a further objective, to be minimized. A study of several objectives
+            cannot prune.
+        config: which hyperparameters are searched, and in which ranges: its `include`, `exclude` and `ranges`.
+        lm: the language model; default: the one that DSPy is configured with.
+        num_threads: how many questions are asked at a time.
+        block: how many questions are asked between two reports.
+
+    Raises:
+        UnknownName: no such metric, cost or hyperparameter.
+        UsageError: there is no hyperparameter to tune.
+
+    >>> import knowgap, optuna
+    >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
+    >>> program = knowgap.get_program("rag")(knowgap.build_index(towns, "towns", engine="bm25"))
+    >>> questions = [dspy.Example(id="1", question="Which river is Orle on?", answer="Isk").with_inputs("question")]
+    >>> objective = knowgap.Objective(program, questions, "f1", lm=knowgap.make_lm("extractive"))
+    >>> study = optuna.create_study(direction="maximize")
+    >>> study.optimize(objective, n_trials=2)
+    >>> objective.program_of(study.best_trial).values()["top_k"] == study.best_trial.params["top_k"]
+    True
+    """
+
+    def __init__(
+        self,
+        program: P,
+        devset: Dataset | Sequence[dspy.Example],
+        metric: Metric | str = "f1",
+        *,
+        costs: Sequence[str] = (),
+        config: StudyConfig | None = None,
+        lm: dspy.BaseLM | None = None,
+        num_threads: int = 4,
+        block: int = 10,
+    ) -> None:
+        self._program, self._space = program, SearchSpace(program, config)
+        self._questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
+        self._metrics = named_metrics(metric)
+        for name in costs:
+            if name not in COSTS:
+                raise UnknownName.among("cost", name, COSTS)
+        self._costs, self._block = list(costs), max(1, block)
+        self._options: dict[str, Any] = {"lm": lm, "num_threads": num_threads}
+
+    def __call__(self, trial: Trial) -> float | tuple[float, ...]:
+        """The mean score, and the mean of each cost if there are any.
+
+        Raises:
+            optuna.TrialPruned: the study's pruner stops the trial.
+        """
+        values, _ = self._space.suggest(trial)
+        program = self._program.deepcopy().configure(**values)
+        found: Evaluation | None = None
+        for start in range(0, len(self._questions), self._block):
+            part = evaluate(program, self._questions[start : start + self._block], self._metrics, **self._options)
+            found = part if found is None else found.model_copy(update={"records": [*found.records, *part.records]})
+            if not self._costs:
+                self._report(trial, found)
+        assert found is not None  # `evaluate` refuses to ask nothing
+        if not self._costs:
+            return found.mean()
+        costs = found.costs()
+        return (
+            found.mean(),
+            *(float("nan") if costs[name] is None else float(costs[name] or 0) for name in self._costs),
+        )
+
+    @staticmethod
+    def _report(trial: Trial, found: Evaluation) -> None:
+        from optuna import TrialPruned
+
+        trial.report(found.mean(), len(found.records))
+        if trial.should_prune():
+            raise TrialPruned
+
+    def program_of(self, trial: Trial | FrozenTrial) -> P:
+        """A copy of the program with the hyperparameters of a trial, such as `study.best_trial`."""
+        from optuna.trial import FixedTrial
+
+        values, _ = self._space.suggest(FixedTrial(trial.params))  # pyright: ignore[reportArgumentType]
+        return self._program.deepcopy().configure(**values)
