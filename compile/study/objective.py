@@ -46,9 +46,9 @@ class Objective(Generic[P]):
         UnknownName: no such metric, cost or hyperparameter.
         UsageError: there is no hyperparameter to tune.
 
-    >>> import knowgap, optuna
+    >>> import dspy, knowgap, optuna
     >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
-    >>> program = knowgap.get_program("rag")(knowgap.build_index(towns, "towns", engine="bm25"))
+    >>> program = knowgap.get_program("rag")(knowgap.build_index(towns, "rivers", engine="bm25"))
     >>> questions = [dspy.Example(id="1", question="Which river is Orle on?", answer="Isk").with_inputs("question")]
     >>> objective = knowgap.Objective(program, questions, "f1", lm=knowgap.make_lm("extractive"))
     >>> study = optuna.create_study(direction="maximize")
@@ -95,11 +95,8 @@ class Objective(Generic[P]):
         assert found is not None  # `evaluate` refuses to ask nothing
         if not self._costs:
             return found.mean()
-        costs = found.costs()
-        return (
-            found.mean(),
-            *(float("nan") if costs[name] is None else float(costs[name] or 0) for name in self._costs),
-        )
+        costs = [found.costs()[name] for name in self._costs]
+        return (found.mean(), *(math.nan if cost is None else cost for cost in costs))
 
     @staticmethod
     def _report(trial: Trial, found: Evaluation) -> None:
