@@ -156,7 +156,8 @@ def test_clients_that_withhold_bodies_do_not_keep_others_out(index, monkeypatch)
         clients = [opened.enter_context(_withheld(server)) for _ in range(300)]
         found = httpx.get(f"{server.url}/search", params={"query": "ferry"})
         assert found.status_code == 200
-        assert clients[0].recv(1) == b""
+        with contextlib.suppress(ConnectionResetError):  # instead of the end, where the system had bytes left unread
+            assert clients[0].recv(1) == b""
         clients[-1].sendall(b"}")
         assert clients[-1].recv(12) == b"HTTP/1.1 400"
 
