@@ -26,12 +26,15 @@ from dspy.utils.exceptions import (
 from knowgap.errors import shorten
 from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, get_part, metered, metering, trackers, unmetered
 from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.signatures import STYLES
 
 _LOG = logging.getLogger("knowgap")
 _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Settings that a model has refused, or that have cut its thoughts off: it is asked without them."""
-LONGEST_REPLY = 1_500
-"""Tokens of a reply at most, where nobody says otherwise: a small model may repeat itself until its window is full."""
+LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_500, 300
+"""Tokens of a reply at most, and of one that is a short answer alone, where nobody says otherwise: a small model may
+repeat itself until its window is full."""
+_SHORT_STYLES = {STYLES[name] for name in ("short", "yes_no", "choice")}
 _SHORT_REPLY = 200
 """Tokens; a reply that is cut off before has no room in the model's window."""
 _STOP = "[[ ## completed"
@@ -51,7 +54,7 @@ def default_sampling(lm: Any) -> dict[str, Any]:
     return {} if chosen or "max_completion_tokens" in lm.kwargs else {"temperature": 0.0}
 
 
-def default_limits(lm: Any, adapter: Any) -> dict[str, Any]:
+def default_limits(lm: Any, adapter: Any, longest: int = LONGEST_REPLY) -> dict[str, Any]:
     """What ends a reply for a language model that was not told: the mark at the end of the chat format, or its length.
 
     Nothing is sent to OpenAI's reasoning models, whose thoughts count. A model that runs in this process has a limit of
@@ -59,10 +62,17 @@ def default_limits(lm: Any, adapter: Any) -> dict[str, Any]:
     """
     if not isinstance(lm, dspy.LM) or "max_completion_tokens" in lm.kwargs:
         return {}
-    limits: dict[str, Any] = {"max_tokens": LONGEST_REPLY} if isinstance(lm.engine, str) else {}
+    limits: dict[str, Any] = {"max_tokens": longest} if isinstance(lm.engine, str) else {}
     if getattr(adapter, "form", "") == "chat" and "stop" in lm.supported_params:
         limits["stop"] = [_STOP]
     return {name: value for name, value in limits.items() if lm.kwargs.get(name) is None}
+
+
+def _longest_reply(predictor: dspy.Module, inputs: Mapping[str, Any]) -> int:
+    """Tokens of a reply at most: few where all that is asked for is an answer in a short style."""
+    signature = getattr(_predict_of(predictor), "signature", None)
+    alone = signature is not None and [*signature.output_fields] == ["answer"]
+    return LONGEST_SHORT_REPLY if alone and inputs.get("style") in _SHORT_STYLES else LONGEST_REPLY
 
 
 def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
@@ -129,7 +139,8 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(_predict_of(predictor), "lm", None) else dict(inputs)
     config, adapter = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}, adapter_in_use()
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
-    limits = {name: limit for name, limit in default_limits(lm, adapter).items() if name not in config}
+    limits = default_limits(lm, adapter, _longest_reply(predictor, inputs))
+    limits = {name: limit for name, limit in limits.items() if name not in config}
     added = {**({} if said else default_sampling(lm)), **limits}
     refused: Collection[str] = _REFUSED.get(lm, ())
     with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):

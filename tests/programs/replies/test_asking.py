@@ -82,11 +82,11 @@ def limits(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     quiet_dspy()
 
-    def run(rule=lambda _: ANSWER, adapter=None, fault=lambda _: None, questions=("Where?",), **options):
+    def run(rule=lambda _: ANSWER, adapter=None, fault=lambda _: None, questions=("Where?",), style="short", **options):
         with endpoint() as server:
             server.reply_of, server.fault_of = rule, lambda _: fault(server.bodies[-1])
             with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, **options), adapter=adapter):
-                assert {Direct()(question=question).answer for question in questions} == {"Tarn"}
+                assert {Direct(style=style)(question=question).answer for question in questions} == {"Tarn"}
             names = {"stop": "stop", "max_completion_tokens": "max_tokens"}
             return [{names[name]: body[name] for name in names if name in body} for body in server.bodies]
 
@@ -96,10 +96,11 @@ def limits(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "adapter", "sent"),
     [
-        ({}, None, {"stop": STOP, "max_tokens": 1500}),
-        ({}, dspy.JSONAdapter(), {"max_tokens": 1500}),
+        ({}, None, {"stop": STOP, "max_tokens": 300}),
+        ({}, dspy.JSONAdapter(), {"max_tokens": 300}),
+        ({"style": "sentence"}, None, {"stop": STOP, "max_tokens": 1500}),
         ({"max_tokens": 99}, None, {"stop": STOP, "max_tokens": 99}),
-        ({"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 1500}),
+        ({"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 300}),
     ],
 )
 def test_a_reply_ends_at_its_mark_and_is_not_longer_than_needed(limits, options, adapter, sent):
