@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import dspy
 
+from knowgap.compiling.demonstrations.labelled import answers_only
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.runner import check_examples
@@ -69,9 +70,13 @@ def estimate_compile(
         return {first.name: cost(first, _asked(optimizer, train, n_dev), shown=_SHOWN_DEMOS) + score(first)}
     made = train if shows_demos(demos, lm) else 0
     shown = (config or StudyConfig()).max_demos if made else 0
+
+    def make(program: Program) -> Estimate:
+        return cost(program, 0 if answers_only(program) else made)
+
     if not others:
-        return {first.name: cost(first, n_dev, n_trials, shown) + cost(first, made) + score(first)}
-    found = {each.name: cost(each, n_dev, shown=shown) + cost(each, made) for each in programs}
+        return {first.name: cost(first, n_dev, n_trials, shown) + make(first) + score(first)}
+    found = {each.name: cost(each, n_dev, shown=shown) + make(each) for each in programs}
     dearest = max(programs, key=lambda each: found[each.name].calls)
     rest = n_trials - len(programs)
     return found | {f"{rest} other trials": cost(dearest, n_dev, rest, shown) + score(dearest)}

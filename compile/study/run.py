@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import dspy
 
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
@@ -157,11 +158,14 @@ def run_study(
 
     def report(done: int, total: int, text: str) -> None:
         if progress is not None:
-            progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
+            progress(0, n_trials, f"making demonstrations: {done} {text}")
 
     def bootstrap(program: Program) -> DemoSets:
-        tracker, bootstrapped, most = UsageTracker(config.prices), None, config.num_sets * config.max_demos // 2
-        if train:
+        tracker, bootstrapped = UsageTracker(config.prices), None
+        most = max(config.max_demos, config.num_sets * config.max_demos // 2)
+        if teacher_lm is None and answers_only(program):
+            bootstrapped = label_calls(program, train, most, seed=seed, progress=report)
+        elif train:
             with track_usage(tracker):
                 bootstrapped = run_optimizer(
                     program,
@@ -170,7 +174,7 @@ def run_study(
                     teacher_lm=teacher_lm,
                     seed=seed,
                     progress=report,
-                    max_bootstrapped_demos=max(config.max_demos, most),
+                    max_bootstrapped_demos=most,
                 )
         pool = DemoSets.draw(program, bootstrapped, num_sets=config.num_sets, max_demos=config.max_demos, seed=seed)
         return pool.model_copy(update={"spent": tracker.usage})

@@ -1,0 +1,103 @@
+"""Demonstrations that no model has to make: training questions as a program would ask them, with their answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import dspy
+
+from knowgap.compiling.evaluation.metrics.answers import cover_em
+from knowgap.programs.base import Program
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import SourcePassage
+from knowgap.storage.progress import Progress
+
+P = TypeVar("P", bound=Program)
+
+_PASSAGES = 3
+"""So many passages of a demonstration are shown, or more if more hold the evidence: what is longer, a small model
+cannot follow, and every question pays for it."""
+
+
+class _Labelled(dspy.Module):
+    """Stands in for a predictor: keeps what it is asked, and answers with the reference answer."""
+
+    def __init__(self, answer: str) -> None:
+        super().__init__()
+        self.answer = answer
+        self.asked: dict[str, Any] = {}
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        self.asked = inputs
+        return dspy.Prediction(answer=self.answer)
+
+
+def answers_only(program: Program) -> str:
+    """The name of the predictor of a program that asks for a short answer once, and for nothing else; else empty."""
+    named = program.named_predictors()
+    if len(named) != 1 or program.style not in ("short", "yes_no"):
+        return ""
+    [(name, predictor)] = named
+    return name if name in vars(program) and [*predictor.signature.output_fields] == ["answer"] else ""
+
+
+def label_calls(
+    program: P, trainset: Sequence[dspy.Example], count: int, *, seed: int = 0, progress: Progress | None = None
+) -> P | None:
+    """Give a copy of a program demonstrations made of training questions and their reference answers.
+
+    A demonstration has what the program's predictor is asked for a training question, with the passages that hold the
+    evidence and a few others, and the reference answer. Only the index is asked. Questions are taken in random order,
+    if all their gold passages are found; or, where none are named, if the passages contain an answer.
+
+    Args:
+        program: one that `answers_only`; it stays as it is.
+        trainset: examples with `question`, `answer` and perhaps `gold_ids`.
+        count: demonstrations at most.
+        seed: of the order.
+        progress: is called with (questions tried, 0, what they are).
+
+    Returns:
+        The copy; None if no question is suited.
+    """
+    name = answers_only(program)
+    order, copy = list(trainset), program.deepcopy()
+    random.Random(seed).shuffle(order)
+    demos: list[dspy.Example] = []
+    for tried, example in enumerate(order, start=1):
+        if len(demos) >= count:
+            break
+        setattr(copy, name, stand_in := _Labelled(example.answer))
+        with dspy.context(lm=None, adapter=None):
+            found = copy(question=example.question).passages
+        if _is_evident(example, found):
+            inputs = _with_fewer_passages(stand_in.asked, example, found)
+            demos.append(dspy.Example(augmented=True, **inputs, answer=example.answer))
+        if progress is not None:
+            progress(tried, 0, "questions labelled")
+    if not demos:
+        return None
+    labelled = program.deepcopy()
+    dict(labelled.named_predictors())[name].demos = demos
+    return labelled
+
+
+def _is_evident(example: dspy.Example, found: Sequence[Passage]) -> bool:
+    """Whether the answer can be found in what was found; where nothing is searched for, it has to be known."""
+    if gold := example.get("gold_ids"):
+        return {*gold} <= {passage.id for passage in found}
+    return not found or any(cover_em(example, dspy.Prediction(answer=passage.text)) for passage in found)
+
+
+def _with_fewer_passages(asked: dict[str, Any], example: dspy.Example, found: Sequence[Passage]) -> dict[str, Any]:
+    """The inputs of a call with fewer passages, in their order and numbered again."""
+    gold = {place for place, passage in enumerate(found) if passage.id in (example.get("gold_ids") or ())}
+    others = [place for place in range(len(found)) if place not in gold][: max(0, _PASSAGES - len(gold))]
+    kept = sorted({*gold, *others})
+    inputs = dict(asked)
+    for name, value in asked.items():
+        if isinstance(value, list) and len(value) == len(found) and all(isinstance(p, SourcePassage) for p in value):
+            inputs[name] = [value[k].model_copy(update={"id": n}) for n, k in enumerate(kept, start=1)]
+    return inputs
