@@ -40,7 +40,8 @@ def answers_only(program: Program) -> str:
     if len(named) != 1 or program.style not in ("short", "yes_no"):
         return ""
     [(name, predictor)] = named
-    return name if name in vars(program) and [*predictor.signature.output_fields] == ["answer"] else ""
+    signature: Any = predictor.signature
+    return name if name in vars(program) and [*signature.output_fields] == ["answer"] else ""
 
 
 def label_calls(
