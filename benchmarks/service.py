@@ -150,11 +150,12 @@ class _Bench:
         self._index_folder = folder / "index"
 
     @contextmanager
-    def serve(self, *more: str) -> Iterator[_Service]:
-        """Run the service, with more arguments, until the block ends."""
+    def serve(self, *more: str, files: int | None = None) -> Iterator[_Service]:
+        """Run the service, with more arguments, until the block ends; it may open so many files (None: as this one)."""
         words = ["serve", "--program", self._name, "--index", str(self._index_folder), "--lm", MODEL, "--port", "0"]
         words += ["--api-base", self._model.api_base, "--max-questions", str(self._clients), *more]
-        service = _Service([sys.executable, "-m", "knowgap", *words], self._folder / "home")
+        limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
+        service = _Service([*limited, sys.executable, "-m", "knowgap", *words], self._folder / "home")
         try:
             self._model.counts()  # forget the call that asked whether the model answers
             yield service

@@ -1,7 +1,7 @@
 """What clients of the service can do to others: new connections, requests that do not end, answers that are not read.
 
 Each question comes over a connection of its own while the service may open 1,024 files; throughput, open files and log
-must not change from quarter to quarter. Hundreds of clients send part of a request and then nothing, or a byte a
+must not change from one tenth to the next. Hundreds of clients send part of a request and then nothing, or a byte a
 second, while others ask. And clients that ask and read nothing must not keep the service from ending in its grace.
 """
 
@@ -11,7 +11,6 @@ import argparse
 import http.client
 import itertools
 import json
-import resource
 import socket
 import tempfile
 import threading
@@ -70,31 +69,38 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 
 def _new_connections(bench: Bench, wanted: int) -> Table:
-    """Questions over new connections, with the figures of each quarter."""
+    """Questions over new connections, with the figures of each tenth."""
     rows: list[list[Any]] = []
-    with bench.serve() as service:
-        resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (_FILES, _FILES))
-        for quarter in range(4):
+    answered_at: list[float] = []
+    with bench.serve(files=_FILES) as service:
+        for tenth in range(10):
             outcomes, lock, left = Counter[str](), threading.Lock(), itertools.count()
-            most, begun, logged = 0, time.perf_counter(), service.logged
-            note(f"new connections: quarter {quarter + 1}")
+            files, threads, begun, logged = 0, 0, time.perf_counter(), service.logged
 
             def client(left: Iterator[int] = left, outcomes: Counter[str] = outcomes, lock: Any = lock) -> None:
-                while next(left) < wanted // 4:
+                while next(left) < wanted // 10:
                     outcome = _asked(bench, service)
                     with lock:
                         outcomes[outcome] += 1
+                        answered_at.append(time.perf_counter())
 
             with ThreadPoolExecutor(_CLIENTS) as pool:
                 running = [pool.submit(client) for _ in range(_CLIENTS)]
                 while not all(future.done() for future in running):
-                    most = max(most, len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())))
+                    files = max(files, len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())))
+                    threads = max(threads, int(service.status("Threads")))
                     time.sleep(0.2)
             rate = outcomes["answered"] / (time.perf_counter() - begun)
             failed = outcomes.total() - outcomes["answered"]
-            rows.append([quarter + 1, outcomes["answered"], failed, f"{rate:.1f}", most, service.logged - logged])
-    columns = ["quarter", "answered", "failed", "questions/s", "open files at most", "characters in the log"]
-    return Table(f"{wanted} questions, each over a new connection, with {_FILES} files", columns, rows)
+            logged = service.logged - logged
+            rows.append([tenth + 1, outcomes["answered"], failed, f"{rate:.1f}", files, threads, logged])
+            note(f"new connections: {rows[-1]}")
+    part = min(1000, wanted // 10)
+    first, last = (part / (answered_at[end - 1] - answered_at[end - part]) for end in (part, len(answered_at)))
+    remark = f"The last {part} questions: {last / first:.2f} times as many a second as the first {part}."
+    columns = ["tenth", "answered", "failed", "questions/s", "open files at most", "threads at most", "log, characters"]
+    title = f"{wanted} questions, each over a new connection, under ulimit -n {_FILES}"
+    return Table(title, columns, rows, [remark])
 
 
 def _asked(bench: Bench, service: Service) -> str:
@@ -113,7 +119,7 @@ def _withheld(bench: Bench, clients: int, seconds: float) -> Table:
     rows: list[list[Any]] = []
     for what, sent in WITHHELD.items():
         note(f"withheld: {what}")
-        with bench.serve() as service, ExitStack() as opened:
+        with bench.serve(files=_FILES) as service, ExitStack() as opened:
             stop = threading.Event()
             pool = opened.enter_context(ThreadPoolExecutor(clients))
             opened.callback(stop.set)

@@ -37,6 +37,7 @@ CONNECTION_OPTIONS = ("timeout", "num_retries")
 """Options that do not change what a model answers: they are part of no identity and of no key of a cache."""
 
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
+_SHORTEST_KEY = 8  # characters
 _OURS = (
     "async_engine", "cache", "callbacks", "engine", "finetuning_model", "launch_kwargs", "logprobs", "messages",
     "model", "n", "prompt", "prompt_cache", "provider", "request", "response_format", "rollout_id", "stream",
@@ -208,7 +209,8 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
 
     Without `lm`, it is about the model that DSPy is configured with.
     """
-    lm, reason = lm or dspy.settings.lm, shorten(error, 200)
+    lm = lm or dspy.settings.lm
+    reason = shorten(_without_keys(str(error), lm), 200)
     if lm is None:  # the program's predictors have their own
         return LanguageModelError(f"the language model cannot be used: {reason}")
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
@@ -219,6 +221,15 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
         )
     problem = "refuses the key" if isinstance(error, LMAuthError) else "cannot be used"
     return LanguageModelError(f"the language model {lm.model!r} {problem}: {reason}")
+
+
+def _without_keys(text: str, lm: dspy.BaseLM | None) -> str:
+    """The text without the key of a language model and those in the environment, which some providers repeat."""
+    keys = [value for name, value in os.environ.items() if name.upper().endswith(("_KEY", "_TOKEN"))]
+    keys += [str(value) for name, value in (lm.kwargs if lm is not None else {}).items() if name.endswith("key")]
+    for key in sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True):
+        text = text.replace(key, "[key]")
+    return text
 
 
 def is_generator(lm: Any) -> bool:

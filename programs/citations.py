@@ -34,6 +34,11 @@ def strip_citations(text: str) -> str:
     return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
 
 
+def strip_numbers(text: str) -> str:
+    """The text without the numbers of sources that a model wrote into it, `[1]` or `[1, 2]`; other brackets stay."""
+    return re.sub(r" ?\[[1-9]\d*(?: ?, ?[1-9]\d*)*\]", "", text)
+
+
 def joined(passages: Iterable[Passage]) -> str:
     """The premise that several passages make together."""
     return "\n".join(str(passage) for passage in passages)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.citations import strip_citations
+from knowgap.programs.citations import strip_numbers
 from knowgap.programs.replies.outputs import known_text
 from knowgap.signatures import CompleteFollowUp
 from knowgap.signatures.types import SubAnswer
@@ -42,7 +42,7 @@ class FollowUp(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Rewrite the question."""
-        conversation = "\n".join(f"{turn.question}\n{strip_citations(turn.answer)}" for turn in self.said)
+        conversation = "\n".join(f"{turn.question}\n{strip_numbers(turn.answer)}" for turn in self.said)
         output = self.ask(self.rewriter, conversation=conversation, follow_up=question)
         complete = known_text(output, "complete_question").strip()
         return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from knowgap.errors import shorten
-from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_citations
+from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_numbers
 from knowgap.programs.replies.outputs import fits_style
 from knowgap.programs.trace.steps import Prompted
 from knowgap.retrieval.passage import Passage
@@ -195,7 +195,7 @@ def _hypotheses(question: str, answer: str, style: str) -> dict[str, str]:
     """What the entailment model reads for each statement of an answer."""
     if style == "choice":
         question, answer = _chosen_option(question, answer)
-    text = strip_citations(answer)
+    text = strip_numbers(answer)
     sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
     if style in _IN_SENTENCES or len(sentences) > 1 or (style == "sentence" and not fits_style(text, "short")):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from knowgap.programs.citations import MAX_CITATIONS, strip_citations
+from knowgap.programs.citations import MAX_CITATIONS, strip_numbers
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import Citation, CitedPrediction
 from knowgap.retrieval.documents.sources import Source, sources_of
@@ -142,7 +142,7 @@ def _sentence(passage: Passage, citations: Sequence[Citation], question: str) ->
 def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[AnswerSource]) -> str:
     """The answer with the numbers of its sources behind each statement, before the mark that ends it."""
     number_of = {source.passage.id: source.number for source in sources}
-    text, end = strip_citations(answer) if citations else answer, 0
+    text, end = strip_numbers(answer) if citations else answer, 0
     pieces = []
     for citation in citations:
         place = text.find(citation.statement, end)

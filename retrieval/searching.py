@@ -37,9 +37,18 @@ def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
     Raises:
         UsageError: the index has not recorded its files or cannot search a part of itself, or no file is wanted.
     """
-    if wanted == DocumentFilter():
+    with only_passages(passages_of(retriever, wanted)):
         yield
-        return
+
+
+def passages_of(retriever: Any, wanted: DocumentFilter) -> frozenset[str] | None:
+    """The ids of the passages of some documents of an index; None for all documents. It may take seconds.
+
+    Raises:
+        UsageError: as for `only_documents`.
+    """
+    if wanted == DocumentFilter():
+        return None
     sources = sources_of(retriever)
     if sources is None or "ids" not in inspect.signature(retriever.search).parameters:
         raise UsageError(
@@ -48,6 +57,12 @@ def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
     ids = sources.ids(wanted)
     if not ids:
         raise UsageError(f"no document of the index is {wanted}")
+    return ids
+
+
+@contextlib.contextmanager
+def only_passages(ids: frozenset[str] | None) -> Iterator[None]:
+    """The same as `only_documents`, by what `passages_of` has found."""
     token = _IDS.set(ids)
     try:
         yield

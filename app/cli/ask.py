@@ -18,7 +18,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import line_progress, out, remark, show_table
-from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
+from knowgap.cli.running.stopping import EndedAtOnce, leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName, UsageError, shorten
 from knowgap.plugins import is_reference, list_installed
 
@@ -271,9 +271,10 @@ def serve(
         server = Server(program, lm, index=index, host=host, port=port, key=key, **limits, **page)
         if key is None and host not in ("127.0.0.1", "localhost", "::1"):
             remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
-        with suppress(KeyboardInterrupt), nullcontext() if live is None else factories.closing(live):
+        with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             name = server.name or f"the index {options.folder or options.data}"
             server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
+    raise EndedAtOnce(0)
 
 
 def _live_index(folder: Path | None, options: AskOptions, search_only: bool) -> LiveIndex | None:

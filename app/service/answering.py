@@ -23,11 +23,12 @@ from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Cost, Trace, describe_step
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.searching import only_documents
+from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Patience, Problem
 from knowgap.signatures.types import SubAnswer
 
-_MAX_QUESTION = 32_768  # characters
+MAX_QUESTION = 32_768
+"""Characters of a question; those before it and their answers may have as many together."""
 MAX_SAID = 20  # earlier questions and answers
 _READY = Passage("ready", "Ready", "It is ready.")
 
@@ -120,11 +121,13 @@ class Answering:
         Raises:
             Problem: there is no answer.
         """
-        if len(question) > _MAX_QUESTION or not self._free:
+        length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
+        if length > MAX_QUESTION or not self._free:
             self._questions.labels("refused").inc()
             if not self._free:
                 raise Problem(429, "as many questions are being answered as the server is set to; ask again later")
-            raise Problem(400, f"the question has more than {_MAX_QUESTION} characters")
+            what = "the question has" if len(question) > MAX_QUESTION else "the questions before it have"
+            raise Problem(400, f"{what} more than {MAX_QUESTION} characters")
         self._free -= 1
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
@@ -152,9 +155,9 @@ class Answering:
         with dspy.context(lm=lm):
             return await program.acall(question=question)
 
-    async def _predict(self, question: str, lm: dspy.BaseLM, documents: DocumentFilter) -> AsyncGenerator[Any, None]:
+    async def _predict(self, question: str, lm: dspy.BaseLM, ids: frozenset[str] | None) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
-        with only_documents(self._program.retriever, documents):
+        with only_passages(ids):
             prediction = await self._call(self._program, question, lm)
         yield prediction
 
@@ -176,9 +179,10 @@ class Answering:
                     step = Refined(action="understood as", query=completed.answer)
                     yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
                 asked = completed.answer if completed else question
+                ids = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, documents))
                 told = Trace(program=self._program.name, question=asked)
-                with dspy.context(lm=lm), only_documents(self._program.retriever, documents):
-                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, documents)
+                with dspy.context(lm=lm), only_passages(ids):
+                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, ids)
                 async with contextlib.aclosing(stream):
                     while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
                         told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)

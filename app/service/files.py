@@ -17,9 +17,10 @@ from knowgap.programs.sources import AnswerSource
 from knowgap.retrieval.documents.reading import KINDS, kind_of, shown_name
 from knowgap.retrieval.documents.sources import sources_of
 from knowgap.service.live_index import LiveIndex
-from knowgap.service.requests import Problem, json_response
+from knowgap.service.requests import Problem, json_response, read_body
 
 _LARGEST = 64 << 20  # bytes of a file that a visitor adds
+_LONGEST_NAME = 255  # bytes
 _TYPES = {
     ".pdf": "application/pdf",
     ".htm": "text/html",
@@ -70,9 +71,8 @@ class Files:
         Raises:
             Problem: there is no such file (404).
         """
-        root, path = self._folder.resolve(), (self._folder / name).resolve()
-        sources = sources_of(self._index)
-        if sources is None or name not in sources.files() or not path.is_relative_to(root) or not path.is_file():
+        path = self._path(name)
+        if path is None:
             raise Problem(404, f"there is no file {name!r} in the index")
         kind = _TYPES.get(path.suffix.lower())
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
@@ -87,6 +87,13 @@ class Files:
             content_disposition_type=disposition,
         )
 
+    def _path(self, name: str) -> Path | None:
+        sources = sources_of(self._index)
+        if sources is None or name not in sources.files():
+            return None
+        path = (self._folder / name).resolve()
+        return path if path.is_relative_to(self._folder.resolve()) and path.is_file() else None
+
 
 async def add_file(request: Request, index: LiveIndex) -> Response:
     """Write the body of a request to the folder of documents, under the name in its address; the index follows.
@@ -97,7 +104,8 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
     """
     name = request.path_params["name"]
     path = index.folder / name
-    if name != path.name or name.startswith(".") or name != shown_name(name):
+    too_long = len(os.fsencode(name)) > _LONGEST_NAME
+    if name != path.name or name.startswith(".") or name != shown_name(name) or too_long:
         raise Problem(400, f"{name!r} is no name for a file")
     if kind_of(path) is None:
         raise Problem(400, f"{name}: files that end in {', '.join(KINDS)} can be read")
@@ -105,11 +113,7 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
         raise Problem(409, f"there is a file {name} already")
     with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".", delete=False) as file:
         try:
-            size = 0
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > _LARGEST:
-                    raise Problem(413, f"{name} has more than {_LARGEST >> 20} MiB")
+            async for chunk in read_body(request, _LARGEST):
                 await asyncio.to_thread(file.write, chunk)
             file.flush()
             os.chmod(file.name, 0o644)

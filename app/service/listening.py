@@ -29,6 +29,8 @@ _FILES_PER_CONNECTION = 4
 _BACKLOG = 256
 _HEAD_TIMEOUT, _BODY_TIMEOUT = 10.0, 60.0
 """Seconds within which the head of a request is due, and its body after that."""
+_TAKING_TIMEOUT = 60.0
+"""Seconds within which a client takes what the server has buffered of its response, which is 64 KiB at most."""
 _FILES = 65_536
 """Open files that are asked for where the system names no limit."""
 _QUIET = 60.0
@@ -44,7 +46,8 @@ def raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def _most_connections() -> int:
+def most_connections() -> int:
+    """How many connections a server of this process may have; half of them may wait for their clients."""
     files = _FILES if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return min(_MAX_CONNECTIONS, files // _FILES_PER_CONNECTION if files > 0 else _MAX_CONNECTIONS)
 
@@ -62,16 +65,15 @@ class HTTPServer(uvicorn.Server):
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another port") from error
         self.url = "http://{}:{}".format(*self._socket.getsockname())
-        most = _most_connections()
+        most = most_connections()
         config = uvicorn.Config(
             application,
-            http=functools.partial(_Protocol, incomplete={}, most=most // 2),  # pyright: ignore[reportArgumentType]  # any factory
+            http=functools.partial(_Protocol, waiting={}, most=most // 2),  # pyright: ignore[reportArgumentType]  # any factory
             lifespan="off",
             ws="none",
             log_config=None,
             log_level="critical",
             access_log=False,
-            limit_concurrency=most,
             timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
         )
         super().__init__(config)
@@ -128,18 +130,19 @@ class _AcceptFailures:
 
 
 class _Protocol(H11Protocol):
-    """Closes connections on which a request is not complete in time, or while too many others wait as well.
+    """Closes connections whose client does not send a whole request, or take its response, in time.
 
-    uvicorn would wait for ever, and clients that send half a request would keep all others out.
+    It also closes those that have waited longest for their clients while too many others do. uvicorn would wait for
+    ever, and such clients would keep all others out.
 
     Args:
-        incomplete: the connections of the server without a whole request, the one that has waited longest first.
+        waiting: the connections of the server that wait for their clients, the one that has waited longest first.
         most: how many of them stay open.
     """
 
-    def __init__(self, *args: Any, incomplete: dict[_Protocol, asyncio.TimerHandle], most: int, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, waiting: dict[_Protocol, asyncio.TimerHandle], most: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._incomplete, self._most = incomplete, most
+        self._waiting, self._most = waiting, most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -153,30 +156,51 @@ class _Protocol(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._forget()
+        self._wait(_TAKING_TIMEOUT, self._cut)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget()
+        self._watch()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._forget()
 
     def _watch(self) -> None:
         """Begin to wait for a request where one is due, and end it where one is complete."""
+        if self.flow.write_paused:
+            return
         if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
             self._forget()
-        elif self not in self._incomplete:
-            self._incomplete[self] = self.loop.call_later(_HEAD_TIMEOUT, self._close_without_head)
-            if len(self._incomplete) > self._most:
-                next(iter(self._incomplete)).close()
+        elif self not in self._waiting:
+            self._wait(_HEAD_TIMEOUT, self._close_without_head)
+
+    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
+        self._waiting[self] = self.loop.call_later(seconds, then)
+        if len(self._waiting) > self._most:
+            next(iter(self._waiting))._cut()
 
     def _close_without_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            self.close()
+            self._close()
         else:
-            self._incomplete[self] = self.loop.call_later(_BODY_TIMEOUT, self.close)
+            self._waiting[self] = self.loop.call_later(_BODY_TIMEOUT, self._close)
 
-    def close(self) -> None:
-        """Close the connection, and count it no longer."""
+    def _close(self) -> None:
+        """Close the connection when the client has taken what it was sent."""
         self._forget()
         self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._wait(_TAKING_TIMEOUT, self._cut)
+
+    def _cut(self) -> None:
+        self._forget()
+        self.transport.abort()
 
     def _forget(self) -> None:
-        if (timer := self._incomplete.pop(self, None)) is not None:
+        if (timer := self._waiting.pop(self, None)) is not None:
             timer.cancel()

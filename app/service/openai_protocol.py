@@ -1,7 +1,8 @@
 """OpenAI's chat completions, answered by a program.
 
 The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
-that the assistant has answered, one call of the language model completes the question by the last twenty of them.
+that the assistant has answered, one call of the language model completes the question by the last twenty of them,
+as far as they have 32,768 characters.
 Other messages are not read, and the reply says how many there were. `temperature`, `top_p` and `seed` are passed to
 the language model; `max_tokens` and `stop` end the answer. Other settings have no effect. A streamed reply tells the
 steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in the text, `[1]`, and an
@@ -16,15 +17,15 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from itertools import pairwise
-from typing import Any, Literal
+from itertools import accumulate, pairwise
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import orjson
 from pydantic import BaseModel, Field
 
 from knowgap.retrieval.window import embedded_window
-from knowgap.service.answering import MAX_SAID, Answer, StepTold
+from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
 from knowgap.service.requests import Problem
 from knowgap.signatures.types import SubAnswer
 
@@ -52,7 +53,7 @@ class ChatRequest(BaseModel):
     """The fields of a request that matter here; others are accepted, and have no effect."""
 
     model: str
-    messages: list[_Message] = Field(min_length=1)
+    messages: list[_Message] = Field(min_length=1, max_length=2000)
     stream: bool | None = False
     stream_options: _StreamOptions | None = None
     n: Literal[1] | None = 1
@@ -62,7 +63,7 @@ class ChatRequest(BaseModel):
     seed: int | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    stop: str | list[str] | None = None
+    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
     citations: bool = True  # not OpenAI's
 
     def question(self) -> str:
@@ -99,14 +100,16 @@ class ChatRequest(BaseModel):
         return text, "stop"
 
     def said(self) -> list[SubAnswer]:
-        """Earlier questions of the user that the assistant has answered, the oldest first."""
+        """Earlier questions of the user that the assistant has answered, the oldest first, as far as there is room."""
         texts = [(message.role, "\n".join(part.text for part in message.parts())) for message in self.messages[:-1]]
         answered = [
             SubAnswer(question=asked, answer=answer)
             for (first, asked), (second, answer) in pairwise(texts)
             if (first, second) == ("user", "assistant") and asked.strip() and answer.strip()
         ]
-        return answered[-MAX_SAID:]
+        lengths = accumulate(len(turn.question) + len(turn.answer) for turn in reversed(answered))
+        kept = sum(length <= MAX_QUESTION for length in lengths)
+        return answered[len(answered) - min(kept, MAX_SAID) :]
 
 
 def completion(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Self
 
 from knowgap.errors import IndexMissing, KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
@@ -29,6 +29,8 @@ from knowgap.errors import IndexMissing, KnowgapError, LanguageModelError, Langu
 _LOG = logging.getLogger(__name__)
 _MAX_BODY = 4 << 20  # bytes
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+_FREE_PATHS = ("/", "/healthz")
+"""What is answered without the key."""
 _OUTCOMES = {400: "refused", 429: "refused", 499: "cancelled", 503: "cancelled", 504: "late"}
 
 Result = TypeVar("Result")
@@ -134,15 +136,13 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
     Raises:
         Problem: it is too large (413), not JSON (415), or malformed (400).
     """
-    is_get = request.method == "GET"
+    is_get = request.method in ("GET", "HEAD")
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not is_get and media_type != "application/json":
         raise Problem(415, "send JSON: Content-Type: application/json")
     body = bytearray()
-    async for chunk in request.stream():
+    async for chunk in read_body(request, _MAX_BODY):
         body += chunk
-        if len(body) > _MAX_BODY:
-            raise Problem(413, f"the body has more than {_MAX_BODY} bytes")
     try:
         if is_get:
             pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
@@ -156,6 +156,24 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
         raise Problem(400, f"{field}: {problem['msg']}" if field else problem["msg"]) from error
 
 
+async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The body of a request, in parts.
+
+    Raises:
+        Problem: it has more than `most` bytes, or will have by its head (413).
+    """
+    size, declared = 0, request.headers.get("content-length", "")
+    if (declared.isdecimal() and int(declared) <= most) or not declared:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                break
+            yield chunk
+        else:
+            return
+    raise Problem(413, f"the body has more than {most} bytes")
+
+
 def json_response(content: Any, status: int = 200) -> Response:
     """Make a response of a JSON value, or of bytes that hold one."""
     written = content if isinstance(content, bytes) else orjson.dumps(content)
@@ -163,27 +181,65 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 class Guard:
-    """Middleware: refuses requests without the key (401), and to a server on loopback by another name (403)."""
+    """Middleware: refuses requests without the key (401), and to a server on loopback by another name (403).
 
-    def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool) -> None:
-        self._app, self._key, self._only_loopback = app, key, only_loopback
+    It also refuses requests while so many others are under way that the server could not answer (503). A third of the
+    places is kept for /healthz, and where there is a key, as many for clients that send it.
+
+    Args:
+        app: the application.
+        key: the key; None if there is none.
+        only_loopback: answer to names of this machine only.
+        most: how many requests may be under way.
+    """
+
+    def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool, most: int) -> None:
+        self._app, self._key, self._only_loopback, self._most = app, key, only_loopback, most
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        problem = self._refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
-        await (problem.response() if problem else self._app)(scope, receive, send)
+        if problem := self._refusal(scope["path"], Headers(scope=scope)):
+            response = problem.response()
+            if problem.status in (400, 503):
+                response.headers["Connection"] = "close"
+            return await response(scope, receive, send)
+        self._under_way += 1
+        answering = False
+
+        async def noted(message: Message) -> None:
+            nonlocal answering
+            answering = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except asyncio.CancelledError:  # the grace is over
+            if not answering:
+                await Problem(503, "the server ends").response()(scope, receive, send)
+            raise
+        finally:
+            self._under_way -= 1
 
     def _refusal(self, path: str, headers: Headers) -> Problem | None:
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy in front of this server may see the end of the request elsewhere.
+            return Problem(400, "a request has Transfer-Encoding or Content-Length, not both")
         if self._only_loopback:
             named = re.fullmatch(r"\[([^\[\]]+)\](?::\d*)?|([^:\[\]]+)(?::\d*)?", headers.get("host", ""))
             host = (named[1] or named[2]) if named else headers.get("host", "")
             if not is_loopback(host):
                 return Problem(403, f"this server answers to 127.0.0.1 and localhost, not to {host!r}")
-        if self._key is not None and path not in ("/", "/healthz"):
-            scheme, _, sent = headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not secrets.compare_digest(sent.strip().encode(), self._key.encode()):
-                return Problem(401, "send the key of this server: Authorization: Bearer KEY")
+        if self._key is not None and path not in _FREE_PATHS and not self._has_key(headers):
+            return Problem(401, "send the key of this server: Authorization: Bearer KEY")
+        thirds = 3 if path == "/healthz" else 2 if self._key is None or self._has_key(headers) else 1
+        if self._under_way >= self._most * thirds // 3:
+            return Problem(503, "too many requests are under way; ask again later")
         return None
+
+    def _has_key(self, headers: Headers) -> bool:
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and secrets.compare_digest(sent.strip().encode(), str(self._key).encode())
 
 
 def is_loopback(host: str) -> bool:

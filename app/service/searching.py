@@ -33,6 +33,8 @@ _AT_ONCE = 8  # searches; others wait
 _MAX_SEARCHES = 80
 """Searches in progress and waiting; further ones are refused, so that connections are left for other addresses."""
 _Query = Annotated[str, Field(max_length=32_768)]
+Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
+"""Files, folders and patterns, which take the longer to match the longer they are."""
 
 
 class SearchRequest(BaseModel):
@@ -43,7 +45,7 @@ class SearchRequest(BaseModel):
     query: _Query | None = None
     queries: Annotated[list[_Query], Field(max_length=256)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
-    files: tuple[str, ...] = ()
+    files: Patterns = ()
     since: date | None = None
 
     def documents(self) -> DocumentFilter:

@@ -24,8 +24,8 @@ Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request 
 key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415 if it is not
 JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language model does not
 answer, and 504 if there is no answer before the deadline. These three have an `id`, too, under which the log has the
-cause. If too many connections are open, the answer is 503 in plain text. A client that disconnects ends the work on its
-question: no call to the language model or the index begins after that.
+cause. The answer is 503 if too many requests are under way or the server ends. A client that disconnects ends the work
+on its question: no call to the language model or the index begins after that.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold
 from knowgap.service.examples import example_questions
 from knowgap.service.files import Files, add_file
-from knowgap.service.listening import HTTPServer
+from knowgap.service.listening import HTTPServer, most_connections
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
-from knowgap.service.searching import Searching, SearchRequest
+from knowgap.service.searching import Patterns, Searching, SearchRequest
 from knowgap.signatures.types import SubAnswer
 
 
@@ -75,7 +75,7 @@ class AskRequest(BaseModel):
     stream: bool = False
     citations: bool = True
     said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
-    files: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    files: Patterns = ()
     since: Annotated[date | None, Field(strict=False)] = None
 
 
@@ -153,10 +153,11 @@ class Server(HTTPServer):
             self._searching = Searching(index, metrics, deadline=deadline)
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
         self._addresses = sorted(route.path for route in routes)
+        places = most_connections() * 3 // 4
         application = Starlette(
             routes=routes,
-            middleware=[Middleware(Guard, key=key, only_loopback=key is None and is_loopback(host))],
-            exception_handlers={HTTPException: self._refuse, Problem: self._refuse},
+            middleware=[Middleware(Guard, key=key, only_loopback=key is None and is_loopback(host), most=places)],
+            exception_handlers={HTTPException: self._refuse, Problem: self._refuse, Exception: self._refuse},
         )
         super().__init__(application, host=host, port=port, grace=grace)
 
@@ -225,8 +226,12 @@ class Server(HTTPServer):
     async def _refuse(self, request: Request, error: Any) -> Response:
         if isinstance(error, HTTPException):
             other = f"there is no {request.url.path}; this server has {', '.join(self._addresses)}"
-            error = Problem(error.status_code, other if error.status_code == 404 else error.detail)
-        return error.response()
+            problem = Problem(error.status_code, other if error.status_code == 404 else error.detail)
+        else:
+            problem = Problem.of(error)
+        response = problem.response()
+        response.headers.update(getattr(error, "headers", None) or {})
+        return response
 
 
 async def _last(items: AsyncGenerator[StepTold | Answer, None]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Language models by name and options, the check that one answers, and a quiet DSPy."""
 
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +63,16 @@ def test_an_endpoint_that_refuses(server, status, kind, words):
     server.faults = [(status, {}, '{"error": {"message": "not today"}}')] * 4
     lm = make_lm("openai/local", api_base=server.api_base, api_key="wrong", num_retries=0)
     with pytest.raises(kind, match=words):
+        check_reachable(lm)
+    lm.close()
+
+
+def test_a_key_that_a_provider_repeats_is_not_shown(server, monkeypatch):
+    monkeypatch.setenv("OTHER_API_KEY", "sk-of-the-environment")
+    told = {"error": {"message": "no sk-of-the-option, no sk-of-the-environment"}}
+    server.faults = [(401, {}, json.dumps(told))]
+    lm = make_lm("openai/local", api_base=server.api_base, api_key="sk-of-the-option", num_retries=0)
+    with pytest.raises(LanguageModelError, match=r"no \[key\], no \[key\]"):
         check_reachable(lm)
     lm.close()
 

@@ -5,6 +5,7 @@ import pytest
 from support import scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.citations import strip_numbers
 from knowgap.programs.sources import AnswerSource, CitedAnswer
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.passage import Hit, Passage
@@ -52,6 +53,11 @@ def test_numbers_that_the_model_wrote_give_way():
     assert cited("The Orle Bridge was designed by Ada Venn [2].").text == (
         "The Orle Bridge was designed by Ada Venn [1]."
     )
+
+
+def test_brackets_that_are_no_numbers_of_sources_stay():
+    assert strip_numbers("a[0] is [Fe(CN)6] [link] [1, 12], x[31mRED][2].") == "a[0] is [Fe(CN)6] [link], x[31mRED]."
+    assert cited("It is array[0] and [Fe(CN)6].").text == "It is array[0] and [Fe(CN)6]."
 
 
 def test_an_unknown_answer_has_sources_that_were_read_but_no_numbers():

@@ -27,6 +27,10 @@ _GRACE = 1.2  # seconds that the main thread has to end by itself
 _said = threading.Lock()
 
 
+class EndedAtOnce(SystemExit):
+    """Ends this process without waiting for its threads, which may wait for a language model for minutes."""
+
+
 def say_stopped() -> None:
     """Say once, in one line, how to go on."""
     if _said.acquire(blocking=False):
@@ -56,8 +60,8 @@ def stopping_soon() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
-        if end.code == STOPPED:  # a normal exit would wait for the threads
-            _end()
+        if end.code == STOPPED or isinstance(end, EndedAtOnce):  # a normal exit would wait for the threads
+            _end(end.code)
         raise
     finally:
         with suppress(ValueError, OSError):
@@ -78,12 +82,12 @@ def _end_after(listening: socket.socket) -> None:
             stop_all_calls()
             threading.Event().wait(_GRACE)
             say_stopped()
-            _end()
+            _end(STOPPED)
 
 
-def _end() -> None:
+def _end(code: Any) -> None:
     with suppress(OSError, ValueError):
         err.show_cursor(True)
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(STOPPED)
+    os._exit(code)

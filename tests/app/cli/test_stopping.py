@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from endpoint import Endpoint, endpoint
 
@@ -173,3 +175,17 @@ def test_a_bar_shows_the_wait_until_a_reply_comes():
         announcer.look(("openai/m", seconds), 100.0 + seconds)
     announcer.look(None, 200.0)
     assert shown == ["", "waiting for openai/m 45 s", "", ""]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(started, server):
+    words = ["serve", "--index", "idx", "--program", "direct", "--lm", "openai/local", "--port", "0", "--grace", "0.5"]
+    process = started(*words, "--api-base", server.api_base)
+    assert process.stderr is not None
+    url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(httpx.post, f"{url}/v1/ask", json={"question": "Who built the hall?"}, timeout=SOON)
+        until(lambda: any("hall" in text for text in server.prompts()))
+        process.terminate()
+        assert asked.result().json()["error"]["code"] == 503
+    assert process.wait(SOON) == 0

@@ -49,7 +49,9 @@ def test_a_page_cannot_run_its_scripts(service):
     assert opened.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("name", ["late.txt", "link.md", "%2e%2e/secret.txt", "..%2fsecret.txt", "/etc/passwd", "in"])
+@pytest.mark.parametrize(
+    "name", ["late.txt", "link.md", "%2e%2e/secret.txt", "..%2fsecret.txt", "/etc/passwd", "in", "orle.html%00", "a%00"]
+)
 def test_no_other_file_is_shown(service, name):
     assert service.get(f"/files/{name}").status_code == 404
 

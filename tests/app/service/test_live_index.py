@@ -125,6 +125,8 @@ def test_visitors_ask_and_add_files(live, docs):
             (".hidden.txt", b"x", 400),
             ("..%2fout.txt", b"x", 400),
             ("in/deep.txt", b"x", 400),
+            (f"{'a' * 252}.txt", b"x", 400),
+            (f"{'%C3%A9' * 126}.txt", b"x", 400),
             ("long.txt", b"x" * (65 << 20), 413),
         ):
             assert client.put(f"/files/{name}", content=content).status_code == status, name

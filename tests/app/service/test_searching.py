@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 from knowgap.errors import IndexFolderError
-from knowgap.retrieval import BM25Index, RemoteRetriever
+from knowgap.retrieval import BM25Index, Hit, Passage, RemoteRetriever
 from knowgap.service import Server
 from knowgap.service.listening import _AcceptFailures
 from tests.retrieval.conformance import QUERIES, corpus
@@ -160,6 +161,57 @@ def test_clients_that_withhold_bodies_do_not_keep_others_out(index, monkeypatch)
             assert clients[0].recv(1) == b""
         clients[-1].sendall(b"}")
         assert clients[-1].recv(12) == b"HTTP/1.1 400"
+
+
+class _Long:
+    """A retriever whose answers are more than a system buffers."""
+
+    def search(self, queries, k):
+        return [[Hit(Passage("a", "A", "a" * (16 << 20)), 1.0, 1)] for _ in queries]
+
+
+def _stalled(server):
+    """A connection that asks for much and reads none of it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(SECONDS)
+    host, port = server.url.removeprefix("http://").split(":")
+    client.connect((host, int(port)))
+    client.sendall(b"GET /search?query=a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return client
+
+
+def _taken(client):
+    """How many bytes come until the connection ends."""
+    size = 0
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(1 << 20):
+            size += len(part)
+    return size
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off(monkeypatch):
+    monkeypatch.setattr("knowgap.service.listening._TAKING_TIMEOUT", 0.2)
+    with Server(index=_Long(), port=0) as server, _stalled(server) as client:
+        wait_until(lambda: server.server_state.connections and server.server_state.total_requests)
+        wait_until(lambda: not server.server_state.connections)
+        assert _taken(client) < 16 << 20
+
+
+def test_clients_that_do_not_take_their_answers_do_not_keep_others_out(monkeypatch):
+    monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 16)
+    with Server(index=_Long(), port=0, grace=0.5) as server, contextlib.ExitStack() as opened:
+        for _ in range(24):
+            opened.enter_context(_stalled(server))
+        for path in ("/healthz", "/search?query=a"):
+            assert httpx.get(f"{server.url}{path}", timeout=SECONDS).status_code == 200
+
+
+def wait_until(true):
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def _withheld(server):

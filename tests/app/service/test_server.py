@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.service import Server
+from knowgap.service.openai_protocol import ChatRequest
 from knowgap.signatures import AnswerDirectly
 
 SECONDS = 30
@@ -182,6 +184,10 @@ CHAT = {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type
     (400, "/v1/ask", {"json": {"question": "x" * 40_000, "stream": True}}),
     (400, "/v1/ask", {"json": {"question": 5}}),
     (400, "/v1/ask", {"json": {"question": QUESTION, "program": "rag"}}),
+    (400, "/v1/ask", {"json": {"question": QUESTION, "files": ["?" * 100_000]}}),
+    (400, "/v1/ask", {"json": {"question": QUESTION, "files": ["a*"] * 101}}),
+    (400, "/v1/ask", {"json": {"question": QUESTION, "said": [{"question": "Who?", "answer": "x" * 40_000}]}}),
+    (400, "/search", {"json": {"query": QUESTION, "files": ["?" * 100_000]}}),
     (400, "/v1/ask", {"content": "{", "headers": {"Content-Type": "application/json"}}),
     (413, "/v1/ask", {"json": {"question": "x" * 5_000_000}}),
     (415, "/v1/ask", {"data": {"question": QUESTION}}),
@@ -195,6 +201,14 @@ def test_what_cannot_be_answered_says_why(client, status, path, request_):
     response = client.post(path, **request_)
     assert (response.status_code, response.json()["error"]["code"]) == (status, status)
     assert response.json()["error"]["message"]
+
+
+def test_a_body_that_will_be_too_large_is_refused_by_its_head(server):
+    head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9999999999"
+    address = server.url.removeprefix("http://").split(":")
+    with socket.create_connection(address, timeout=SECONDS) as client:
+        client.sendall(f"{head}\r\n\r\n".encode())
+        assert client.recv(12) == b"HTTP/1.1 413"
 
 
 def test_a_key_is_asked_for_where_one_is_set():
@@ -299,6 +313,37 @@ def test_what_a_provider_or_a_path_says_is_for_the_log_alone(caplog, error, stat
             assert "hidden" not in told
             assert re.search(r'"id":"(\w{8})"', told)[1] in caplog.text
     assert caplog.text.count("hidden") == 2
+
+
+def test_a_failure_of_the_server_itself_is_told_in_the_same_form(monkeypatch, caplog):
+    with serve() as server:
+        monkeypatch.setattr("prometheus_client.generate_latest", lambda registry: 1 / 0)
+        failed = httpx.get(f"{server.url}/metrics")
+    assert failed.status_code == 500
+    assert f"request {failed.json()['error']['id']} failed: division by zero" in caplog.text
+
+
+def test_the_head_of_a_search_is_its_answer_s_and_405_names_the_methods(client):
+    assert client.head("/search", params={"query": QUESTION}).status_code == 200
+    assert client.get("/v1/ask").headers["allow"] == "POST"
+
+
+def test_who_waits_when_the_grace_is_over_is_told_that_the_server_ends():
+    program = Waiting()
+    server = serve(program, grace=0.1).start()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json={"question": QUESTION}, timeout=SECONDS)
+        assert program.begun.acquire(timeout=SECONDS)
+        server.stop()
+        assert (asked.result().status_code, asked.result().json()["error"]["message"]) == (503, "the server ends")
+    program.go_on.release(3)
+
+
+def test_earlier_messages_are_read_as_far_as_there_is_room():
+    turns = [("user", "Who?"), ("assistant", "x" * 30_000), ("user", "Where?"), ("assistant", "y" * 30_000)]
+    messages = [{"role": role, "content": text} for role, text in [*turns, ("user", "When?")]]
+    said = ChatRequest(model="m", messages=messages).said()
+    assert [turn.question for turn in said] == ["Where?"]
 
 
 def test_a_port_in_use_is_named(server):
