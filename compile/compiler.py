@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import dspy
 
@@ -27,6 +27,12 @@ from knowgap.compiling.thresholds import Calibration, calibrate_delta
 from knowgap.errors import LanguageModelError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
 
 P = TypeVar("P", bound=Program)
 
@@ -95,7 +101,10 @@ def compile(
     teacher_lm: dspy.BaseLM | None = None,
     n_trials: int = 20,
     study_name: str = "",
-    storage: str | Path | None = None,
+    storage: str | Path | BaseStorage | None = None,
+    study: Study | None = None,
+    sampler: BaseSampler | None = None,
+    pruner: BasePruner | None = None,
     config: StudyConfig | None = None,
     hold_out: int | None = None,
     seed: int = 0,
@@ -132,6 +141,10 @@ def compile(
         study_name: the name under which the study is kept; default: the program's name, or "programs".
         storage: where the study is kept, see `knowgap.compiling.study.storage.open_storage`; default: `study.db` in
             `output`, or in memory without one.
+        study: a study of Optuna's that you have made or loaded, with its storage, name, sampler and pruner.
+        sampler: a sampler of Optuna's, which takes the place of TPE with a seed for every trial.
+        pruner: a pruner of Optuna's, which sees the mean score after every fifth question and takes the place of the
+            comparison with the best trial.
         config: how a study searches, and its limits.
         hold_out: how many dev questions a study does not see: on these, its choice is tested against the program as it
             was, which is kept if the choice is not better. Default: a third; 20 of 40 to 59; none of fewer, which are
@@ -165,7 +178,7 @@ def compile(
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"
         dev, held_out = split_off(dev, hold_out, seed)
-        study = run_study(
+        tuned = run_study(
             several,
             dev,
             train,
@@ -174,11 +187,14 @@ def compile(
             n_trials=n_trials,
             study_name=study_name,
             storage=storage if storage is not None else folder,
+            own_study=study,
+            sampler=sampler,
+            pruner=pruner,
             seed=seed,
             config=config,
             **common,
         )
-        found = Compiled(study.program, several[0], study, held_out)
+        found = Compiled(tuned.program, several[0], tuned, held_out)
         if hold_out != 0:
             more = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
             found = check_choice(found, dataset, metrics, **more)

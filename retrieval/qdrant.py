@@ -115,10 +115,10 @@ class QdrantIndex(NeverCopied):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
         if url is None:
             raise UsageError("a Qdrant index is kept by a server: give its URL (--engine-option url=https://HOST:6333)")
-        device, key = choose_device(device), _key_for(url, api_key, named=True)
+        device, key = choose_device(device), key_for(url, api_key, named=True)
 
         def check(folder: Path) -> None:
-            with closing(_connect(url, key)) as client:
+            with closing(connect(url, key)) as client:
                 _check_collection(folder, client, collection)
 
         with start_build(path, overwrite=overwrite, check=check) as build:
@@ -130,7 +130,7 @@ class QdrantIndex(NeverCopied):
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
             manifest = build.manifest("qdrant", store, settings, recorded)
             if not build.already_built(manifest):
-                with closing(_connect(url, key)) as client, _reporting(url):
+                with closing(connect(url, key)) as client, _reporting(url):
                     if not state.passages:
                         _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
                     _fill(client, collection, store, encoder, state, progress or no_progress)
@@ -167,7 +167,7 @@ class QdrantIndex(NeverCopied):
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
         server = url or manifest.settings["url"]
-        client = _connect(server, _key_for(server, api_key, named=url is not None))
+        client = connect(server, key_for(server, api_key, named=url is not None))
         try:
             _check_collection(path, client, manifest.settings["collection"])
         except IndexDamaged:
@@ -307,7 +307,7 @@ def _check_collection(folder: Path, client: Any, collection: str) -> None:
         raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")
 
 
-def _key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
+def key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
     """The key to send to a server: the argument, or the environment variable QDRANT_API_KEY.
 
     None goes to a server that the user has not named, in this call or as QDRANT_URL.
@@ -333,7 +333,7 @@ def _client_class() -> Any:
     return QdrantClient
 
 
-def _connect(url: str, key: str | None) -> Any:
+def connect(url: str, key: str | None) -> Any:
     """A client of a server, which has answered.
 
     Raises:
@@ -342,7 +342,7 @@ def _connect(url: str, key: str | None) -> Any:
     """
     client_class = _client_class()
     with _reporting(url), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Api key is used")  # `_key_for` decides
+        warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` decides
         client = client_class(url=url, api_key=key, check_compatibility=False)
         client.get_collections()
     return client

@@ -148,7 +148,8 @@ def read_text(value: Any, name: str = "", *, optional: bool = False) -> str:
     """Read a text.
 
     Args:
-        value: null counts as empty, a boolean as yes or no; the items of a list are joined.
+        value: null counts as empty, a boolean as yes or no; the items of a list are joined; of an object with the name
+            of the field among its keys, that one counts.
         name: the name of the field, whose label, tag or key is removed from around the text.
         optional: whether "None", "N/A" and the like mean that there is no text.
     """
@@ -157,7 +158,9 @@ def read_text(value: Any, name: str = "", *, optional: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        value = [f"{key}: {read_text(item)}" for key, item in value.items()] if len(value) != 1 else [*value.values()]
+        own = [item for key, item in value.items() if str(key).casefold() == name.casefold()]
+        several = [f"{key}: {read_text(item)}" for key, item in value.items()]
+        value = own[:1] or (several if len(value) != 1 else [*value.values()])
     if isinstance(value, (list, tuple)):
         parts = [read_text(item) for item in value]
         return (", " if all(len(part.split()) <= 5 for part in parts) else "\n").join(filter(None, parts))

@@ -105,7 +105,7 @@ def _show(results: Evaluations, as_json: bool) -> None:
         columns = ["type", "questions", base.metrics[0]]
         show_table("by type of question", columns, rows, caption=_few(kinds.values()))
     for record in base.failures[:3]:
-        remark(f"failed: {record.id}: {record.error}")
+        remark(f"failed: {record.id}: {record.failure}")
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class EvaluationGroup:
             "loss": len(self.evaluations) == 2 and difference < 0,
             "same": len(records) > 1 and len({*scores}) <= 1,
             "short": bool(scores) and min(scores) < 1,
-            "failed": any(record.error for record in records.values()),
+            "failed": any(record.failure for record in records.values()),
         }
         return Question(records, every, [kind for kind, applies in kinds.items() if applies], difference)
 

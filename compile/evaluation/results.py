@@ -48,8 +48,8 @@ class Evaluation(BaseModel, extra="forbid"):
 
     @property
     def failures(self) -> list[QuestionRecord]:
-        """The questions on which the program failed; they count, with score 0."""
-        return [record for record in self.records if record.error]
+        """The questions on which the program failed, or without an answer that could be read; they count."""
+        return [record for record in self.records if record.failure]
 
     @property
     def lost(self) -> list[str]:

@@ -89,6 +89,13 @@ class QuestionRecord(BaseModel, extra="forbid"):
     cost: Cost = Cost()
     trace: Trace | None = None
 
+    @property
+    def failure(self) -> str:
+        """Why the question has no answer: the program's error, or replies that could not be read; else empty."""
+        if self.error or self.answer or not self.cost.unreadable:
+            return self.error
+        return f"no readable answer: {self.cost.unreadable} of {self.cost.lm_calls} replies could not be read"
+
 
 def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
     """The language model to use: `lm`, or DSPy's configured one, or one that the program itself is bound to.
@@ -195,7 +202,7 @@ class _Tally:
     def add(self, record: QuestionRecord) -> None:
         with self._lock:
             self.done += 1
-            self.failed += bool(record.error)
+            self.failed += bool(record.failure)
             self.points += record.scores.get(self.metric) or 0.0
             if len(self.first) < self.patience:
                 self.first.append(record.cost)

@@ -14,7 +14,8 @@ from typing import Any
 import dspy
 
 from knowgap.compiling.artifact import artifact_class, load
-from knowgap.compiling.data import LAYOUTS, Dataset, load_dataset
+from knowgap.compiling.data import Dataset, load_dataset
+from knowgap.compiling.data.registry import layout_named
 from knowgap.compiling.data.dataset import SPLITS
 from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.provenance import lm_name, model_name, retriever_facts
@@ -248,7 +249,7 @@ class _Preparation:
         if key not in self.datasets:
             self.datasets[key] = load_dataset(
                 name if path is None else path,
-                layout=name if path is not None and name in LAYOUTS and Path(path).exists() else None,
+                layout=None if path is None else layout_named(name, Path(path)),
                 corpus=self.setup.corpora.get(name),
                 seed=self.setup.seed,
                 undivided_as=column.split if path is not None and not Path(path).is_dir() else None,

@@ -25,6 +25,7 @@ class StudyConfig(BaseModel):
     Attributes:
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
         cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
+        costs: further costs that "pareto" minimises, by the same names.
         rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
         max_calls_per_question: the hyperparameter `max_calls` of every program: calls of the language model that a
             question may take at most, cached ones included.
@@ -59,6 +60,7 @@ class StudyConfig(BaseModel):
 
     mode: Literal["single", "pareto"] = "single"
     cost: str = "lm_calls"
+    costs: list[str] = []
     rule: str = "best"
     max_calls_per_question: int | None = Field(default=None, ge=1)
     max_cost_per_question: float | None = Field(default=None, ge=0)
@@ -89,10 +91,14 @@ class StudyConfig(BaseModel):
             if first["type"] == "extra_forbidden":
                 raise UnknownName.among("setting of a study", name, cls.model_fields) from error
             raise UsageError(f"StudyConfig: {name}={first['input']!r}: {first['msg']}") from error
-        if config.cost not in COSTS:
-            raise UnknownName.among("cost", config.cost, COSTS)
+        for name in (config.cost, *config.costs):
+            if name not in COSTS:
+                raise UnknownName.among("cost", name, COSTS)
+        if config.costs and (config.mode == "single" or len({config.cost, *config.costs}) <= len(config.costs)):
+            raise UsageError(f"costs={config.costs}: further objectives beside cost={config.cost}, with mode='pareto'")
         parse_rule(config.rule)
-        if config.cost == "seconds" and config.reuse and (config.mode == "pareto" or config.rule != "best"):
+        timed = "seconds" in config.minimized or (config.cost == "seconds" and config.rule != "best")
+        if timed and config.reuse:
             raise UsageError("seconds mean nothing if answers are used again: reuse=False, or cost='critical_calls'")
         return config
 
@@ -102,6 +108,11 @@ class StudyConfig(BaseModel):
         return self.prune and self.mode == "single"
 
     @property
+    def minimized(self) -> list[str]:
+        """The names of the costs that are objectives beside the score."""
+        return [self.cost, *self.costs] if self.mode == "pareto" else []
+
+    @property
     def limits_spending(self) -> bool:
         """Whether what other processes spend matters."""
         return not (self.max_calls is None and self.max_tokens is None and self.max_money is None)
@@ -109,11 +120,8 @@ class StudyConfig(BaseModel):
     @property
     def needs_counts(self) -> bool:
         """Whether a limit or an objective depends on what the language model's calls cost."""
-        return (
-            self.limits_spending
-            or self.max_cost_per_question is not None
-            or (self.mode == "pareto" and self.cost in METERED)
-        )
+        limited = self.limits_spending or self.max_cost_per_question is not None
+        return limited or not METERED.isdisjoint(self.minimized)
 
     def of_program(self, prefix: str) -> StudyConfig:
         """The settings for the program whose hyperparameters' names begin with `prefix`, without it."""
@@ -187,7 +195,8 @@ class StudyConfig(BaseModel):
         """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
         names = {"mode", "include", "exclude", "ranges", "start", "num_sets", "max_demos"}
         fields = self.model_dump(mode="json", include=names)
-        return {**fields, "prune": self.prunes, "cost": self.cost if self.mode == "pareto" else ""}
+        first, *others = self.minimized or [""]
+        return {**fields, "prune": self.prunes, "cost": first, **({"costs": others} if others else {})}
 
 
 def parse_rule(rule: str) -> tuple[str, float]:

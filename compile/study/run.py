@@ -44,6 +44,9 @@ from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from optuna import Study
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
 
 
 P = TypeVar("P", bound=Program)
@@ -113,7 +116,10 @@ def run_study(
     teacher_lm: dspy.BaseLM | None = None,
     n_trials: int = 20,
     study_name: str = "",
-    storage: str | Path | None = None,
+    storage: str | Path | BaseStorage | None = None,
+    own_study: Study | None = None,
+    sampler: BaseSampler | None = None,
+    pruner: BasePruner | None = None,
     seed: int = 0,
     num_threads: int = 4,
     progress: Progress | None = None,
@@ -139,6 +145,8 @@ def run_study(
     config = (config or StudyConfig()).with_prices(lm_name(model))
     if (most := config.max_calls_per_question) is not None:
         by_name = {n: p.deepcopy().configure(max_calls=min(most, p.max_calls or most)) for n, p in by_name.items()}
+    if pruner is not None and not config.prunes:
+        raise UsageError("a study of several objectives, or with prune=False, has nothing for the pruner to stop")
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
@@ -181,7 +189,7 @@ def run_study(
 
     with (
         _reusing(by_name, model, config) as cached,
-        shared_study(study_name or study_label(list(by_name)), storage, config=config, about=about) as study,
+        shared_study(study_name or study_label(list(by_name)), storage, own_study, config=config, about=about) as study,
     ):
         known = known_settings(study, cached, train, config)
         worker = Worker(
@@ -197,6 +205,8 @@ def run_study(
             num_threads=num_threads,
             config=config,
             progress=progress,
+            sampler=sampler or (own_study and own_study.sampler),
+            pruner=pruner or (own_study and own_study.pruner),
         )
         return _conclude(study, by_name, [id for id, _ in questions], config, worker.run())
 

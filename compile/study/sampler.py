@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from optuna import Study
@@ -29,14 +29,10 @@ class TrialSeededSampler(TPESampler):
         seed: of all draws.
         candidates: in a study of several programs, the names of those that may be drawn. If TPE draws another one, that
             with the fewest trials takes its place.
-
-    Attributes:
-        fixed: parameters that the trial takes over instead of drawing them, as far as no trial has set them yet.
     """
 
     def __init__(self, seed: int, candidates: Callable[[], Sequence[str]] | None = None):
         self._seed, self._candidates = seed, candidates
-        self.fixed: Mapping[str, Any] = {}
         self._start(seed)
 
     def _start(self, seed: int) -> None:
@@ -63,8 +59,6 @@ class TrialSeededSampler(TPESampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Draw any other parameter."""
-        if param_name in self.fixed:
-            return self.fixed[param_name]
         drawn = super().sample_independent(study, trial, param_name, param_distribution)
         return self._admit(study, drawn) if param_name == PROGRAM else drawn
 

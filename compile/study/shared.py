@@ -31,10 +31,11 @@ from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.storage import open_storage, storage_file
-from knowgap.errors import StudyError
+from knowgap.errors import StudyError, UsageError
 
 if TYPE_CHECKING:
     from optuna import Study
+    from optuna.storages import BaseStorage
 
 ABOUT = "about"
 """The study attribute that says what the study is about."""
@@ -45,41 +46,53 @@ _PIECE = 20_000  # characters; MySQL's columns take 65,535 bytes
 
 @contextmanager
 def shared_study(
-    study_name: str, storage: str | Path | None, *, config: StudyConfig, about: Mapping[str, Any]
+    study_name: str,
+    storage: str | Path | BaseStorage | None,
+    own: Study | None,
+    *,
+    config: StudyConfig,
+    about: Mapping[str, Any],
 ) -> Iterator[Study]:
     """Open a study, or create it, and let this process work on it.
 
     Args:
         study_name: the study's name in the storage.
         storage: see `knowgap.compiling.study.storage.open_storage`.
+        own: a study of the user's, which is then the one.
         config: how the study searches.
         about: what the study is about, as JSON values by name.
 
     Raises:
         StudyError: the storage cannot be opened, or its study of that name is about something else.
+        UsageError: a study of the user's has other objectives.
     """
     import optuna
     from optuna.study import StudyDirection
 
-    both = [StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE]
-    directions = both if config.mode == "pareto" else both[:1]
-    with open_storage(storage, heartbeat=config.heartbeat) as opened:
-        study = optuna.create_study(storage=opened, study_name=study_name, directions=directions, load_if_exists=True)
+    directions = [StudyDirection.MAXIMIZE, *(StudyDirection.MINIMIZE for _ in config.minimized)]
+    if own is not None and own.directions != directions:
+        names = [direction.name.lower() for direction in directions]
+        raise UsageError(f"study {own.study_name!r}: create it with directions={names}: the score, then each cost")
+    with open_storage(storage, heartbeat=config.heartbeat) if own is None else nullcontext() as opened:
+        study = own or optuna.create_study(
+            storage=opened, study_name=study_name, directions=directions, load_if_exists=True
+        )
         wanted: dict[str, Any] = json.loads(json.dumps(about, default=str))
-        if not study.user_attrs and not study.get_trials(deepcopy=False):
+        if ABOUT not in study.user_attrs and not study.get_trials(deepcopy=False):
             study.set_user_attr(ABOUT, wanted)
         stored = study.user_attrs.get(ABOUT, {})
         differing = sorted(key for key in {*stored, *wanted} if stored.get(key) != wanted.get(key))
         if differing:
+            where = f" in {storage}" if isinstance(storage, (str, Path)) else ""
             raise StudyError(
-                f"study {study_name!r} in {storage} is about something else (it differs in: {', '.join(differing)}): "
+                f"study {study.study_name!r}{where} is about something else (it differs in: {', '.join(differing)}): "
                 "take another study name (--study-name)"
             )
-        if config.mode == "pareto":
+        if config.minimized:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                study.set_metric_names(["score", config.cost])
-        path = storage_file(storage)
+                study.set_metric_names(["score", *config.minimized])
+        path = storage_file(storage) if own is None else None
         with nullcontext() if path is None else _sharing_file(study, path):
             yield study
 

@@ -24,13 +24,13 @@ _ATTEMPTS = 5
 
 
 @contextmanager
-def open_storage(storage: str | Path | None, *, heartbeat: int = 15) -> Iterator[BaseStorage]:
+def open_storage(storage: str | Path | BaseStorage | None, *, heartbeat: int = 15) -> Iterator[BaseStorage]:
     """Open the storage of studies, and create it if it does not exist; an error of the storage in the body names it.
 
     Args:
         storage: a path that ends in `.db`, `.sqlite` or `.sqlite3` (SQLite) or in `.journal`, `.log` or `.jsonl`
-            (journal file), or a database URL (`sqlite:///…`, `postgresql://…`, `mysql://…`); None keeps the study in
-            memory, for this call alone.
+            (journal file), or a database URL (`sqlite:///…`, `postgresql://…`, `mysql://…`), or a storage of
+            Optuna's; None keeps the study in memory, for this call alone.
         heartbeat: seconds between the heartbeats of a running trial, in a database; after four missed ones its process
             counts as dead.
 
@@ -57,18 +57,20 @@ def open_storage(storage: str | Path | None, *, heartbeat: int = 15) -> Iterator
             engine.dispose()  # connections are opened again when they are needed
 
 
-def storage_file(storage: str | Path | None) -> Path | None:
-    """The file that keeps a study; None in memory and on a server."""
+def storage_file(storage: str | Path | BaseStorage | None) -> Path | None:
+    """The file that keeps a study; None in memory, on a server, and for a storage of the user's."""
     text = str(storage).removeprefix("sqlite:///")
-    return None if storage is None or "://" in text else Path(text).expanduser()
+    return None if not isinstance(storage, (str, Path)) or "://" in text else Path(text).expanduser()
 
 
-def _open(storage: str | Path | None, heartbeat: int) -> BaseStorage:
+def _open(storage: str | Path | BaseStorage | None, heartbeat: int) -> BaseStorage:
     from optuna.storages import InMemoryStorage
 
     path, text = storage_file(storage), str(storage)
     if storage is None:
         return InMemoryStorage()
+    if not isinstance(storage, (str, Path)):
+        return storage
     if path is None:
         return _open_database(text, heartbeat)
     if path.is_dir():

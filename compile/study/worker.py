@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 import dspy
 import numpy as np
 from optuna import Study, TrialPruned
-from optuna.exceptions import UpdateFinishedTrialError
+from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
@@ -64,7 +67,8 @@ class Worker:
 
     `known` are settings by program, for which ranges are widened; `questions` the dev questions with their ids, in the
     order in which every trial asks them. The first program is the base of the comparison: its trial with the default
-    settings asks all questions.
+    settings asks all questions. `sampler` and `pruner` are the user's, and take the place of ours; a sampler of the
+    user's draws among all programs, also those that are out of the race.
     """
 
     study: Study
@@ -79,11 +83,15 @@ class Worker:
     num_threads: int
     config: StudyConfig
     progress: Progress | None
+    sampler: BaseSampler | None = None
+    pruner: BasePruner | None = None
 
     def __post_init__(self) -> None:
         self._base = next(iter(self.programs))
-        self._sampler = TrialSeededSampler(self.seed, self._candidates if len(self.programs) > 1 else None)
-        self.study.sampler = self._sampler
+        own = TrialSeededSampler(self.seed, self._candidates if len(self.programs) > 1 else None)
+        self._sampler = self.sampler or own
+        if self.pruner is not None:
+            self.study.pruner = self.pruner
         self._started = time.monotonic()
         self._n_finished, self._spent_elsewhere = 0, Usage()
         self._demos = read_demos(self.study)
@@ -100,6 +108,7 @@ class Worker:
         """
         lost = 0
         while not (reason := self._reason_to_end()):
+            self.study.sampler = self._sampler
             try:
                 self.study.optimize(self._objective, n_trials=1, catch=(_Abandoned,))
                 lost = 0
@@ -176,7 +185,7 @@ class Worker:
     def _pool(self, name: str) -> DemoSets:
         return self._demos.get(name, DemoSets())
 
-    def _objective(self, trial: Trial) -> float | tuple[float, float]:
+    def _objective(self, trial: Trial) -> tuple[float, ...]:
         trial.set_user_attr(SPENT, {})  # a trial that is run again inherits what the one before it spent
         number = trial.user_attrs.get(INITIAL)
         label = "sampled" if number is None else self.initial[number].label
@@ -185,7 +194,8 @@ class Worker:
         if label == BOOTSTRAPPED:
             self._make_demos(trial, name)
         space = self._space(name)
-        self._sampler.fixed = space.parameters({}, self._pool(name).bootstrapped) if label == BOOTSTRAPPED else {}
+        if label == BOOTSTRAPPED:
+            self._fix(space.parameters({}, self._pool(name).bootstrapped))
         values, chosen = space.suggest(trial)
         own = {predictor: 1 for predictor, p in self.programs[name].named_predictors() if cast("Any", p).demos}
         if label == DEFAULT and self._shows_demos:
@@ -202,11 +212,17 @@ class Worker:
             complete, result = len(records) == len(self.questions), self._result(records)
         trial.set_user_attr(RESULT, result)
         score = float(np.mean(result["scores"]))
-        if self.config.mode == "single":  # Optuna takes intermediate values of a single objective only
+        if not self.config.minimized and (complete or self.pruner is None):  # several objectives have no such values
             trial.report(score, len(result["scores"]))
         if not complete:
             raise TrialPruned
-        return score if self.config.mode == "single" else (score, result["costs"][self.config.cost])
+        return (score, *(result["costs"][name] for name in self.config.minimized))
+
+    def _fix(self, parameters: Mapping[str, Any]) -> None:
+        """Let the running trial take these values over instead of drawing them, where no trial has set them yet."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            self.study.sampler = PartialFixedSampler(dict(parameters), self._sampler)
 
     def _make_demos(self, trial: Trial, name: str) -> None:
         """Make the demonstration sets of a program if there are none; of two processes, the first makes them."""
@@ -234,7 +250,7 @@ class Worker:
         name, metric = self.metric
         tracker, records = UsageTracker(self.config.prices), list[QuestionRecord]()
         may_stop = self.config.prunes and not (label == DEFAULT and program.name == self._base)
-        pruner = self._pruner() if may_stop else None
+        pruner = self._pruner() if may_stop and self.pruner is None else None
         try:
             stream = run_questions(
                 program,
@@ -254,7 +270,7 @@ class Worker:
                     if len(records) == len(self.questions):
                         break
                     if len(records) % _CHECK_EVERY == 0:
-                        if may_stop and self._is_hopeless(records, pruner):
+                        if may_stop and self._is_hopeless(trial, records, pruner):
                             break
                         self._exchange_spending(trial, tracker.usage)
                     if self._limit_reached(tracker.usage):
@@ -277,7 +293,7 @@ class Worker:
         return {
             "scores": scores,
             "costs": mean_costs([record.cost for record in records], scores),
-            "failed": sum(bool(record.error) for record in records),
+            "failed": sum(bool(record.failure) for record in records),
             "same_as": None,
         }
 
@@ -288,9 +304,13 @@ class Worker:
             return None
         return Pruner(choose(rivals).scores, max(_LEAST_ASKED, len(self.questions) // 10))
 
-    def _is_hopeless(self, records: Sequence[QuestionRecord], pruner: Pruner | None) -> bool:
+    def _is_hopeless(self, trial: Trial, records: Sequence[QuestionRecord], pruner: Pruner | None) -> bool:
         """Whether the trial cannot win, or is beyond the price even if the questions that are left cost nothing."""
         result = self._result(records)
+        if self.pruner is not None:
+            trial.report(float(np.mean(result["scores"])), len(records))
+            if trial.should_prune():
+                return True
         if pruner is not None and pruner.should_prune(result["scores"]):
             return True
         return not self.config.permits(result["costs"], len(records) / len(self.questions))

@@ -14,7 +14,7 @@ import html
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin
 
@@ -25,6 +25,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from knowgap.programs.replies import forms
+from knowgap.programs.replies.echoes import read_answer, repeats_description
 from knowgap.programs.replies.quotations import shows_thoughts, without_quotations
 from knowgap.signatures import values
 
@@ -51,6 +52,10 @@ _PREAMBLE = re.compile(
 """How a reply leads to its answer."""
 _ITEMS = 200
 """Items of a list of objects that are read."""
+_REPEATED = 4
+"""Lines of a reply that is one line over and over, with which a model has lost its thread."""
+_BESIDE = ("reasoning", "rationale", "explanation", "thought", "thoughts", "confidence", "error", "query")
+"""Names under which a model writes other things than an answer."""
 _REPAIRED = 2_000
 """Characters of a text of another type that DSPy reads: its time grows with the square, and more."""
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
@@ -113,7 +118,11 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     kind = field.annotation
     low, high = (next((getattr(m, end) for m in field.metadata if isinstance(m, of)), None) for of, end in _BOUNDS)
     if kind is str:
-        return values.read_text(value, name, optional=not field.is_required())
+        text = values.read_text(value, name, optional=not field.is_required())
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        if repeats_description(text, name, str(extra.get("desc", ""))):
+            raise ValueError(f"the description of the field: {text!r:.80}")
+        return read_answer(text) if name == "answer" else text
     if kind is bool:
         return values.read_bool(value, name)
     if kind is int and low is not None and high is not None:
@@ -339,7 +348,8 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     [(name, kind)] = required
     text = values.unwrap(text)
     if kind is str and len(signature.output_fields) == 1:
-        return {name: _without_preamble(text)} if _is_plain(text, (name,)) else {}
+        text = _only_text(text, {*signature.input_fields, *_BESIDE})
+        return {name: _last_fence(_without_preamble(text))} if _is_plain(text, (name,)) else {}
     if kind is bool:
         return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
     if get_origin(kind) is not list:
@@ -354,7 +364,28 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
 def _is_plain(text: str, names: tuple[str, ...]) -> bool:
     """Whether a reply is text that says something, without an attempt at a form; a refusal is none."""
     formed = re.match(r"[{<]", text) or re.fullmatch(r"\[.*\]", text, re.S) or forms.remains(names).search(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) >= _REPEATED and len({*lines}) == 1:
+        return False
     return not (formed or len(text) > _LONGEST_PLAIN or _REFUSAL.match(text)) and re.search(r"\w", text) is not None
+
+
+def _only_text(text: str, others: Collection[str]) -> str:
+    """The text in an object that holds nothing else, under a name of the model's own that is none of the others."""
+    match values.parse_literal(text):
+        case {**items} if len(items) == 1:
+            [(key, value)] = items.items()
+            known = {forms.plain_name(name) for name in others}
+            return value if isinstance(value, str) and forms.plain_name(str(key)) not in known else text
+        case _:
+            return text
+
+
+def _last_fence(text: str) -> str:
+    """What stands in the code fence at the end of a reply, behind a line that leads to it or behind other fences."""
+    found = re.fullmatch(r"(.*)```(?:text|plaintext|output|markdown)?[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
+    before = found[1].rstrip() if found else ""
+    return found[2].strip() if found and (before.endswith((":", "```")) or not before) else text
 
 
 def _without_preamble(text: str) -> str:

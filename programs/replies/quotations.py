@@ -21,6 +21,7 @@ from knowgap.programs.replies import forms
 from knowgap.programs.replies.outputs import map_texts
 
 _SHOWN: ContextVar[str] = ContextVar("_SHOWN", default="")
+_QUESTION: ContextVar[str] = ContextVar("_QUESTION", default="")
 _OF_THE_ASKER = frozenset({"question", "style", "expected", "wanted", "asked", "queries", "questions"})
 """Inputs that hold questions and instructions, and nothing that was read."""
 _INVISIBLE = "\u00ad\u200b-\u200f\u2060\ufeff"
@@ -47,11 +48,22 @@ def shown(inputs: Mapping[str, Any]) -> Iterator[None]:
     """Within this context, replies are read as replies to these inputs."""
     texts: list[str] = []
     map_texts([value for name, value in inputs.items() if name not in _OF_THE_ASKER], lambda t: texts.append(t) or t)
-    token = _SHOWN.set(_visible("\n\n".join(texts)))
+    tokens = _SHOWN.set(_visible("\n\n".join(texts))), _QUESTION.set(str(inputs.get("question") or ""))
     try:
         yield
     finally:
-        _SHOWN.reset(token)
+        _SHOWN.reset(tokens[0])
+        _QUESTION.reset(tokens[1])
+
+
+def question_asked() -> str:
+    """The question among the inputs; empty if there is none."""
+    return _QUESTION.get()
+
+
+def is_shown(text: str) -> bool:
+    """Whether a shown text holds these words, also as a part of others."""
+    return _visible(text) in _SHOWN.get()
 
 
 def shows_thoughts() -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
-_TEXTS = ("text", "contents", "content", "passage", "passage_text", "paragraph_text", "body", "segment")
+_TEXTS = ("text", "contents", "content", "page_content", "document", "passage", "passage_text", "paragraph_text")
+_TEXTS = (*_TEXTS, "body", "segment")
 _TITLES = ("title", "headings", "name")
 
 
@@ -38,7 +39,9 @@ def passage_of(id: Any, document: Any) -> Passage:
     text = next((document[name] for name in _TEXTS if isinstance(document.get(name), str)), None)
     if text is None:
         raise ValueError(f"the document {id!r} has no text: its fields are {', '.join(map(str, document)) or 'none'}")
-    title = next((document[name] for name in _TITLES if isinstance(document.get(name), str)), "")
+    about = document.get("metadata")  # where LangChain keeps all but the text
+    known = {**about, **document} if isinstance(about, Mapping) else document
+    title = next((known[name] for name in _TITLES if isinstance(known.get(name), str)), "")
     if not title and "contents" in document:
         title, text = split_title(text)
     return Passage(str(id), title, text)

@@ -14,7 +14,7 @@ from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 
 
-def _only(folder: Path, patterns: Sequence[str], what: str) -> Path:
+def only_file(folder: Path, patterns: Sequence[str], what: str) -> Path:
     """The one file of a folder that has one of these names."""
     found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
     if len(found) != 1:
@@ -23,7 +23,7 @@ def _only(folder: Path, patterns: Sequence[str], what: str) -> Path:
     return found[0]
 
 
-class _Lines:
+class Lines:
     """The lines of a file by number, read when they are needed."""
 
     def __init__(self, path: Path) -> None:
@@ -58,13 +58,16 @@ class FaissIndex(NeverCopied):
 
         folder = Path(folder)
         self.name = f"faiss {folder.name}"
-        index, lines = _only(folder, ("*.faiss", "*.index"), "index"), _only(folder, ("*.jsonl",), "file of passages")
+        index, lines = (
+            only_file(folder, ("*.faiss", "*.index"), "index"),
+            only_file(folder, ("*.jsonl",), "file of passages"),
+        )
         self._encoder = load_encoder(folder / "encoder" if (folder / "encoder").is_dir() else None, None)
         try:
             self._index: Any = faiss.read_index(str(index))
         except RuntimeError:
             raise IndexForeign(f"{index}: is no index of FAISS, or is damaged") from None
-        self._lines, self._lock = _Lines(lines), threading.Lock()
+        self._lines, self._lock = Lines(lines), threading.Lock()
         if (vectors := int(self._index.ntotal)) != len(self._lines):
             raise IndexForeign(
                 f"{folder}: {index.name} has {vectors} vectors, {lines.name} {len(self._lines)} passages"
@@ -126,13 +129,15 @@ class LuceneIndex(NeverCopied):
         return passage_of(id, text)
 
 
-def lucene_or_faiss(folder: Path) -> type[FaissIndex] | type[LuceneIndex] | None:
-    """The kind of index in a folder, if it is one of these."""
+def kind_of(folder: Path) -> str:
+    """The kind of index in a folder: "lucene", "faiss" or "plaid"; empty if it is none of these."""
     if any(folder.glob("segments_*")):
-        return LuceneIndex
+        return "lucene"
+    if all((folder / name).is_file() for name in ("metadata.json", "centroids.pt")):
+        return "plaid"
     if any(folder.glob("*.faiss")) or (any(folder.glob("*.index")) and any(folder.glob("*.jsonl"))):
-        return FaissIndex
-    return None
+        return "faiss"
+    return ""
 
 
 def need_folder(folder: str) -> Path:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from knowgap.retrieval.adapters.folders import FaissIndex, LuceneIndex, lucene_or_faiss, need_folder
+from knowgap.retrieval.adapters.folders import FaissIndex, LuceneIndex, kind_of, need_folder
+from knowgap.retrieval.adapters.plaid import PlaidIndex
+from knowgap.retrieval.adapters.qdrant_collection import QdrantCollection
 from knowgap.retrieval.adapters.servers import ElasticsearchIndex, FlashRAGServer, SearchR1Server
 from knowgap.retrieval.index.manifest import MANIFEST
 from knowgap.retrieval.remote import RemoteRetriever
@@ -16,11 +18,12 @@ SERVERS: dict[str, Callable[[str], Any]] = {
     "opensearch": ElasticsearchIndex,
     "flashrag": FlashRAGServer,
     "search-r1": SearchR1Server,
+    "qdrant": QdrantCollection,
     "colbertv2": lambda url: RemoteRetriever(url, batch=False),
 }
 """What searches a server, by the scheme of its address: `elasticsearch+http://host:9200/index`."""
 
-FOLDERS: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex}
+FOLDERS: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex, "plaid": PlaidIndex}
 """What searches a folder, by the word before it: `faiss:FOLDER`."""
 
 
@@ -28,7 +31,7 @@ def open_adapter(name: str | Path) -> Any:
     """The index that a name means by its form, or a folder by its files; None for every other name.
 
     Args:
-        name: `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of either.
+        name: `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of any.
 
     Raises:
         IndexFolderError: the folder does not have what it needs.
@@ -44,5 +47,5 @@ def open_adapter(name: str | Path) -> Any:
     if found and kind in FOLDERS:
         return FOLDERS[kind](need_folder(folder))
     folder = Path(name)
-    own = lucene_or_faiss(folder) if folder.is_dir() and not (folder / MANIFEST).exists() else None
-    return own(folder) if own is not None else None
+    own = kind_of(folder) if folder.is_dir() and not (folder / MANIFEST).exists() else ""
+    return FOLDERS[own](folder) if own else None

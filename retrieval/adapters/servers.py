@@ -73,7 +73,7 @@ class SearchServer(NeverCopied):
 
 
 class ElasticsearchIndex(SearchServer):
-    """An index of Elasticsearch or OpenSearch: `http://host:9200/INDEX`, searched by BM25 in all its text fields."""
+    """An index of Elasticsearch or OpenSearch: `http://host:9200/INDEX`, searched by BM25 in its default fields."""
 
     kind = "elasticsearch"
 
@@ -85,7 +85,7 @@ class ElasticsearchIndex(SearchServer):
     def _ask(self, queries: list[str], k: int) -> Sequence[Found]:
         lines: list[Any] = []
         for query in queries:
-            lines += [{}, {"size": k, "query": {"multi_match": {"query": query, "fields": ["*"], "lenient": True}}}]
+            lines += [{}, {"size": k, "query": {"multi_match": {"query": query, "lenient": True}}}]
         body = "".join(json.dumps(line) + "\n" for line in lines)
         answer = self._post("/_msearch", content=body, headers={"Content-Type": "application/x-ndjson"})
         return [

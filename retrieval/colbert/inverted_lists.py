@@ -48,21 +48,43 @@ if hasattr(os, "register_at_fork"):
 
 
 class CentroidIndex:
-    """Centroids, the passages with a token in the cluster of each, and the centroids of each passage."""
+    """Centroids, the passages with a token in the cluster of each, and the centroids of each passage.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        centroids: [centroids, dim].
+        cells: the passages of each cluster, cluster after cluster.
+        cell_starts: where those of each cluster begin, [centroids + 1].
+        codes: the centroids of each passage, passage after passage.
+        code_starts: where those of each passage begin, [passages + 1].
+    """
+
+    def __init__(
+        self,
+        centroids: npt.NDArray[np.float32],
+        cells: npt.NDArray[np.integer],
+        cell_starts: npt.NDArray[np.int64],
+        codes: npt.NDArray[np.integer],
+        code_starts: npt.NDArray[np.int64],
+    ) -> None:
+        self.centroids, self._cells, self._cell_starts = centroids, cells, cell_starts
+        self._codes, self._code_starts = codes, code_starts
+
+    @classmethod
+    def open(cls, folder: Path) -> CentroidIndex:
+        """Map the files of a folder.
+
+        Raises:
+            IndexDamaged: they are absent or do not fit each other.
+        """
         try:
-            self.centroids: npt.NDArray[np.float32] = np.load(folder / CENTROIDS, allow_pickle=False)
-            self._cells, self._codes = (
-                np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (CELLS, CODES)
-            )
-            self._cell_starts, self._code_starts = (
-                np.load(folder / name, allow_pickle=False) for name in (CELL_STARTS, CODE_STARTS)
-            )
+            centroids = np.load(folder / CENTROIDS, allow_pickle=False)
+            cells, codes = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (CELLS, CODES))
+            cell_starts, code_starts = (np.load(folder / n, allow_pickle=False) for n in (CELL_STARTS, CODE_STARTS))
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: centroids cannot be read ({error}); build the index again") from error
-        if len(self._cell_starts) != len(self.centroids) + 1 or self._cell_starts[-1] != len(self._cells):
+        if len(cell_starts) != len(centroids) + 1 or cell_starts[-1] != len(cells):
             raise IndexDamaged(f"{folder}: {CELLS} does not fit {CENTROIDS}; build the index again")
+        return cls(centroids, cells, cell_starts, codes, code_starts)
 
     @classmethod
     def build(cls, vectors: TokenVectors, folder: Path, progress: Progress = no_progress) -> CentroidIndex:
@@ -104,7 +126,7 @@ class CentroidIndex:
             np.save(folder / CELL_STARTS, np.cumsum(lengths))
         finally:
             lists.remove()
-        return cls(folder)
+        return cls.open(folder)
 
     def candidates(
         self,

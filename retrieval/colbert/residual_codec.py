@@ -45,27 +45,43 @@ def open_vectors(folder: Path, dim: int, nbits: int, device: str) -> tuple[Token
     Raises:
         IndexDamaged: a file is absent, or does not fit the others.
     """
-    centroids = CentroidIndex(folder) if (folder / CENTROIDS).exists() else None
+    centroids = CentroidIndex.open(folder) if (folder / CENTROIDS).exists() else None
     compressed = None
     if centroids is not None and nbits < 16:
-        compressed = ResidualVectors(folder, centroids.centroids, nbits)
+        compressed = ResidualVectors.open(folder, centroids.centroids, nbits)
     return TokenVectors.open(folder, dim, vectors=compressed, device=device), centroids
 
 
 class ResidualVectors:
-    """An array of token vectors, [tokens, dim], of which the rows that are indexed are decompressed."""
+    """An array of token vectors, [tokens, dim], of which the rows that are indexed are decompressed.
 
-    def __init__(self, folder: Path, centroids: npt.NDArray[np.float32], nbits: int) -> None:
+    Args:
+        codes: the centroid of each vector, [tokens].
+        residuals: the rest of each, [tokens, dim * bits / 8] bytes.
+        codec: colbert-ai's, see `residual_codec`.
+    """
+
+    def __init__(self, codes: npt.NDArray[np.integer], residuals: npt.NDArray[np.uint8], codec: Any) -> None:
+        self._codes, self._residuals, self._codec = codes, residuals, codec
+        self.shape = (len(codes), int(codec.dim))
+
+    @classmethod
+    def open(cls, folder: Path, centroids: npt.NDArray[np.float32], nbits: int) -> ResidualVectors:
+        """Map the files of a folder.
+
+        Raises:
+            IndexDamaged: they are absent or do not fit each other.
+        """
         try:
-            self._codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
-            self._residuals = np.load(folder / RESIDUALS, mmap_mode="r", allow_pickle=False)
+            codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
+            residuals = np.load(folder / RESIDUALS, mmap_mode="r", allow_pickle=False)
             buckets = np.load(folder / BUCKETS, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: residuals cannot be read ({error}); build the index again") from error
-        if len(self._codes) != len(self._residuals):
+        if len(codes) != len(residuals):
             raise IndexDamaged(f"{folder}: {RESIDUALS} does not fit {TOKEN_CODES}; build the index again")
-        self.shape = (len(self._codes), centroids.shape[1])
-        self._codec = _codec(centroids, nbits, buckets)
+        # Quantiles 1/2n, 2/2n, …: the odd ones are the values of the buckets, the even ones the cuts between them.
+        return cls(codes, residuals, residual_codec(centroids, nbits, buckets[1::2], buckets[0::2]))
 
     @classmethod
     def build(
@@ -85,7 +101,7 @@ class ResidualVectors:
         options = 2**nbits
         buckets = np.quantile(differences, np.arange(1, 2 * options) / (2 * options)).astype(np.float32)
         np.save(folder / BUCKETS, buckets)
-        codec = _codec(centroids, nbits, buckets)
+        codec = residual_codec(centroids, nbits, buckets[1::2], buckets[0::2])
         shape = (len(vectors), vectors.shape[1] * nbits // 8)
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
         with (folder / RESIDUALS).open("wb") as file:  # not a memory map, which a full disk would crash
@@ -96,7 +112,7 @@ class ResidualVectors:
                 difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
                 file.write(codec.binarize(torch.from_numpy(difference)).numpy().tobytes())
         progress(len(vectors), len(vectors), "compressing token vectors")
-        return cls(folder, centroids, nbits)
+        return cls.open(folder, centroids, nbits)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -113,7 +129,10 @@ class ResidualVectors:
         return self._codec.decompress(compressed).half().numpy()
 
 
-def _codec(centroids: npt.NDArray[np.float32], nbits: int, buckets: npt.NDArray[np.float32]) -> Any:
+def residual_codec(
+    centroids: npt.NDArray[np.float32], nbits: int, cuts: npt.NDArray[np.float32], values: npt.NDArray[np.float32]
+) -> Any:
+    """colbert-ai's codec for residuals of `nbits` bits, which stand for `values`, with `cuts` between them."""
     import torch
 
     colbert()
@@ -122,6 +141,5 @@ def _codec(centroids: npt.NDArray[np.float32], nbits: int, buckets: npt.NDArray[
 
     config = ColBERTConfig(dim=centroids.shape[1], nbits=nbits)
     config.total_visible_gpus = 0  # or the codec compiles CUDA code on a machine with a GPU
-    # Quantiles 1/2n, 2/2n, …: the odd ones are the values of the buckets, the even ones the cuts between them.
-    weights, cuts = torch.from_numpy(buckets[0::2].copy()), torch.from_numpy(buckets[1::2].copy())
-    return ResidualCodec(config, torch.from_numpy(centroids), None, cuts, weights)
+    cutoffs, weights = torch.from_numpy(cuts.copy()), torch.from_numpy(values.copy())
+    return ResidualCodec(config, torch.from_numpy(centroids), None, cutoffs, weights)

@@ -241,8 +241,10 @@ def test_a_run_whose_first_replies_are_all_unreadable_stops_and_can_be_continued
 def test_unreadable_replies_are_counted(program, examples, tmp_path):
     lm, _ = scripted_lm(lambda o, i: UNREADABLE if "q3" in i["question"] else reading_rule(o, i))
     found = evaluate(program, examples, "exact_match", lm=lm)
-    assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (0, 2, 0)
+    assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (1, 2, 0)
     assert found.costs()["unreadable"] == 2 / 8
+    [failure] = found.failures
+    assert failure.failure == "no readable answer: 2 of 2 replies could not be read"
     assert Evaluation.load(found.save(tmp_path / "found.json")).spoilt() == {"unreadable": 2, "cut": 0, "uncounted": 0}
 
 

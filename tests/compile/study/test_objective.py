@@ -6,7 +6,7 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 
 import knowgap
 from knowgap.compiling import StudyConfig
-from knowgap.errors import UnknownName
+from knowgap.errors import StudyError, UnknownName, UsageError
 
 
 @pytest.fixture
@@ -55,3 +55,87 @@ def test_only_what_was_named_is_searched(examples):
     assert {(*trial.params,) for trial in study.trials} == {("top_k",)}
     with pytest.raises(UnknownName, match="did you mean 'lm_calls'"):
         objective(examples, costs=["lm_call"])
+
+
+def compiled(examples, **options):
+    lm, engine = quality_lm([*examples, *options.get("trainset", ())])
+    program, defaults = Tunable(make_retriever(examples)), {"demos": "none", "hold_out": 0, "n_trials": 6}
+    return knowgap.compile(program, examples, "exact_match", lm=lm, **{**defaults, **options}), engine
+
+
+class Remembering(optuna.samplers.RandomSampler):
+    """Keeps the numbers of the trials for which it was asked."""
+
+    def __init__(self):
+        super().__init__(seed=1)
+        self.asked = []
+
+    def before_trial(self, study, trial):
+        self.asked.append(trial.number)
+        super().before_trial(study, trial)
+
+
+def test_compile_takes_a_study_of_the_users(examples):
+    sampler = Remembering()
+    study = optuna.create_study(study_name="mine", direction="maximize", sampler=sampler)
+    study.set_user_attr("whose", "mine")
+    found, _ = compiled(examples, study=study)
+    assert found.study.study is study
+    assert len(study.trials) == len(found.study.trials) == 6
+    assert sampler.asked == [*range(6)]
+    assert study.sampler is sampler
+    assert study.best_value == found.study.best.score
+    again, engine = compiled(examples, study=study)
+    assert again.study.best == found.study.best
+    assert engine.calls == []
+    with pytest.raises(StudyError, match=r"study 'mine' is about something else \(it differs in: seed\)"):
+        compiled(examples, study=study, seed=5)
+
+
+def test_compile_takes_a_storage_a_sampler_and_a_pruner(examples):
+    storage, sampler = optuna.storages.InMemoryStorage(), Remembering()
+    pruner = optuna.pruners.ThresholdPruner(lower=2.0)
+    found, _ = compiled(examples, storage=storage, sampler=sampler, pruner=pruner, study_name="theirs")
+    [kept] = optuna.get_all_study_summaries(storage)
+    assert (kept.study_name, kept.n_trials) == ("theirs", 6)
+    assert sampler.asked == [*range(6)]
+    assert found.study.best.label == "default"  # which no pruner stops
+    pruned = [trial for trial in found.study.trials if not trial.complete]
+    assert pruned
+    assert {len(trial.scores) for trial in pruned} == {5}
+
+
+def test_a_sampler_of_the_users_shows_the_bootstrapped_demonstrations(examples):
+    found, _ = compiled(examples, trainset=make_examples(8, "t"), demos="search", sampler=Remembering())
+    [bootstrapped] = [trial for trial in found.study.trials if trial.label == "bootstrapped"]
+    assert bootstrapped.demonstrations["answer"] == 1
+
+
+def test_several_costs_are_objectives_of_a_study_of_compile(examples):
+    config = StudyConfig(mode="pareto", costs=["passages", "prompt_tokens"])
+    study = optuna.create_study(directions=["maximize", *["minimize"] * 3])
+    found, _ = compiled(examples, study=study, config=config)
+    assert study.metric_names == ["score", "lm_calls", "passages", "prompt_tokens"]
+    for trial, frozen in zip(found.study.trials, study.trials, strict=True):
+        costs = [trial.costs[name] for name in study.metric_names[1:]]
+        assert frozen.values == [trial.score, *costs]
+    with pytest.raises(StudyError, match="differs in: costs"):
+        compiled(examples, study=study, config=StudyConfig(mode="pareto", costs=["passages", "tokens"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"study": optuna.create_study()}, r"create it with directions=\['maximize'\]"),
+        ({"pruner": optuna.pruners.NopPruner(), "config": StudyConfig(prune=False)}, "nothing for the pruner to stop"),
+    ],
+)
+def test_what_does_not_fit_a_study_of_the_users_is_said(examples, options, message):
+    with pytest.raises(UsageError, match=message):
+        compiled(examples, **options)
+
+
+@pytest.mark.parametrize("settings", [{"costs": ["tokens"]}, {"mode": "pareto", "costs": ["lm_calls"]}])
+def test_further_costs_are_further_objectives(settings):
+    with pytest.raises(UsageError, match="further objectives beside cost=lm_calls"):
+        StudyConfig(**settings)

@@ -188,13 +188,13 @@ def test_arrays_that_do_not_fit_are_refused(vectors, centroids, tmp_path):
     ResidualVectors.build(vectors.vectors, built.centroids, 2, tmp_path)
     np.save(tmp_path / "tokens.codes.npy", np.zeros(3, dtype=np.int32))
     with pytest.raises(IndexDamaged, match="does not fit"):
-        ResidualVectors(tmp_path, built.centroids, 2)
+        ResidualVectors.open(tmp_path, built.centroids, 2)
     (tmp_path / "buckets.npy").unlink()
     with pytest.raises(IndexDamaged, match="residuals cannot be read"):
-        ResidualVectors(tmp_path, built.centroids, 2)
+        ResidualVectors.open(tmp_path, built.centroids, 2)
     np.save(tmp_path / "centroids.npy", built.centroids[:-1])
     with pytest.raises(IndexDamaged, match="does not fit"):
-        CentroidIndex(tmp_path)
+        CentroidIndex.open(tmp_path)
     (tmp_path / "cells.npy").unlink()
     with pytest.raises(IndexDamaged, match="cannot be read"):
-        CentroidIndex(tmp_path)
+        CentroidIndex.open(tmp_path)

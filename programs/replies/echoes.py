@@ -1,0 +1,69 @@
+"""What is no answer although it stands in its place: the question or the description of the field, or a probability.
+
+Small models repeat the prompt there, or state how sure they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from knowgap.programs.replies import forms
+from knowgap.programs.replies.quotations import is_shown, question_asked
+from knowgap.signatures.values import unwrap
+
+_SHORTEST_QUESTION = 3
+"""Words of a question that are a repetition of it; an answer may hold the one or two that somebody searches for."""
+_QUESTION_LABEL = re.compile(r"[*_`\"']{0,3}question[*_`\"']{0,3}\s*:[*_`\s]*", re.I)
+_ANSWER_LABEL = re.compile(r"(?<![^\W_])(?:the )?(?:final )?answer[*_`\"']{0,3}\s*(?::|\bis\b:?)[*_`\s]*(?=\S)", re.I)
+_PROBABILITY = re.compile(r"(?:confidence|probability)?\W*(?:0?\.\d+|[01]\.\d+|\d{1,3}\s?%)", re.I)
+_NUMERIC = re.compile(
+    r"\b(?:how|number|value|amount|percent(?:age)?|rate|ratio|share|proportion|fraction|probability|chance|odds|score"
+    r"|average|mean|median|index|coefficient|factor|exponent|price|cost|fee|fare|tax|wage|salary|exchange"
+    r"|size|length|width|height|depth|radius|diameter|thickness|distance|area|volume|mass|weight|density|speed|velocity"
+    r"|temperature|pressure|voltage|wavelength|frequency|magnitude|eccentricity|albedo|period|age|gpa|gini"
+    r"|more|less|most|least|larger|largest|smaller|smallest|higher|highest|lower|lowest|version|calculate|compute)\b"
+    r"|\d\.\d|%",
+    re.I,
+)
+"""Words of questions whose answer may be a number below 1, or a percentage."""
+
+
+def read_answer(answer: str) -> str:
+    """An answer without the question that a model repeats before it.
+
+    Raises:
+        ValueError: there is nothing but the question, or a probability, such as `0.95`, though the question asks for no
+            number and no shown text holds it.
+    """
+    question = question_asked()
+    text = _without_question(answer, question)
+    if not text and answer:
+        raise ValueError(f"the question again: {answer!r:.80}")
+    if question and _PROBABILITY.fullmatch(text) and not _NUMERIC.search(question) and not is_shown(text):
+        raise ValueError(f"a probability, and no answer: {text!r}")
+    return text
+
+
+def _without_question(answer: str, question: str) -> str:
+    label = _QUESTION_LABEL.match(answer)
+    text = answer[label.end() :] if label else answer
+    words = re.findall(r"[^\W_]+", question)
+    if len(words) >= _SHORTEST_QUESTION:
+        spelled = r"[\W_]+".join(map(re.escape, words))
+        again = re.match(rf"\W*{spelled}(?:\W*\Z|[^\w\n?]*[?\n]+[\s*\"'`]*)", text, re.I)
+        if again:
+            rest = text[again.end() :]
+            behind = _ANSWER_LABEL.match(rest)
+            return unwrap(rest[behind.end() :] if behind else rest)
+    if label is None:
+        return answer
+    behind = _ANSWER_LABEL.search(text)
+    return unwrap(text[behind.end() :]) if behind else ""
+
+
+def repeats_description(value: str, name: str, description: str) -> bool:
+    """Whether a value is what the prompt writes in its place: `{answer}`, or what the field is said to hold."""
+    bare = value.strip(" .").casefold()
+    return bare == description.strip(" .").casefold() or bool(
+        re.fullmatch(r"[{<\[(].*[}>\])]", bare) and forms.plain_name(bare) == forms.plain_name(name)
+    )

@@ -1,0 +1,108 @@
+"""Indexes of colbert-ai (PLAID), searched as they are."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, shorten
+from knowgap.retrieval.adapters.documents import passage_of
+from knowgap.retrieval.adapters.folders import Lines, only_file
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+
+_PROBED, _SCORED, _PER_HIT = 4, 1024, 4
+"""Clusters that each token of a query probes; passages that are scored by their own vectors, in all and per hit."""
+
+
+class PlaidIndex(NeverCopied):
+    """An index that colbert-ai built: its token vectors are searched by our own code, which compiles nothing.
+
+    Args:
+        folder: as colbert-ai's indexer wrote it. Its passages are a `*.tsv` (number, text, perhaps title) or `*.jsonl`
+            in it, or else the collection that it was built of, where that is still there; its checkpoint is
+            `checkpoint/` in it, or else the one that it was built with.
+
+    Raises:
+        IndexForeign: passages are missing, or do not fit.
+        IndexDamaged: a file cannot be read.
+        CheckpointError: the checkpoint is missing.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        from knowgap.retrieval.colbert.checkpoint import resolve_checkpoint
+        from knowgap.retrieval.colbert.encoder import TokenEncoder
+        from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
+        from knowgap.retrieval.colbert.maxsim import TokenVectors
+        from knowgap.retrieval.colbert.residual_codec import ResidualVectors, residual_codec
+
+        self._folder = Path(folder)
+        self.name = f"plaid {self._folder.name}"
+        metadata = self._json("metadata.json")
+        config, parts = metadata["config"], range(int(metadata["num_chunks"]))
+        own = self._folder / "checkpoint"
+        try:
+            checkpoint = resolve_checkpoint(own if own.is_dir() else config["checkpoint"], named_by=self._folder)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; or put the checkpoint's folder there as {own}") from error
+        centroids = self._tensor("centroids.pt").float().numpy()
+        cuts, values = (each.float().numpy() for each in self._tensor("buckets.pt"))
+        codes = np.concatenate([self._tensor(f"{part}.codes.pt").numpy() for part in parts])
+        residuals = np.concatenate([self._tensor(f"{part}.residuals.pt").numpy() for part in parts])
+        lengths = np.concatenate([self._json(f"doclens.{part}.json") for part in parts]).astype(np.int64)
+        cells, sizes = (each.numpy() for each in self._tensor("ivf.pid.pt"))
+        if not (len(codes) == len(residuals) == lengths.sum() and len(sizes) == len(centroids)):
+            raise IndexDamaged(f"{folder}: the files of its vectors do not fit each other")
+        self._passages = Lines(self._collection(config.get("collection")))
+        if len(self._passages) != len(lengths):
+            raise IndexForeign(f"{folder}: has {len(lengths)} passages, and the collection {len(self._passages)}")
+        codec = residual_codec(centroids, int(config["nbits"]), cuts, values)
+        self._vectors = TokenVectors(ResidualVectors(codes, residuals, codec), lengths)
+        starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self._centroids = CentroidIndex(centroids, cells, starts, codes, self._vectors.starts)
+        self._encoder = TokenEncoder(checkpoint)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query by MaxSim; none for a blank query."""
+        check_k(k)
+        found: dict[str, list[Hit]] = {}
+        for query in dict.fromkeys(query for query in queries if query.strip()):
+            vectors = self._encoder.encode_query(query)
+            near = self._centroids.candidates(vectors, _PROBED, max(_SCORED, _PER_HIT * k))
+            scores = self._vectors.rescore(vectors, near)
+            best = np.argsort(-scores, kind="stable")[:k]
+            found[query] = rank_hits([(self._passage(int(near[n])), float(scores[n])) for n in best], k)
+        return [list(found.get(query, ())) for query in queries]
+
+    def _passage(self, number: int) -> Passage:
+        line = self._passages[number].rstrip("\n")
+        if line.startswith("{"):
+            document = json.loads(line)
+            return passage_of(document.get("id", document.get("pid", number)), document)
+        id, text, *title = line.split("\t")
+        return Passage(id, title[0] if title else "", text)
+
+    def _collection(self, recorded: Any) -> Path:
+        """The file of passages: in the folder, or where the index was built of it."""
+        path = Path(str(recorded.get("provenance") if isinstance(recorded, dict) else recorded))
+        if not path.is_file() or any(self._folder.glob("*.tsv")):
+            path = only_file(self._folder, ("*.tsv", "*.jsonl"), "file of passages")
+        return path
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads((self._folder / name).read_bytes())
+        except (OSError, ValueError) as error:
+            raise IndexDamaged(f"{self._folder}: {name} cannot be read ({shorten(error)})") from error
+
+    def _tensor(self, name: str) -> Any:
+        import torch
+
+        try:
+            return torch.load(self._folder / name, map_location="cpu", weights_only=True)  # a pickle without code
+        except (OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise IndexDamaged(f"{self._folder}: {name} cannot be read ({shorten(error, 120)})") from error

@@ -1,0 +1,91 @@
+"""Collections of Qdrant that others filled, as retrievers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from knowgap.errors import IndexFolderError, IndexForeign, UsageError, without_credentials
+from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
+from knowgap.retrieval.passage import Hit, NeverCopied, check_k
+
+_AT_ONCE = 64
+
+
+class QdrantCollection(NeverCopied):
+    """A collection of Qdrant with a vector for each passage, searched by the collection's own measure.
+
+    Args:
+        url: `http://host:6333/COLLECTION`; behind `?`, perhaps `encoder=`, the model of sentence-transformers that made
+            the vectors, by folder or by name on the hub (else the embedded one), and `using=`, the name of the vectors.
+            A key in the environment variable QDRANT_API_KEY is sent.
+
+    Raises:
+        UsageError: no collection is named.
+        IndexMissing: no server answers.
+        IndexFolderError: there is no such collection.
+        IndexForeign: its vectors do not fit the encoder.
+    """
+
+    def __init__(self, url: str) -> None:
+        from knowgap.retrieval.dense import load_encoder
+        from knowgap.retrieval.qdrant import connect, key_for
+
+        parts = urlsplit(url)
+        options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        self._collection, server = parts.path.strip("/"), urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+        if not self._collection or options.keys() - {"encoder", "using"}:
+            form = "http://host:6333/COLLECTION?encoder=MODEL&using=VECTORS"
+            raise UsageError(f"{without_credentials(url)}: name the collection, as in {form}; the rest may be left out")
+        self.name = f"qdrant {without_credentials(server)}/{self._collection}"
+        self._client = connect(server, key_for(server, None, named=True))
+        if not self._client.collection_exists(self._collection):
+            raise IndexFolderError(f"{self.name}: there is no such collection")
+        self._encoder = load_encoder(options.get("encoder"), None)
+        self._using = self._vectors(options.get("using"))
+
+    def _vectors(self, wanted: str | None) -> str | None:
+        """The name of the vectors to search; None where they have none."""
+        stored: Any = self._client.get_collection(self._collection).config.params.vectors
+        named: dict[str, Any] = stored if isinstance(stored, dict) else {"": stored} if stored else {}
+        sizes = {name: vector.size for name, vector in named.items() if vector.multivector_config is None}
+        fitting = [name for name, size in sizes.items() if size == self._encoder.dim and wanted in (None, name)]
+        if len(fitting) != 1:
+            held = ", ".join(f"{name or 'one vector'} of {size} numbers" for name, size in sizes.items()) or "none"
+            raise IndexForeign(
+                f"{self.name}: needs one vector of the {self._encoder.dim} numbers that the encoder makes, and has "
+                f"{held}: name the encoder that made them, and the vectors: {self._collection}?encoder=MODEL&using=NAME"
+            )
+        return fitting[0] or None
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query; none for a blank query."""
+        from qdrant_client import models
+
+        check_k(k)
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        found: dict[str, Found] = {}
+        for start in range(0, len(distinct), _AT_ONCE):
+            asked = distinct[start : start + _AT_ONCE]
+            requests = [
+                models.QueryRequest(
+                    query=self._encoder.encode_query(query)[0].tolist(), using=self._using, limit=k, with_payload=True
+                )
+                for query in asked
+            ]
+            answers = self._client.query_batch_points(self._collection, requests)
+            found |= {
+                query: [(passage_of(self._id(point), point.payload), float(point.score)) for point in answer.points]
+                for query, answer in zip(asked, answers, strict=True)
+            }
+        return in_order(queries, found, k)
+
+    @staticmethod
+    def _id(point: Any) -> Any:
+        """The passage's own id where the payload has one, else the point's."""
+        return next((point.payload[name] for name in ("id", "_id", "doc_id") if name in point.payload), point.id)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

@@ -1,0 +1,43 @@
+"""What two small models have replied to short prompts over the bundled sample, and what is read of it.
+
+`benchmarks/recorded_replies.py` records a reply; `read` was checked by a person: null where there is nothing to read,
+else the fields that decide.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from recorded_replies import WAYS, signature_of
+
+from knowgap.programs.replies.fields import read_fields
+from knowgap.programs.replies.quotations import shown
+
+RECORDED = [
+    json.loads(line) for line in Path(__file__).with_name("recorded.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+def test_there_are_enough_of_both_models():
+    assert len(RECORDED) >= 20
+    assert {case["model"] for case in RECORDED} == {
+        f"openai/qwen2.5-coder-{size}-instruct-q4_k_m" for size in ("0.5b", "1.5b")
+    }
+
+
+def name_of(case):
+    return f"{case['model'].split('-')[2]}-{case['signature']}-{case['form']}"
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=name_of)
+def test_a_recorded_reply_is_read_as_a_person_reads_it(case):
+    with shown(case["inputs"]):
+        form = "chat" if case["form"] in WAYS else case["form"]
+        outputs = read_fields(signature_of(case["signature"]), case["reply"], form)
+    if case["read"] is None:
+        assert outputs is None
+    else:
+        assert outputs is not None
+        assert {name: outputs[name] for name in case["read"]} == case["read"]

@@ -1,0 +1,84 @@
+"""An index that colbert-ai's own indexer wrote, searched as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign
+from knowgap.retrieval.adapters.opening import open_adapter
+from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.maxsim import TokenVectors
+from knowgap.retrieval.colbert.stock_runtime import colbert
+from knowgap.retrieval.index.engines import as_retriever
+from tests.retrieval.conformance import QUERIES, corpus
+
+PASSAGES = [*corpus(40)]
+
+
+@pytest.fixture(scope="module")
+def plaid(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an index of `PASSAGES`, built of a file of tabs beside it."""
+    root = tmp_path_factory.mktemp("plaid")
+    lines = [f"{number}\t{passage.text}\t{passage.title}\n" for number, passage in enumerate(PASSAGES)]
+    (root / "collection.tsv").write_text("".join(lines), encoding="utf-8")
+    colbert()
+    from colbert import Indexer
+    from colbert.infra import ColBERTConfig, Run, RunConfig
+
+    with (
+        warnings.catch_warnings(),
+        Run().context(RunConfig(nranks=1, root=str(root), experiment="mine", avoid_fork_if_possible=True)),
+    ):
+        warnings.simplefilter("ignore")
+        config = ColBERTConfig(nbits=2, kmeans_niters=4)
+        Indexer(str(checkpoint), config, verbose=0).index("stock", str(root / "collection.tsv"))
+    return root / "mine" / "indexes" / "stock"
+
+
+def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, checkpoint: Path):
+    index = as_retriever(str(plaid))
+    found = index.search([*QUERIES, " "], 5)
+    assert found[-1] == []
+    encoder = TokenEncoder(checkpoint)
+    exact = TokenVectors(*encoder.encode_passages([f"{passage.title} | {passage.text}" for passage in PASSAGES]))
+    for query, hits in zip(QUERIES, found, strict=False):
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        scores = exact.rescore(encoder.encode_query(query), np.arange(len(PASSAGES)))
+        best = {str(position) for position in np.argsort(-scores)[:10]}
+        assert len({hit.passage.id for hit in hits} & best) >= 4  # two bits a dimension
+        for hit in hits:
+            assert abs(hit.score - scores[int(hit.passage.id)]) < 0.1 * abs(hit.score)
+            assert hit.passage.to_dict() == {**PASSAGES[int(hit.passage.id)].to_dict(), "id": hit.passage.id}
+    assert open_adapter(f"plaid:{plaid}").search(QUERIES[:1], 3) == [found[0][:3]]
+
+
+def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: Path, tmp_path: Path):
+    before = as_retriever(plaid).search(QUERIES[:1], 3)[0]
+    moved = shutil.copytree(plaid, tmp_path / "moved")
+    metadata = json.loads((moved / "metadata.json").read_text(encoding="utf-8"))
+    metadata["config"] |= {"collection": "gone.tsv", "checkpoint": str(tmp_path / "gone")}
+    (moved / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    with pytest.raises(
+        CheckpointError, match=r"gone: no such checkpoint.*put the checkpoint's folder there as .*moved"
+    ):
+        open_adapter(moved)
+    shutil.copytree(checkpoint, moved / "checkpoint")
+    with pytest.raises(IndexForeign, match=r"needs one file of passages \(\*\.tsv, \*\.jsonl\), and has none"):
+        open_adapter(moved)
+    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    (moved / "passages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]), encoding="utf-8")
+    with pytest.raises(IndexForeign, match="has 40 passages, and the collection 39"):
+        open_adapter(moved)
+    (moved / "passages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    hits = open_adapter(moved).search(QUERIES[:1], 3)[0]
+    assert [hit.score for hit in hits] == [hit.score for hit in before]
+    assert [hit.passage for hit in hits] == [PASSAGES[int(hit.passage.id)] for hit in before]
+    (moved / "0.codes.pt").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(IndexDamaged, match=r"0\.codes\.pt cannot be read"):
+        open_adapter(moved)
