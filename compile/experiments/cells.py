@@ -15,8 +15,8 @@ import dspy
 
 from knowgap.compiling.artifact import artifact_class, load
 from knowgap.compiling.data import Dataset, load_dataset
-from knowgap.compiling.data.registry import layout_named
 from knowgap.compiling.data.dataset import SPLITS
+from knowgap.compiling.data.registry import layout_named
 from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.provenance import lm_name, model_name, retriever_facts
 from knowgap.compiling.experiments.probes import PROBES, score_metrics

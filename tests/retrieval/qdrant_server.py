@@ -55,7 +55,9 @@ def answer(store, method, parts, body):
     name = parts[0] if parts else ""
     match method, parts[1:]:
         case "GET", []:
-            return store.get_collections()
+            return store.get_collection(name) if name else store.get_collections()
+        case "POST", ["points", "query", "batch"]:
+            return [answer(store, "POST", [name, "points", "query"], search) for search in body["searches"]]
         case "GET", ["exists"]:
             return {"exists": store.collection_exists(name)}
         case "DELETE", []:
@@ -76,7 +78,7 @@ def answer(store, method, parts, body):
             return store.delete(name, models.PointIdsList(points=body["points"]))
         case "POST", ["points", "query"]:
             query = models.NearestQuery(**body["query"])
-            asked = {"query": query, "using": body["using"], "limit": body["limit"], "with_payload": True}
+            asked = {"query": query, "using": body.get("using"), "limit": body["limit"], "with_payload": True}
             if body.get("filter"):
                 asked["query_filter"] = models.Filter(**body["filter"])
             if body.get("prefetch"):
