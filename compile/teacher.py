@@ -15,8 +15,9 @@ from knowgap.lms.metering import without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.asking import ask_until_read
+from knowgap.storage.processes import is_main_process
 from knowgap.storage.progress import Progress
-from knowgap.storage.record_file import R, RecordFile
+from knowgap.storage.record_file import R, RecordFile, read_records
 
 
 def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple[dspy.Prediction | None, int]:
@@ -63,6 +64,9 @@ def write_records(
 ) -> TeacherRecords[R]:
     """Let a teacher write the records that a file does not have yet; the same call continues a killed run.
 
+    Of several processes that train together, the first one writes; the others read what it has written, and are to
+    call this after it (`main_process_first`).
+
     Args:
         ids: the ids of all records.
         make: makes the record of an id, None if the teacher cannot be read; and says how many calls that took.
@@ -78,6 +82,9 @@ def write_records(
         LanguageModelError: the teacher does not answer; what was written before is kept.
     """
     calls = 0
+    if not is_main_process():
+        written = read_records(file, kind, what)[1]
+        return TeacherRecords([written[id] for id in ids if id in written], 0, len(ids))
     with RecordFile(file, kind, about, what) as lines:
         missing = lines.missing(ids)
 

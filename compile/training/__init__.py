@@ -8,6 +8,7 @@ from __future__ import annotations
 from knowgap.compiling.training.config import (
     ColBERTConfig,
     GeneratorConfig,
+    LanguageModelConfig,
     RerankerConfig,
     SubModelConfig,
     TrainingConfig,
@@ -22,6 +23,7 @@ from knowgap.compiling.training.trained import ModelScores, Trained, compare_mod
 __all__ = [
     "ColBERTConfig",
     "GeneratorConfig",
+    "LanguageModelConfig",
     "ModelScores",
     "RerankerConfig",
     "SubModelConfig",

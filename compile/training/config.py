@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -20,9 +20,11 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
 
     Attributes:
         epochs: passes over the examples, above 0; may be a part of one.
-        learning_rate: the highest, above 0 and at most 1; it rises from 0 while warming up, and then falls to 0.
-        batch_size: examples that each process computes at once.
-        gradient_accumulation: batches to one step of the optimizer.
+        learning_rate: the highest, above 0 and at most 1; it rises from 0 while warming up, and then falls to 0. With
+            `lora_rank`, it is 2e-4 unless another is given.
+        batch_size: the most examples that a process computes at once.
+        gradient_accumulation: a step of the optimizer takes `batch_size` times this many examples, which are divided
+            among all processes.
         warmup_ratio: the share of the steps in which the learning rate rises, 0 to 1.
         max_length: the most tokens of one example; the rest is cut off.
         lora_rank: train matrices of this rank beside the frozen weights (LoRA, arXiv:2106.09685), and add them to the
@@ -34,6 +36,8 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
         UnknownName: there is no such setting.
     """
 
+    lora_learning_rate: ClassVar[float] = 2e-4
+
     epochs: Epochs = 1.0
     learning_rate: Rate = 2e-5
     batch_size: Count = 16
@@ -44,6 +48,8 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     seed: int = Field(default=0, ge=0, lt=2**32)
 
     def __init__(self, **values: Any) -> None:
+        if values.get("lora_rank") is not None:
+            values = {"learning_rate": self.lora_learning_rate, **values}
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -54,10 +60,59 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
             reason = first["msg"].replace("Input should be", "must be")
             raise ValueOutOfBounds(f"{name} = {first['input']!r}: {reason}") from None
 
-    def steps(self, examples: int, processes: int = 1) -> int:
-        """How many steps of the optimizer so many examples take, on so many processes."""
-        batches = math.ceil(examples / (self.batch_size * processes))
-        return math.ceil(self.epochs * math.ceil(batches / self.gradient_accumulation))
+    @property
+    def step_size(self) -> int:
+        """How many examples a step of the optimizer takes, over all processes."""
+        return self.batch_size * self.gradient_accumulation
+
+    def steps(self, examples: int) -> int:
+        """How many steps of the optimizer so many examples take."""
+        return math.ceil(self.epochs * math.ceil(examples / self.step_size))
+
+    def divided(self, processes: int) -> tuple[int, int]:
+        """The examples that each of so many processes computes at once, and its batches to a step.
+
+        Raises:
+            ValueOutOfBounds: the examples of a step cannot be divided evenly.
+        """
+        share, rest = divmod(self.step_size, processes)
+        if rest or not share:
+            raise ValueOutOfBounds(
+                f"a step of {self.step_size} examples (batch_size × gradient_accumulation) cannot be divided among "
+                f"{processes} processes: set them so that {processes} divides their product"
+            )
+        size = max(size for size in range(1, min(self.batch_size, share) + 1) if share % size == 0)
+        return size, share // size
+
+
+class LanguageModelConfig(TrainingConfig, frozen=True):
+    """How a language model is trained.
+
+    Attributes:
+        dtype: what the weights that are trained are kept in. `bfloat16` takes half the memory of `float32` (8 bytes a
+            weight instead of 16, with gradient and AdamW's two states), but rounds small updates away. Weights that
+            LoRA leaves as they are, and all computations, are in bfloat16 where the checkpoint and the processor are.
+        gradient_checkpointing: keep the input of each layer only, and compute the layer again for its gradient: less
+            memory for a third more time.
+        load_in_4bit: keep the weights that LoRA leaves as they are in 4 bits (QLoRA, arXiv:2305.14314).
+        fsdp: divide weights, gradients and states of the optimizer among the processes (fully sharded data
+            parallelism) instead of giving each its copy; checkpoints are written in shards.
+
+    Raises:
+        ValueOutOfBounds: `load_in_4bit` without `lora_rank`, or with `fsdp`.
+    """
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    gradient_checkpointing: bool = False
+    load_in_4bit: bool = False
+    fsdp: bool = False
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        if self.load_in_4bit and self.lora_rank is None:
+            raise ValueOutOfBounds("load_in_4bit = True: weights in 4 bits cannot be trained; set lora_rank as well")
+        if self.load_in_4bit and self.fsdp:
+            raise ValueOutOfBounds("load_in_4bit = True: goes without fsdp; each process keeps its copy")
 
 
 class RerankerConfig(TrainingConfig, frozen=True):
@@ -90,7 +145,7 @@ class ColBERTConfig(RerankerConfig, frozen=True):
     dim: int | None = Field(default=None, ge=16, le=384)
 
 
-class SubModelConfig(TrainingConfig, frozen=True):
+class SubModelConfig(LanguageModelConfig, frozen=True):
     """How RA-ISF's sub-models are labelled and trained.
 
     The learning rate is the paper's (section 4.5), which says nothing else. A cross-encoder, which the paper does not
@@ -106,6 +161,8 @@ class SubModelConfig(TrainingConfig, frozen=True):
         held_out: the share of the questions that the models are measured on instead.
     """
 
+    lora_learning_rate: ClassVar[float] = 5e-4
+
     epochs: Epochs = 3.0
     learning_rate: Rate = 5e-4
     know_from: Literal["answers", "teacher"] = "answers"
@@ -116,10 +173,10 @@ class SubModelConfig(TrainingConfig, frozen=True):
     held_out: float = Field(default=0.2, ge=0.01, le=0.9)
 
 
-class GeneratorConfig(TrainingConfig, frozen=True):
+class GeneratorConfig(LanguageModelConfig, frozen=True):
     """How RQ-RAG's generator is trained: the paper's settings (appendix B.1), and those of its transcripts.
 
-    A step has 32 transcripts, as the released script has over all of its GPUs. Transcripts of more than `max_length`
+    A step has 32 transcripts over all processes, as in the released script. Transcripts of more than `max_length`
     tokens are left out.
 
     Attributes:
@@ -139,6 +196,7 @@ class GeneratorConfig(TrainingConfig, frozen=True):
     gradient_accumulation: Count = 32
     warmup_ratio: Share = 0.03
     max_length: Count = 4096
+    gradient_checkpointing: bool = True
     top_k: int = Field(default=3, ge=1, le=20)
     max_queries: int = Field(default=4, ge=1, le=8)
     retention: Share = 0.0
@@ -149,7 +207,7 @@ class GeneratorConfig(TrainingConfig, frozen=True):
     measured_on: Literal["dev", "test", "none"] = "test"
 
 
-class FinetuneConfig(TrainingConfig, frozen=True):
+class FinetuneConfig(LanguageModelConfig, frozen=True):
     """How a language model is finetuned on the calls of a program; longer calls than `max_length` are left out."""
 
     epochs: Epochs = 3.0

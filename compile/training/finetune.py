@@ -19,7 +19,7 @@ from knowgap.compiling.demonstrations.optimizers import reporting
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples
-from knowgap.compiling.training.config import FinetuneConfig, TrainingConfig
+from knowgap.compiling.training.config import FinetuneConfig, LanguageModelConfig
 from knowgap.compiling.training.fit import TrainingResult, fit
 from knowgap.compiling.training.language_model import Row, language_model_job, prompt_and_reply
 from knowgap.errors import KnowgapError, UsageError
@@ -70,7 +70,7 @@ def finetune_program(
     metric: Metric | str,
     lm: dspy.LM,
     teacher_lm: dspy.BaseLM | None = None,
-    config: TrainingConfig | None = None,
+    config: LanguageModelConfig | None = None,
     metric_threshold: float = 1.0,
     num_threads: int = 4,
     progress: Progress | None = None,
@@ -143,7 +143,7 @@ class LocalProvider(Provider):
         result: what the training did, once it is done.
     """
 
-    def __init__(self, base: str, output: Path, config: TrainingConfig, progress: Progress | None) -> None:
+    def __init__(self, base: str, output: Path, config: LanguageModelConfig, progress: Progress | None) -> None:
         super().__init__()
         self.finetunable = True
         self._base, self._output, self._config = base, output.resolve(), config

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import time
 import warnings
@@ -29,6 +28,7 @@ from knowgap.compiling.training.config import TrainingConfig
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.storage.files import acquire_lock, json_digest, release_lock, write_folder, write_json
+from knowgap.storage.processes import is_main_process, main_process_first, process_count
 from knowgap.storage.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -104,16 +104,6 @@ class TrainingPlan:
     teacher_calls: int = 0
 
 
-def process_count() -> int:
-    """How many processes train together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_main_process() -> bool:
-    """Whether this process is the one that writes files, of those that train together."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     """Train a model, or continue to, and write it to its folder.
 
@@ -128,18 +118,21 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     """
     _require_packages(job.config)
     output = job.output if job.output.name else job.output.resolve()  # "." has no name
-    settings = job.config.model_dump(mode="json", include={*TrainingConfig.model_fields})
+    decisive = {*TrainingConfig.model_fields, "dtype", "load_in_4bit", "fsdp"}
+    settings = job.config.model_dump(mode="json", include=decisive)
     facts = json.loads(json.dumps({**settings, **job.facts, "examples": job.examples, "processes": process_count()}))
     if job.examples < 1:
         raise UsageError(f"{output}: there is nothing to train on")
-    if (before := _trained_before(output, facts)) is not None:
+    with main_process_first():
+        before = _trained_before(output, facts)
+    if before is not None:
         return before
     work = output.with_name(f".{output.name}.training")
     with _quiet(), _locked(work):
         checkpoints = work / json_digest(facts)[:16]
         trainer, watch = _build(job, job.examples, progress, output_dir=str(checkpoints))
         if trainer.args.world_size != process_count():
-            raise UsageError("the processes do not train together: start them with `accelerate launch`")
+            raise UsageError("the processes do not train together: start them with `torchrun` or `accelerate launch`")
         with trainer.args.main_process_first(local=False):
             checkpoint = _last_checkpoint(checkpoints)
         started = time.perf_counter()
@@ -174,7 +167,7 @@ def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0, steps
         trainer.train()
     seconds = (watch.times[-1] - watch.times[0]) / max(1, len(watch.times) - 1)
     count = job.examples if examples is None else examples
-    needed = job.config.steps(count, process_count())
+    needed = job.config.steps(count)
     return TrainingPlan(count, needed, needed * seconds / 3600, teacher_calls)
 
 
@@ -201,13 +194,14 @@ def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> t
     from knowgap.compiling.training.watch import Watch
 
     config, cuda = job.config, torch.cuda.is_available()
-    steps = config.steps(examples, process_count())
+    size, accumulation = config.divided(process_count())
+    steps = config.steps(examples)
     logging_steps = max(1, steps // _LOGS)
     settings: dict[str, Any] = {
         "num_train_epochs": config.epochs,
         "learning_rate": config.learning_rate,
-        "per_device_train_batch_size": config.batch_size,
-        "gradient_accumulation_steps": config.gradient_accumulation,
+        "per_device_train_batch_size": size,
+        "gradient_accumulation_steps": accumulation,
         "warmup_steps": math.ceil(config.warmup_ratio * steps),
         "seed": config.seed,
         "use_cpu": not torch.accelerator.is_available(),
@@ -281,7 +275,8 @@ def _last_checkpoint(folder: Path) -> str | None:
     """The last whole checkpoint; those that a killed process left unfinished are removed."""
     whole: dict[int, Path] = {}
     for checkpoint in folder.glob("checkpoint-*"):
-        if (checkpoint / "trainer_state.json").exists():  # which trainers write last
+        states = len(list(checkpoint.glob("rng_state*.pth")))  # of every process; the first then writes the last file
+        if states == process_count() and (checkpoint / "trainer_state.json").exists():
             whole[int(checkpoint.name.rpartition("-")[2])] = checkpoint
         elif is_main_process():
             shutil.rmtree(checkpoint, ignore_errors=True)

@@ -33,6 +33,7 @@ from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES
 from knowgap.storage.files import json_digest
+from knowgap.storage.processes import main_process_first
 from knowgap.storage.progress import Progress
 
 METRICS = ("f1", "exact_match", "upper_bound")
@@ -84,16 +85,17 @@ def rq_rag(
         drafts = draft_transcripts(examples[:_DRAFTED], retriever, config)
         job, _ = generator_job(drafts, output, base=base, config=config)
         return plan(job, examples=len(examples), teacher_calls=teacher_calls(examples, config))
-    made = construct_transcripts(
-        examples,
-        retriever,
-        teacher,
-        output.with_name(f"{output.name}-transcripts.jsonl"),
-        config=config,
-        passages={passage.id: passage for passage in data.corpus},
-        num_threads=num_threads,
-        progress=progress,
-    )
+    with main_process_first():
+        made = construct_transcripts(
+            examples,
+            retriever,
+            teacher,
+            output.with_name(f"{output.name}-transcripts.jsonl"),
+            config=config,
+            passages={passage.id: passage for passage in data.corpus},
+            num_threads=num_threads,
+            progress=progress,
+        )
     job, too_long = generator_job(made.records, output, base=base, config=config)
 
     def score(folder: Path, depth: int) -> dict[str, list[float]]:
@@ -200,11 +202,7 @@ def _load(base: str) -> LocalModel:
 
 def _prepare(model: Any, tokenizer: Any) -> dict[str, Any]:
     """Add the control tokens to a model; returns settings of LoRA that let them be learnt."""
-    import torch
-
     add_control_tokens(tokenizer, model)
-    if torch.cuda.is_available():  # memory of a GPU is short where transcripts are long
-        model.gradient_checkpointing_enable()
     names = {part: name.rpartition(".")[2] for name, part in model.named_modules()}
     given, read = model.get_input_embeddings(), model.get_output_embeddings()
     settings: dict[str, Any] = {

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.cross_encoder import base_facts
 from knowgap.compiling.training.fit import Job
 from knowgap.compiling.training.lora import add_lora, merge_lora
-from knowgap.lms.local.loading import load_model
+from knowgap.errors import MissingDependency
+from knowgap.lms.local.loading import LocalModel, load_model, read_config
+from knowgap.retrieval.device import bfloat16_on
 
 IGNORED = -100
 """The label of a token that the loss leaves out."""
@@ -31,11 +35,13 @@ def language_model_job(
     output: str | Path,
     base: str,
     *,
-    config: TrainingConfig,
+    config: LanguageModelConfig,
     facts: Mapping[str, Any],
     prepare: Callable[[Any, Any], dict[str, Any]] | None = None,
 ) -> Job:
     """The training of a language model of Transformers.
+
+    The trained model has the dtype of the checkpoint that it starts from.
 
     Args:
         rows: the examples.
@@ -45,15 +51,36 @@ def language_model_job(
         facts: see `Job`; the base is added.
         prepare: changes the model and its tokenizer before the training, and returns further settings of LoRA.
     """
+    # Rows without a label fill the last step up, so that it can be divided among any number of processes.
+    empty: list[Row] = [{"input_ids": [0], "labels": [IGNORED]}] * (-len(rows) % config.step_size)
+
+    def load(dtype: str, **more: Any) -> tuple[LocalModel, Any]:
+        """The base, and as the training changes it: prepared, and with LoRA matrices."""
+        local = load_model(base, "cpu", dtype, **more)
+        settings = prepare(local.model, local.tokenizer) if prepare is not None else {}
+        return local, add_lora(local.model.train(), config.lora_rank, **settings)
 
     def build(settings: dict[str, Any]) -> Any:
-        from transformers import Trainer, TrainingArguments
+        from transformers import TrainingArguments
 
-        local = load_model(base, "cpu", "float32")
-        more = prepare(local.model, local.tokenizer) if prepare is not None else {}
-        examples: Any = list(rows)  # a list is all that the trainer needs
-        return Trainer(
-            model=add_lora(local.model.train(), config.lora_rank, **more),
+        from knowgap.compiling.training.language_model_trainer import LanguageModelTrainer
+
+        device = "cpu" if settings["use_cpu"] else "cuda"
+        half = bfloat16_on(device) and checkpoint_dtype(base) != "float32" and not (config.fsdp and device == "cpu")
+        dtype = config.dtype if config.lora_rank is None or config.fsdp or not half else "bfloat16"
+        local, model = load(dtype, **(_four_bits(device, half) if config.load_in_4bit else {}))
+        checkpointing = config.gradient_checkpointing and local.model.supports_gradient_checkpointing
+        if config.fsdp:
+            sharded = {"version": 2, "state_dict_type": "SHARDED_STATE_DICT", "activation_checkpointing": checkpointing}
+            settings |= {"fsdp": True, "fsdp_config": sharded}
+        else:
+            settings |= {"gradient_checkpointing": checkpointing}
+        if config.lora_rank is not None and checkpointing:
+            local.model.enable_input_require_grads()
+        settings["bf16"] = (settings["bf16"] or half) and config.dtype == "float32"
+        examples: Any = [*rows, *empty]  # a list is all that the trainer needs
+        return LanguageModelTrainer(
+            model=model,
             args=TrainingArguments(**settings, remove_unused_columns=False),
             train_dataset=examples,
             data_collator=_pad,
@@ -61,11 +88,45 @@ def language_model_job(
         )
 
     def save(trainer: Any, folder: Path) -> None:
-        merge_lora(trainer.accelerator.unwrap_model(trainer.model)).save_pretrained(str(folder))
+        import torch
+
+        dtype = checkpoint_dtype(base)
+        trained, weights = trainer.accelerator.unwrap_model(trainer.model), trainer.weights
+        if config.lora_rank is not None:
+            trained = merge_lora(load(dtype)[1], weights if weights is not None else trained.state_dict())
+            weights = None
+        elif weights is not None:
+            weights = {name: weight.to(getattr(torch, dtype)) for name, weight in weights.items()}
+        else:
+            trained = trained.to(getattr(torch, dtype))
+        trained.save_pretrained(str(folder), state_dict=weights)
         trainer.processing_class.save_pretrained(str(folder))
 
     facts = {**base_facts(base), **facts}
     return Job(output=Path(output), config=config, build=build, examples=len(rows), facts=facts, save=save)
+
+
+def checkpoint_dtype(base: str) -> str:
+    """What the weights of a checkpoint are kept in, as its configuration says: `float32` where it says nothing."""
+    dtype = str(getattr(read_config(base), "dtype", None)).removeprefix("torch.")
+    return dtype if dtype in ("bfloat16", "float16") else "float32"
+
+
+def _four_bits(device: str, half: bool) -> dict[str, Any]:
+    """Arguments of `from_pretrained` that quantize weights to 4 bits, as QLoRA does."""
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    if find_spec("bitsandbytes") is None:
+        raise MissingDependency("load_in_4bit: bitsandbytes not installed: pip install 'knowgap[qlora]'")
+    quantized = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16 if half else torch.float32,
+    )
+    place = device if device == "cpu" else int(os.environ.get("LOCAL_RANK", "0"))
+    return {"quantization_config": quantized, "device_map": {"": place}}
 
 
 def _pad(rows: Sequence[Row]) -> dict[str, Any]:

@@ -20,9 +20,17 @@ def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
     return get_peft_model(model, _config(rank, settings))
 
 
-def merge_lora(model: Any) -> Any:
-    """The model with its LoRA matrices added to its weights; a model without any is returned as it is."""
-    return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+def merge_lora(model: Any, weights: dict[str, Any]) -> Any:
+    """A model of `add_lora` with trained LoRA matrices, added to its weights.
+
+    Args:
+        model: as it was before the training; its weights may have another dtype, and need not be in 4 bits.
+        weights: those of the trained model; all but the trained ones are left out.
+    """
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    set_peft_model_state_dict(model, get_peft_model_state_dict(model, state_dict=weights))
+    return model.merge_and_unload()
 
 
 def add_adapter(model: Any, rank: int | None, **settings: Any) -> None:

@@ -18,9 +18,9 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
-from knowgap.compiling.training.config import SubModelConfig, TrainingConfig
+from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig, TrainingConfig
 from knowgap.compiling.training.cross_encoder import base_folder, cross_encoder_job
-from knowgap.compiling.training.fit import Job, TrainingPlan, plan, process_count
+from knowgap.compiling.training.fit import Job, TrainingPlan, plan
 from knowgap.compiling.training.labelling import (
     Item,
     Label,
@@ -49,6 +49,7 @@ from knowgap.lms.ra_isf.sub_models import (
 from knowgap.programs.ra_isf import RAISF
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.passage import Retriever
+from knowgap.storage.processes import main_process_first
 from knowgap.storage.progress import Progress
 
 
@@ -114,9 +115,8 @@ def ra_isf(
             calls, count = labeller.calls * count_missing(items, file), round((1 - own.held_out) * len(items))
             done[task] = plan(job, examples=count, teacher_calls=calls)
             continue
-        if process_count() > 1 and count_missing(items, file):
-            raise UsageError(f"{task}: examples have no label yet; label them in one process first")
-        made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
+        with main_process_first():
+            made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
         learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
         if not held_out:
             raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
@@ -189,7 +189,7 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
 
 
 def sub_model_job(
-    card: SubModelCard, base: str, examples: Sequence[LabelledExample], output: str | Path, config: TrainingConfig
+    card: SubModelCard, base: str, examples: Sequence[LabelledExample], output: str | Path, config: LanguageModelConfig
 ) -> Job:
     """The training of a sub-model, whose folder `load_sub_model` reads.
 
@@ -208,6 +208,8 @@ def sub_model_job(
     said = digest([[e.question, e.passage, e.label] for e in examples])
     facts = {"sub_model": card.task, "kind": card.kind, "prompt": card.prompt, "data": said}
     if card.kind == "cross_encoder":
+        if config.fsdp or config.load_in_4bit:
+            raise UsageError(f"{base}: fsdp and load_in_4bit are settings of models that write text; this one scores")
         pairs = [(example.question, example.passage, float(example.label is True)) for example in examples]
         job = cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
     else:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
-from knowgap.compiling.training.fit import Job, TrainingResult, fit, is_main_process
+from knowgap.compiling.training.fit import Job, TrainingResult, fit
+from knowgap.storage.processes import is_main_process
 from knowgap.storage.progress import Progress
 
 Values = Mapping[str, Mapping[str, Sequence[float]]]

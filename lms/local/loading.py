@@ -9,6 +9,7 @@ from typing import Any
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from knowgap.errors import LanguageModelError
+from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.hub import model_source, why_not_loaded
 
 Turn = Mapping[str, str]
@@ -88,14 +89,33 @@ class LocalModel:
         return min(wanted, left)
 
 
-def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") -> LocalModel:
+def read_config(path_or_id: str) -> Any:
+    """The configuration of a model, by folder or hub name, without its weights.
+
+    Raises:
+        LanguageModelError: the folder is no model, or the hub has none of this name.
+    """
+    from transformers import AutoConfig
+
+    name = path_or_id
+    try:
+        name, arguments = model_source(path_or_id)
+        return AutoConfig.from_pretrained(name, **arguments)
+    except Exception as error:  # whatever a damaged configuration or an unknown architecture raises
+        raise LanguageModelError(
+            f"the configuration of {path_or_id!r} cannot be read: {why_not_loaded(error, name)}"
+        ) from error
+
+
+def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", **more: Any) -> LocalModel:
     """Load a model: sequence-to-sequence where its configuration says so, else causal.
 
     Args:
         path_or_id: a model folder, or a name on the hub.
         device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU, and float32 on a CPU, where
-            half precision is slow.
+        dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU. On a CPU it is bfloat16 if
+            the checkpoint is and the processor computes in it, else float32.
+        more: further arguments of `from_pretrained`; with a `device_map`, which places the model, not the device.
 
     Raises:
         LanguageModelError: the folder is no model, is damaged, or lacks weights that generating needs; or the device
@@ -113,10 +133,13 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         config = AutoConfig.from_pretrained(name, **arguments)
         kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        wanted = "float32" if dtype == "auto" and place.type == "cpu" else dtype
+        wanted = dtype
+        if dtype == "auto" and place.type == "cpu":
+            half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
+            wanted = "bfloat16" if half else "float32"
         tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
-        model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments)
-        model = model.to(place).eval()
+        model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments, **more)
+        model = (model if "device_map" in more else model.to(place)).eval()
     except Exception as error:  # whatever a damaged checkpoint, an unknown architecture or an absent device raises
         raise LanguageModelError(
             f"the local model {path_or_id!r} cannot be loaded: {why_not_loaded(error, name)}"

@@ -10,7 +10,7 @@ import pytest
 from support import scripted_lm
 
 from knowgap.compiling import load, save
-from knowgap.compiling.training import TrainingConfig
+from knowgap.compiling.training import LanguageModelConfig
 from knowgap.compiling.training.finetune import finetune_program
 from knowgap.errors import UsageError
 from knowgap.lms import make_lm
@@ -21,7 +21,7 @@ EXAMPLES = [
     dspy.Example(question=f"who wrote book {n}?", answer="Ada" if n % 2 else "Bo", aliases=[]).with_inputs("question")
     for n in range(4)
 ]
-CONFIG = TrainingConfig(epochs=3, learning_rate=1e-2, batch_size=2, max_length=4096)
+CONFIG = LanguageModelConfig(epochs=3, learning_rate=1e-2, batch_size=2, max_length=4096)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_what_cannot_be_finetuned_is_said(base: Path, tmp_path: Path):
     lm = make_lm(f"hf/{base}")
     with pytest.raises(UsageError, match="no training question is answered rightly"):
         finetune_program(program, EXAMPLES, tmp_path / "model", lm=lm, teacher_lm=always("Zoe"), **settings)
-    short = {**settings, "config": TrainingConfig(max_length=16)}
+    short = {**settings, "config": LanguageModelConfig(max_length=16)}
     with (
         pytest.warns(UserWarning, match="2 of 2 calls are longer than 16 tokens: left out"),
         pytest.raises(UsageError, match="there is nothing to train on"),

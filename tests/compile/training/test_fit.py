@@ -53,7 +53,7 @@ def test_several_processes_train_together_and_one_writes(tmp_path: Path):
     assert run.returncode == 0, run.stderr
     record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     assert record["made_from"]["processes"] == 2
-    assert record["steps"] == CONFIG.steps(len(SENTENCES), processes=2) == 10
+    assert record["steps"] == CONFIG.steps(len(SENTENCES)) == 20
 
 
 def test_it_says_what_it_did_and_does_it_once(whole, tmp_path: Path):
@@ -108,7 +108,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path, monkeypatch: pytest.M
         train_tiny(tmp_path / "wild", build=wild)
     with monkeypatch.context() as patch:
         patch.setattr(module, "process_count", lambda: 2)
-        with pytest.raises(UsageError, match="start them with `accelerate launch`"):
+        with pytest.raises(UsageError, match="start them with `torchrun`"):
             train_tiny(tmp_path / "model")
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(MissingDependency, match=r"accelerate, datasets not installed: pip install 'knowgap\[train\]'"):
@@ -123,7 +123,7 @@ def test_a_setting_out_of_bounds_is_refused(values):
 
 def test_a_plan_counts_steps_and_hours(tmp_path: Path):
     config = TrainingConfig(epochs=1.5, batch_size=4, gradient_accumulation=3)
-    assert config.steps(50) == 8  # 13 batches, 5 steps an epoch
+    assert config.steps(50) == 8  # of 12 examples, 5 steps an epoch
     made = plan(tiny_job(tmp_path / "model"), examples=400, teacher_calls=7)
     assert (made.examples, made.steps, made.teacher_calls) == (400, 200, 7)
     assert 0 < made.hours < 1

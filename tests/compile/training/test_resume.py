@@ -8,7 +8,7 @@ import pytest
 from support import OverlapRetriever
 from training_helpers import same_weights, write_tiny_bert
 
-from knowgap.compiling.training import ColBERTConfig, GeneratorConfig, RerankerConfig, TrainingConfig
+from knowgap.compiling.training import ColBERTConfig, GeneratorConfig, LanguageModelConfig, RerankerConfig
 from knowgap.compiling.training.cross_encoder import reranker_job
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
@@ -28,7 +28,7 @@ def make_job(tmp_path_factory: pytest.TempPathFactory):
     questions = find_candidates(EXAMPLES, OverlapRetriever(CORPUS), CORPUS, depth=6)
     bert, llama = write_tiny_bert(folder / "bert"), write_base_model(folder / "llama")
     t5 = str(write_language_model(folder / "t5", "seq2seq", texts=TEXTS * 2))
-    plain = TrainingConfig(epochs=5, learning_rate=1e-3, batch_size=8, max_length=256)
+    plain = LanguageModelConfig(epochs=5, learning_rate=1e-3, batch_size=8, max_length=256)
     generator = {"epochs": 5, "learning_rate": 1e-3, "batch_size": 6, "gradient_accumulation": 1, "max_length": 512}
     with base_checkpoint("embedded", CORPUS, 32) as colbert:
         yield {

@@ -3,7 +3,7 @@
 import pytest
 from safetensors.numpy import load_file
 
-from knowgap.compiling.training import SubModelConfig, TrainingConfig
+from knowgap.compiling.training import LanguageModelConfig, SubModelConfig
 from knowgap.compiling.training.fit import fit as run
 from knowgap.compiling.training.labelling import LabelledExample
 from knowgap.compiling.training.sub_models import (
@@ -20,7 +20,7 @@ from tests.lms.ra_isf.tiny import write_language_model
 from tests.retrieval.tiny import write_cross_encoder
 
 WORDS = ["ferry", "harbour", "mill", "ship", "church", "tower", "bridge", "market"]
-QUICK = TrainingConfig(epochs=12, learning_rate=5e-3, batch_size=8, max_length=128, warmup_ratio=0.0)
+QUICK = LanguageModelConfig(epochs=12, learning_rate=5e-3, batch_size=8, max_length=128, warmup_ratio=0.0)
 
 
 def judged(task):
@@ -64,7 +64,7 @@ def fit(base, task, examples, output, config=QUICK):
 def test_a_judgement_is_learnt(bases, tmp_path, kind):
     examples = judged("relevant")
     untrained = load_sub_model("relevant", bases[kind], base_card("relevant", str(bases[kind]), QUICK))
-    config = TrainingConfig(epochs=50, learning_rate=1e-2, batch_size=8, max_length=128, warmup_ratio=0.1)
+    config = LanguageModelConfig(epochs=50, learning_rate=1e-2, batch_size=8, max_length=128, warmup_ratio=0.1)
     result = fit(bases[kind], "relevant", examples, tmp_path / "model", config)
     model = load_sub_model("relevant", tmp_path / "model")
     assert (model.card.kind, model.card.base, model.card.max_tokens) == (kind, kind, 128)
@@ -86,7 +86,7 @@ def test_a_cross_encoder_is_one_of_sentence_transformers(bases, tmp_path):
 
 
 def test_decomposition_is_learnt(bases, tmp_path):
-    config = TrainingConfig(epochs=60, learning_rate=1e-2, batch_size=8, max_length=128, warmup_ratio=0.0)
+    config = LanguageModelConfig(epochs=60, learning_rate=1e-2, batch_size=8, max_length=128, warmup_ratio=0.0)
     examples = decomposed()
     fit(bases["causal"], "decompose", examples, tmp_path / "model", config)
     model = load_sub_model("decompose", tmp_path / "model")
@@ -97,7 +97,7 @@ def test_decomposition_is_learnt(bases, tmp_path):
 
 
 def test_lora_leaves_a_plain_model(bases, tmp_path):
-    config = TrainingConfig(epochs=1, learning_rate=5e-3, batch_size=8, max_length=128, lora_rank=2)
+    config = LanguageModelConfig(epochs=1, learning_rate=5e-3, batch_size=8, max_length=128, lora_rank=2)
     fit(bases["seq2seq"], "know", judged("know"), tmp_path / "model", config)
     assert sorted(p.suffix for p in (tmp_path / "model").iterdir() if "adapter" in p.name) == []
     before, after = (load_file(folder / "model.safetensors") for folder in (bases["seq2seq"], tmp_path / "model"))
@@ -128,9 +128,9 @@ def test_what_cannot_be_learnt_is_refused(bases, tmp_path):
     with pytest.raises(UsageError, match="all 8 examples of know have the same label"):
         fit(bases["causal"], "know", judged("know")[::2], tmp_path / "model")
     with pytest.raises(UsageError, match="max_length = 32: the instruction alone takes"):
-        fit(bases["causal"], "know", judged("know"), tmp_path / "model", TrainingConfig(max_length=32))
+        fit(bases["causal"], "know", judged("know"), tmp_path / "model", LanguageModelConfig(max_length=32))
     with pytest.raises(UsageError, match="reads at most 512 tokens"):
-        base_card("know", str(bases["cross_encoder"]), TrainingConfig(max_length=1024))
+        base_card("know", str(bases["cross_encoder"]), LanguageModelConfig(max_length=1024))
     with pytest.raises(UsageError, match="writes no text"):
         base_card("decompose", str(bases["cross_encoder"]), QUICK)
     with pytest.raises(CheckpointError, match="nowhere/at-all: no such folder"):

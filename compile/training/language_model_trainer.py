@@ -1,0 +1,56 @@
+"""The trainer of language models, made of a class of Transformers, which is imported when a training starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import Trainer
+
+
+class LanguageModelTrainer(Trainer):
+    """Weighs every token that is learnt in a step alike, however the step is divided into batches and processes.
+
+    Attributes:
+        weights: after a training with FSDP, the whole weights, or the trained ones where LoRA leaves the others as
+            they are; in the first process only, in the memory of the CPU. None otherwise.
+    """
+
+    loss_is_scaled_for_ga = True
+    weights: dict[str, torch.Tensor] | None = None
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """The cross-entropy of a batch's tokens, over the number of tokens of the whole step.
+
+        Some models of Transformers, such as T5, would return the mean over the batch.
+        """
+        labels = inputs["labels"]
+        shifted = not self.accelerator.unwrap_model(model).config.is_encoder_decoder
+        outputs = model(**{name: value for name, value in inputs.items() if name != "labels" or not shifted})
+        logits = outputs.logits[:, :-1] if shifted else outputs.logits
+        labels = labels[:, 1:] if shifted else labels
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), reduction="sum")
+        loss = loss / num_items_in_batch * self.accelerator.num_processes  # gradients are averaged over processes
+        return (loss, outputs) if return_outputs else loss
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """Let Accelerate divide weights among processes on the CPU, too, which it does on GPUs only."""
+        super().create_accelerator_and_postprocess()
+        if not self.args.fsdp or self.is_fsdp_enabled:
+            return
+        from accelerate.state import AcceleratorState, PartialState
+        from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
+
+        plugin = FullyShardedDataParallelPlugin(**self.args.fsdp_plugin_args)
+        PartialState._shared_state["distributed_type"] = DistributedType.FSDP
+        AcceleratorState._shared_state.update(distributed_type=DistributedType.FSDP, fsdp_plugin=plugin)
+        self.is_fsdp_enabled = True
+
+    def train(self, *args: Any, **options: Any) -> Any:
+        """Train; with FSDP, gather the weights at the end."""
+        done = super().train(*args, **options)
+        if self.is_fsdp_enabled:
+            self.weights = self.accelerator.get_state_dict(self.model)
+        return done
