@@ -22,7 +22,8 @@ def load_trained(
 
     Args:
         argument: a name of `TRAINED`.
-        folder: the folder; of a generator also its name on the hub.
+        folder: the folder; of a generator also its name on the hub, and behind it, as FOLDER@URL, the address of a
+            server that runs it.
         named_by: the artifact that names the model; None for a model that the user has named.
         allow_hub: names on the hub that an artifact may name; see `check_allowed`.
 
@@ -33,4 +34,5 @@ def load_trained(
         return load_sub_model(argument, folder)
     if named_by is not None:
         check_allowed(str(folder), named_by, allow_hub)
-    return TranscriptGenerator(folder)
+    name, at, server = str(folder).partition("@http")
+    return TranscriptGenerator(name, server=f"http{server}" if at and named_by is None else None)

@@ -55,7 +55,7 @@ def _main(folder: str, base: str, settings: str, killed: str) -> None:
     result = fit(job, progress)
     if is_main_process():
         figures = {"steps": result.steps, "final_loss": result.final_loss, "resumed_from": result.resumed_from}
-        print(json.dumps({**figures, "losses": list(losses.values())}))
+        sys.stdout.write(json.dumps({**figures, "losses": list(losses.values())}) + "\n")
 
 
 if __name__ == "__main__":

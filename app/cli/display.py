@@ -17,6 +17,7 @@ from rich.text import Text
 
 from knowgap.errors import without_credentials
 from knowgap.storage.files import naming
+from knowgap.storage.processes import is_main_process
 
 Report = Callable[..., None]
 _WIDTH = 80  # columns where there is no terminal and COLUMNS does not say
@@ -70,6 +71,7 @@ def _console(*, stderr: bool = False) -> Console:
 
 out = _console()
 err = _console(stderr=True)
+out.quiet = err.quiet = not is_main_process()  # of processes that train together, one speaks for all
 
 
 def remark(text: str) -> None:

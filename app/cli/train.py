@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +14,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UsageError
+from knowgap.storage.processes import is_main_process, main_process_first
 
 if TYPE_CHECKING:
     from knowgap.compiling.training import ModelScores, Trained, TrainingPlan
@@ -61,8 +62,21 @@ def train(
     output: Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")],
     options: TrainOptions,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Train nothing; show examples, steps, estimated hours and calls of a teacher.")
+        bool,
+        Option(
+            "--dry-run",
+            help="Train nothing; show examples, steps, estimated hours and calls of a teacher, and for rq-rag and "
+            "ra-isf what each way to train takes in memory and on disk.",
+        ),
     ] = False,
+    gpus: Annotated[
+        str | None,
+        Option(
+            "--gpus",
+            help="With --dry-run: the GPUs that would train, as NUMBERxGB, such as 8x80. [default: those of this "
+            "machine]",
+        ),
+    ] = None,
     as_json: o.Json = False,
 ) -> None:
     """Train a model on your own questions, and measure it on others. The same command continues a run that was killed.
@@ -71,11 +85,14 @@ def train(
     reranker=OUTPUT` takes it. colbert is the token vectors of an index, trained on the same; --engine-option
     checkpoint=OUTPUT of `knowgap index` takes them.
 
+    rq-rag and ra-isf train in several processes under `torchrun` or `accelerate launch`; the first one makes the data.
+
     ra-isf is RA-ISF's sub-models, OUTPUT/know, OUTPUT/relevant and OUTPUT/decompose, with the labels that they learn
     beside them. rq-rag is RQ-RAG's generator; its transcripts are in OUTPUT-transcripts.jsonl. A teacher (--lm) writes
     labels and transcripts.
     """
     from knowgap.compiling import training
+    from knowgap.compiling.training.memory import parse_gpus
     from knowgap.compiling.training.sub_models import TASKS, check_tasks
 
     if options.model is None and kind in _GENERATIVE:
@@ -88,10 +105,16 @@ def train(
     tasks = check_tasks(options.sub_model or TASKS)
     if kind == "ra-isf":
         arguments["tasks"] = tasks
+    if gpus is not None:
+        if not dry_run or kind not in _GENERATIVE:
+            raise UsageError(f"--gpus {gpus}: goes with --dry-run of rq-rag and ra-isf")
+        arguments["gpus"] = parse_gpus(gpus)
     if kind == "rq-rag" or (kind == "ra-isf" and any(getattr(config, f"{task}_from") != "data" for task in tasks)):
-        arguments["teacher"] = factories.load_lm(options, asks=not dry_run)
-    dataset, searches = factories.load_data(options), kind != "ra-isf" or "relevant" in tasks
-    with factories.open_index(options, dataset) if searches else nullcontext() as retriever, progress(kind) as report:
+        arguments["teacher"] = factories.load_lm(options, asks=not dry_run and is_main_process())
+    with ExitStack() as stack:
+        with main_process_first():
+            dataset, searches = factories.load_data(options), kind != "ra-isf" or "relevant" in tasks
+            retriever = stack.enter_context(factories.open_index(options, dataset)) if searches else None
         trained = getattr(training, kind.replace("-", "_"))(
             dataset,
             output=output,
@@ -99,9 +122,11 @@ def train(
             config=config,
             limit=options.limit,
             dry_run=dry_run,
-            progress=report,
+            progress=stack.enter_context(progress(kind)),
             **arguments,
         )
+    if not is_main_process():
+        return
     show: Any = _show_plans if dry_run else _show_trained
     show(trained if kind == "ra-isf" else {kind: trained}, as_json)
 
@@ -115,6 +140,27 @@ def _show_plans(plans: Mapping[str, TrainingPlan], as_json: bool) -> None:
         for name, plan in plans.items()
     ]
     show_table("what the training takes", ["model", "examples", "steps", "hours", "calls of the teacher"], rows)
+    for name, plan in plans.items():
+        if plan.memory:
+            _show_memory(name, plan)
+
+
+def _show_memory(name: str, plan: TrainingPlan) -> None:
+    number, size = plan.gpus or (1, None)
+    rows: list[list[str]] = []
+    for need in plan.memory:
+        ways = {"yes": need.whole, "with gradient checkpointing": need.checkpointed}
+        fits = "" if size is None else next((way for way, needed in ways.items() if needed <= size), "no")
+        figures = [f"{each:.1f}" for each in (need.states, need.checkpointed, need.whole)]
+        rows.append([need.method, "yes" if need.fsdp else "no", *figures, fits, f"{need.disk:.0f}"])
+    where = "the memory of this machine" if size is None else f"{number} GPU{'s' * (number > 1)} of {size:g} GB"
+    show_table(
+        f"{name}: GB for each process on {where}",
+        ["way", "fsdp", "states", "checkpointed", "whole", "fits", "disk"],
+        rows,
+        caption="checkpointed: in all, with gradient checkpointing; whole: without. Hours by "
+        f"{plan.tokens_per_second:.3g} tokens a second and process, estimated on this machine.",
+    )
 
 
 def _show_trained(models: Mapping[str, Trained], as_json: bool) -> None:

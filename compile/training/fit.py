@@ -14,7 +14,7 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.evaluation.provenance import versions
 from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.memory import MemoryNeed
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.storage.files import acquire_lock, json_digest, release_lock, write_folder, write_json
@@ -96,12 +97,18 @@ class TrainingPlan:
         steps: steps of the optimizer.
         hours: estimated time of these steps on this machine.
         teacher_calls: calls of a language model that labels the examples, at most.
+        memory: of a language model, what each way to train it takes.
+        gpus: of a language model, how many GPUs train, and the GB of each; None where there is no GPU.
+        tokens_per_second: of a language model, what this machine trains, by which the hours are estimated.
     """
 
     examples: int
     steps: int
     hours: float
     teacher_calls: int = 0
+    memory: Sequence[MemoryNeed] = ()
+    gpus: tuple[int, float] | None = None
+    tokens_per_second: float | None = None
 
 
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:

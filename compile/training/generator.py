@@ -15,8 +15,14 @@ import dspy
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.training.config import GeneratorConfig
-from knowgap.compiling.training.fit import Job, TrainingPlan, plan
-from knowgap.compiling.training.language_model import IGNORED, Row, language_model_job
+from knowgap.compiling.training.fit import Job, TrainingPlan
+from knowgap.compiling.training.language_model import (
+    IGNORED,
+    Row,
+    checkpoint_dtype,
+    language_model_job,
+    plan_language_model,
+)
 from knowgap.compiling.training.ranking import held_out_questions
 from knowgap.compiling.training.trained import Trained, Values, train
 from knowgap.compiling.training.transcripts import (
@@ -26,10 +32,11 @@ from knowgap.compiling.training.transcripts import (
     draft_transcripts,
     teacher_calls,
 )
-from knowgap.lms.local.loading import LocalModel, load_model
+from knowgap.lms.local.loading import load_model, load_tokenizer
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout, add_control_tokens
 from knowgap.programs.rq_rag import RQRAG
+from knowgap.retrieval.hub import local_path
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES
 from knowgap.storage.files import json_digest
@@ -53,6 +60,7 @@ def rq_rag(
     limit: int | None = None,
     num_threads: int = 4,
     dry_run: bool = False,
+    gpus: tuple[int, float] | None = None,
     progress: Progress | None = None,
 ) -> Trained | TrainingPlan:
     """Let a teacher write transcripts, train RQ-RAG's generator on them, and measure it on other questions.
@@ -70,7 +78,8 @@ def rq_rag(
         limit: take so many questions of each split at most.
         num_threads: questions that the teacher is asked at once.
         dry_run: ask and train nothing, and return what both would take. Transcripts are taken to be as long as those
-            of the known answers.
+            of the known answers; where the base has no tokenizer yet, as long as `max_length`.
+        gpus: with `dry_run`, how many GPUs would train, and the GB of each; those of this machine by default.
         progress: is called with (units done, units in all, what is done).
 
     Raises:
@@ -83,8 +92,15 @@ def rq_rag(
     held_out = held_out_questions(data, config.measured_on, limit)
     if dry_run:
         drafts = draft_transcripts(examples[:_DRAFTED], retriever, config)
-        job, _ = generator_job(drafts, output, base=base, config=config)
-        return plan(job, examples=len(examples), teacher_calls=teacher_calls(examples, config))
+        return plan_language_model(
+            base,
+            config,
+            examples=len(examples),
+            tokens=_mean_length(drafts, base, config),
+            teacher_calls=teacher_calls(examples, config),
+            gpus=gpus,
+            trains_head=True,
+        )
     with main_process_first():
         made = construct_transcripts(
             examples,
@@ -144,7 +160,7 @@ def generator_job(
         LanguageModelError: the base cannot be loaded.
         MissingDependency: torch or Transformers is not installed.
     """
-    layout = TranscriptLayout(_load(base).tokenizer)
+    layout = _layout(base)
     rows: list[Row] = []
     too_long: list[str] = []
     for record in records:
@@ -163,7 +179,8 @@ def save_untrained(base: str, folder: str | Path, seed: int = 0) -> None:
     from transformers import set_seed
 
     set_seed(seed)
-    local = _load(base)
+    local = load_model(base, "cpu", checkpoint_dtype(base))
+    add_control_tokens(local.tokenizer, local.model)
     local.model.save_pretrained(str(folder))
     local.tokenizer.save_pretrained(str(folder))
 
@@ -193,11 +210,19 @@ def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evide
     return {"input_ids": ids, "labels": labels}
 
 
-def _load(base: str) -> LocalModel:
-    """A base with the control tokens."""
-    local = load_model(base, "cpu", "float32")
-    add_control_tokens(local.tokenizer, local.model)
-    return local
+def _layout(base: str) -> TranscriptLayout:
+    """The layout of the transcripts of a base, with the control tokens that it lacks."""
+    tokenizer = load_tokenizer(base)
+    add_control_tokens(tokenizer)
+    return TranscriptLayout(tokenizer)
+
+
+def _mean_length(drafts: Sequence[TranscriptRecord], base: str, config: GeneratorConfig) -> float:
+    if (folder := local_path(base)) is not None and not any(folder.glob("tokenizer*")):
+        return config.max_length
+    layout = _layout(base)
+    lengths = [len(encode_record(layout, draft)["input_ids"]) for draft in drafts]
+    return sum(min(length, config.max_length) for length in lengths) / max(1, len(lengths))
 
 
 def _prepare(model: Any, tokenizer: Any) -> dict[str, Any]:

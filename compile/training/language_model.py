@@ -10,11 +10,13 @@ from typing import Any
 
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.cross_encoder import base_facts
-from knowgap.compiling.training.fit import Job
+from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_lora, merge_lora
+from knowgap.compiling.training.memory import memory_needs, tokens_per_second
 from knowgap.errors import MissingDependency
 from knowgap.lms.local.loading import LocalModel, load_model, read_config
 from knowgap.retrieval.device import bfloat16_on
+from knowgap.storage.processes import process_count
 
 IGNORED = -100
 """The label of a token that the loss leaves out."""
@@ -104,6 +106,43 @@ def language_model_job(
 
     facts = {**base_facts(base), **facts}
     return Job(output=Path(output), config=config, build=build, examples=len(rows), facts=facts, save=save)
+
+
+def plan_language_model(
+    base: str,
+    config: LanguageModelConfig,
+    *,
+    examples: int,
+    tokens: float,
+    teacher_calls: int = 0,
+    gpus: tuple[int, float] | None = None,
+    trains_head: bool = False,
+) -> TrainingPlan:
+    """What a training takes, before anything of its model is loaded but the configuration.
+
+    Args:
+        base: the model, by folder or hub name.
+        config: the settings.
+        examples: how many there will be.
+        tokens: of an example, on average.
+        teacher_calls: calls of a language model that labels them.
+        gpus: how many GPUs train, and the GB of each; those of this machine by default.
+        trains_head: see `memory_needs`.
+
+    Raises:
+        LanguageModelError: the configuration cannot be read.
+        UsageError: the memory of such a model cannot be counted.
+    """
+    import torch
+
+    if gpus is None and torch.cuda.is_available():
+        gpus = torch.cuda.device_count(), torch.cuda.get_device_properties(0).total_memory / 1e9
+    processes = gpus[0] if gpus else process_count()
+    needs = memory_needs(base, config, processes=processes, cuda=gpus is not None, trains_head=trains_head)
+    lora, checkpointing = config.lora_rank is not None, config.gradient_checkpointing
+    speed = tokens_per_second(base, lora=lora, checkpointing=checkpointing)
+    hours = config.epochs * examples * tokens / (speed * (gpus[0] if gpus else 1)) / 3600
+    return TrainingPlan(examples, config.steps(examples), hours, teacher_calls, needs, gpus, speed)
 
 
 def checkpoint_dtype(base: str) -> str:

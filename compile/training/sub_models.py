@@ -31,10 +31,10 @@ from knowgap.compiling.training.labelling import (
     retrieve_items,
     split_held_out,
 )
-from knowgap.compiling.training.language_model import Row, language_model_job, prompt_and_reply
+from knowgap.compiling.training.language_model import Row, language_model_job, plan_language_model, prompt_and_reply
 from knowgap.compiling.training.trained import Trained, train
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.local.loading import load_model
+from knowgap.lms.local.loading import load_tokenizer
 from knowgap.lms.ra_isf.card import TASKS, Kind, SubModelCard, Task
 from knowgap.lms.ra_isf.sub_models import (
     DecompositionModel,
@@ -66,6 +66,7 @@ def ra_isf(
     limit: int | None = None,
     num_threads: int = 4,
     dry_run: bool = False,
+    gpus: tuple[int, float] | None = None,
     progress: Progress | None = None,
 ) -> dict[Task, Trained] | dict[Task, TrainingPlan]:
     """Label examples of RA-ISF's sub-models, train them, and measure how they agree with labels held out.
@@ -86,7 +87,9 @@ def ra_isf(
         split: the split whose questions are labelled.
         limit: take so many questions at most.
         num_threads: examples labelled at once.
-        dry_run: label and train nothing, and return what both would take.
+        dry_run: label and train nothing, and return what both would take. An example of a language model is taken to
+            be as long as `max_length`.
+        gpus: with `dry_run`, how many GPUs would train, and the GB of each; those of this machine by default.
         progress: is called with (units done, units in all, what is done).
 
     Raises:
@@ -111,9 +114,14 @@ def ra_isf(
                 raise UsageError("the examples of relevant are passages that an index finds: give a retriever")
             items = retrieve_items(examples, retriever, own.top_k, data.corpus)
         if dry_run:
-            job = sub_model_job(card, base, _drafts(task, items[: 4 * own.batch_size]), file.with_suffix(""), own)
             calls, count = labeller.calls * count_missing(items, file), round((1 - own.held_out) * len(items))
-            done[task] = plan(job, examples=count, teacher_calls=calls)
+            if card.kind == "cross_encoder":
+                job = sub_model_job(card, base, _drafts(task, items[: 4 * own.batch_size]), file.with_suffix(""), own)
+                done[task] = plan(job, examples=count, teacher_calls=calls)
+            else:
+                done[task] = plan_language_model(
+                    base, own, examples=count, tokens=own.max_length, teacher_calls=calls, gpus=gpus
+                )
             continue
         with main_process_first():
             made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
@@ -213,7 +221,7 @@ def sub_model_job(
         pairs = [(example.question, example.passage, float(example.label is True)) for example in examples]
         job = cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
     else:
-        tokenizer = load_model(base, "cpu", "float32").tokenizer
+        tokenizer = load_tokenizer(base)
         instruction = len(tokenizer(card.prompt.format(question="", passage=""))["input_ids"])
         if 2 * instruction > card.max_tokens:
             raise UsageError(

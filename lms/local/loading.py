@@ -107,6 +107,24 @@ def read_config(path_or_id: str) -> Any:
         ) from error
 
 
+def load_tokenizer(path_or_id: str) -> Any:
+    """The tokenizer of a model, by folder or hub name, without its weights.
+
+    Raises:
+        LanguageModelError: the folder holds none, or the hub has none of this name.
+    """
+    from transformers import AutoTokenizer
+
+    name = path_or_id
+    try:
+        name, arguments = model_source(path_or_id)
+        return AutoTokenizer.from_pretrained(name, **arguments)
+    except Exception as error:  # whatever a damaged tokenizer raises
+        raise LanguageModelError(
+            f"the tokenizer of {path_or_id!r} cannot be loaded: {why_not_loaded(error, name)}"
+        ) from error
+
+
 def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", **more: Any) -> LocalModel:
     """Load a model: sequence-to-sequence where its configuration says so, else causal.
 

@@ -9,10 +9,11 @@ from typing import Any
 import dspy
 
 from knowgap.errors import CheckpointError, LanguageModelError
-from knowgap.lms.local.loading import load_model
+from knowgap.lms.local.loading import load_model, load_tokenizer, read_config
 from knowgap.lms.providers import GENERATOR
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout
 from knowgap.lms.rq_rag.prefix_cache import can_share
+from knowgap.lms.rq_rag.served import CompletionServer, ServedTree
 from knowgap.lms.rq_rag.tree import TranscriptTree
 from knowgap.storage.files import folder_digest
 
@@ -41,6 +42,8 @@ class TranscriptGenerator:
 
     Args:
         path_or_id: a model folder, or a name on the hub.
+        server: the address of an OpenAI-compatible server that runs the model, such as vLLM; of the folder, the
+            configuration and the tokenizer are read then, and no weights. See `CompletionServer`.
         device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
         share: read what branches have in common once; by default wherever the model's cache allows it.
         max_new_tokens: of a query or an answer; what is longer counts as unreadable.
@@ -57,6 +60,7 @@ class TranscriptGenerator:
         self,
         path_or_id: str | Path,
         *,
+        server: str | None = None,
         device: str | None = None,
         share: bool | None = None,
         max_new_tokens: int = 256,
@@ -76,23 +80,24 @@ class TranscriptGenerator:
         self.device, self.share, self.batch_size = device, share, batch_size
         self.max_new_tokens, self.max_length = max_new_tokens, max_length
         self._lock = threading.RLock()
+        self._server = CompletionServer(server, self.name) if server is not None else None
         self._loaded: tuple[Any, TranscriptLayout] | None = None
 
     def start(self, question: str, instruction: str) -> TranscriptTree:
         """Begin the transcript of a question; `instruction` says how the answer should be worded."""
         with self._lock:
             model, layout = self._load()
-        allowed = getattr(model.config, "max_position_embeddings", None) or _LONGEST
-        return TranscriptTree(
-            model,
-            layout,
-            layout.prompt(instruction, question),
-            share=bool(self.share),
-            max_new_tokens=self.max_new_tokens,
-            max_length=min(self.max_length or _LONGEST, allowed),
-            batch_size=self.batch_size,
-            lock=self._lock,
-        )
+        config = model.config if self._server is None else model
+        allowed = getattr(config, "max_position_embeddings", None) or _LONGEST
+        settings: dict[str, Any] = {
+            "max_new_tokens": self.max_new_tokens,
+            "max_length": min(self.max_length or _LONGEST, allowed),
+            "batch_size": self.batch_size,
+        }
+        prompt = layout.prompt(instruction, question)
+        if self._server is not None:
+            return ServedTree(self._server, layout, prompt, **settings)
+        return TranscriptTree(model, layout, prompt, share=bool(self.share), lock=self._lock, **settings)
 
     @property
     def folder(self) -> Path | None:
@@ -113,11 +118,16 @@ class TranscriptGenerator:
         """Release the model."""
         with self._lock:
             self._loaded = None
+        if self._server is not None:
+            self._server.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TranscriptGenerator:
         return self  # copies of a program share the weights
 
     def _load(self) -> tuple[Any, TranscriptLayout]:
+        """The model, or its configuration where a server runs it, and the layout of its transcripts."""
+        if self._loaded is None and self._server is not None:
+            self._loaded = read_config(self.name), TranscriptLayout(load_tokenizer(self.name))
         if self._loaded is None:
             loaded = load_model(self.name, self.device)
             if loaded.is_seq2seq:

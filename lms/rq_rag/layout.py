@@ -56,15 +56,15 @@ class ReadPassage(Protocol):
         ...
 
 
-def add_control_tokens(tokenizer: Any, model: Any) -> int:
-    """Add the control tokens that a tokenizer lacks, and resize the model's embeddings; returns how many were added.
+def add_control_tokens(tokenizer: Any, model: Any = None) -> int:
+    """Add the control tokens that a tokenizer lacks, and resize a model's embeddings; returns how many were added.
 
     New embeddings are drawn around the mean of the others (Transformers' `mean_resizing`).
     """
     added = tokenizer.add_special_tokens(
         {"additional_special_tokens": list(CONTROL_TOKENS)}, replace_extra_special_tokens=False
     )
-    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+    if model is not None and len(tokenizer) > model.get_input_embeddings().num_embeddings:
         from transformers.utils import logging
 
         verbosity = logging.get_verbosity()

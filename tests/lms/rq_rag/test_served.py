@@ -1,0 +1,62 @@
+"""A generator behind a server writes the same tree, leaves and choice as one in this process."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowgap.errors import LanguageModelError
+from knowgap.lms.rq_rag.generator import TranscriptGenerator
+from knowgap.lms.trained import load_trained
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.retrieval.passage import Passage
+from tests.lms.rq_rag.completion_server import serving
+from tests.lms.rq_rag.tiny import write_generator
+from support import OverlapRetriever
+
+PASSAGES = [Passage("a", "Ada Moor", "She painted ships in the harbour of Tarn."), Passage("b", "Wick", "A town.")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_generator(tmp_path_factory.mktemp("generator") / "gen")
+
+
+def answer(generator, **settings):
+    program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, **settings)
+    return program(question="Who painted The Grey Ferry?")
+
+
+@pytest.mark.parametrize("by_text", [False, True])
+@pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
+def test_tree_leaves_and_choice_are_the_same(folder, by_text, strategy):
+    settings = {"depth": 2, "top_k": 1, "strategy": strategy, "actions": "all"}
+    here = answer(TranscriptGenerator(folder, max_new_tokens=24), **settings)
+    with serving(folder, by_text=by_text) as (url, asked):
+        there = answer(load_trained("generator", f"{folder}@{url}"), **settings)
+    assert len(here.leaves) > 5
+    assert [leaf["path"] for leaf in there.leaves] == [leaf["path"] for leaf in here.leaves]
+    assert [leaf["answer"] for leaf in there.leaves] == [leaf["answer"] for leaf in here.leaves]
+    for one, other in zip(there.leaves, here.leaves, strict=True):
+        numbers = {name: value for name, value in other.items() if isinstance(value, float)}
+        assert {name: one[name] for name in numbers} == pytest.approx(numbers, abs=1e-4)
+    assert (there.answer, there.passages) == (here.answer, here.passages)
+    assert {body["model"] for body in asked} == {str(folder)}
+
+
+def test_options_are_scored_alike(folder):
+    question = "Which? A: ships B: mills C: towns"
+    with serving(folder) as (url, _):
+        trees = [TranscriptGenerator(folder, server=each).start(question, "choose") for each in (None, url)]
+        for tree in trees:
+            assert tree.read("", PASSAGES[:1]) == 1
+        here, there = (tree.choose([""], ["A", "B", "C"]) for tree in trees)
+    assert there[0].text == here[0].text
+    assert there[0].logprobs == pytest.approx(here[0].logprobs, abs=1e-4)
+
+
+def test_a_server_that_fails_is_named(folder):
+    with serving(folder) as (url, asked):
+        generator = TranscriptGenerator(folder, server=url + "/nothing")
+        asked.clear()
+    with pytest.raises(LanguageModelError, match=r"http://127.0.0.1:\d+/v1/nothing/models: "):
+        generator.start("Who?", "short").write([("", "answer")])
