@@ -1,6 +1,6 @@
-"""What is no answer although it stands in its place: the question or the description of the field, or a probability.
+"""What is no answer although it stands in its place: a repetition of the prompt, or a probability.
 
-Small models repeat the prompt there, or state how sure they are.
+Small models repeat the question, the style or the description of the field, or state how sure they are.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 
 from knowgap.programs.replies import forms
 from knowgap.programs.replies.quotations import is_shown, question_asked
+from knowgap.signatures import STYLES
 from knowgap.signatures.values import unwrap
 
 _SHORTEST_QUESTION = 3
@@ -16,6 +17,8 @@ _SHORTEST_QUESTION = 3
 _QUESTION_LABEL = re.compile(r"[*_`\"']{0,3}question[*_`\"']{0,3}\s*:[*_`\s]*", re.I)
 _ANSWER_LABEL = re.compile(r"(?<![^\W_])(?:the )?(?:final )?answer[*_`\"']{0,3}\s*(?::|\bis\b:?)[*_`\s]*(?=\S)", re.I)
 _PROBABILITY = re.compile(r"(?:confidence|probability)?\W*(?:0?\.\d+|[01]\.\d+|\d{1,3}\s?%)", re.I)
+_RUN = 6
+"""Words in a row that an answer has from the wording of a style if it repeats it."""
 _NUMERIC = re.compile(
     r"\b(?:how|number|value|amount|percent(?:age)?|rate|ratio|share|proportion|fraction|probability|chance|odds|score"
     r"|average|mean|median|index|coefficient|factor|exponent|price|cost|fee|fare|tax|wage|salary|exchange"
@@ -28,17 +31,27 @@ _NUMERIC = re.compile(
 """Words of questions whose answer may be a number below 1, or a percentage."""
 
 
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"[^\W_]+", text.casefold())
+    return {tuple(words[k : k + _RUN]) for k in range(len(words) - _RUN + 1)}
+
+
+_STYLES = set[tuple[str, ...]]().union(*map(_runs, STYLES.values()))
+
+
 def read_answer(answer: str) -> str:
     """An answer without the question that a model repeats before it.
 
     Raises:
-        ValueError: there is nothing but the question, or a probability, such as `0.95`, though the question asks for no
-            number and no shown text holds it.
+        ValueError: there is nothing but the question, or the wording of a style; or a probability, such as `0.95`,
+            though the question asks for no number and no shown text holds it.
     """
     question = question_asked()
     text = _without_question(answer, question)
     if not text and answer:
         raise ValueError(f"the question again: {answer!r:.80}")
+    if not _STYLES.isdisjoint(_runs(text)):
+        raise ValueError(f"the style again: {answer!r:.80}")
     if question and _PROBABILITY.fullmatch(text) and not _NUMERIC.search(question) and not is_shown(text):
         raise ValueError(f"a probability, and no answer: {text!r}")
     return text

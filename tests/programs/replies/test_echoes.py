@@ -39,6 +39,11 @@ def answer(reply: str, question: str = QUESTION, **inputs: str) -> str | None:
         ("question: Who painted The Grey Ferry?", None),
         ("Who painted The Grey Ferry", None),
         ("[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]", None),
+        (
+            "[[ ## answer ## ]]\nNo sentence. Only the name, date, number, phrase, or yes or no, as short as possible.",
+            None,
+        ),
+        ("Only yes or no.", "Only yes or no."),
         ("0.95", None),
         ('{"answer": 0.95}', None),
         ('{"answer": {"confidence": 0.95}}', None),
