@@ -29,7 +29,7 @@ from support import OverlapRetriever, TableEntailment, TableReranker, TableRetri
 from knowgap.errors import EmptyQuestion, KnowgapError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
-from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Stopped
+from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Shortened, Stopped
 from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
@@ -110,6 +110,19 @@ class ProgramConformance:
         assert citation.statement == prediction.answer
         assert set(citation.passages) <= set(prediction.passages)
         assert len(engine.calls) == asked, "citations ask no language model"
+
+    @pytest.mark.parametrize("window", [4096, 8192])
+    def test_a_prompt_that_is_longer_than_the_window_is_asked_with_less(self, window):
+        """The last passages are left out, and the trace says which; the question is answered."""
+        long = [Passage(each.id, each.title, each.text + " They sail by night." * 400) for each in CORPUS]
+        for value in (settling, NEVER[0]):
+            program = self.small(retriever=OverlapRetriever(long))
+            prediction, engine = self.ask(program, value, window=window)
+            shortened = prediction.trace.of(Shortened)
+            # DSPy's ReAct leaves out its oldest steps by itself, and says so.
+            assert bool(engine.refused) == bool(shortened) or program.name == "react"
+            assert all(step.passages or step.demonstrations for step in shortened)
+            assert prediction.answer or self.program.__module__.startswith("knowgap.programs.baselines")
 
     def test_needs_a_retriever_only_where_it_says_so(self):
         for value in (settling, *NEVER):

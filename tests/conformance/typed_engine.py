@@ -10,6 +10,7 @@ import json
 import random
 from collections import Counter
 
+from dspy.utils.exceptions import ContextWindowExceededError
 from support import ScriptedEngine, in_chat_format
 
 __all__ = ["NEVER", "SPOILT", "UNREADABLE", "TypedEngine", "never_settling", "settling"]
@@ -23,10 +24,12 @@ class TypedEngine(ScriptedEngine):
         broken: output fields of the act whose reply is spoilt, or "all".
         spoil: from the (name → value) mapping of a reply to the text that stands in for it.
         limit: after so many calls the program counts as one that never ends.
+        window: so many tokens, of four characters, are read at most; a longer prompt is refused.
     """
 
-    def __init__(self, value, *, broken=None, spoil=None, limit=2000):
+    def __init__(self, value, *, broken=None, spoil=None, limit=2000, window=None):
         super().__init__(lambda *_: {})
+        self.window, self.refused = window, 0
         self.value, self.broken, self.spoil, self.limit = value, broken, spoil, limit
         self.weighed = Counter()  # decisions that were asked for as probabilities
         self.prompts = []  # whole ones, and the temperature
@@ -34,6 +37,10 @@ class TypedEngine(ScriptedEngine):
     def complete(self, request):
         with self._lock:
             self.prompts.append((str(request.system), str(request.messages), request.config.temperature))
+            texts = [str(request.system or ""), *(message.text or "" for message in request.messages)]
+            if self.window is not None and sum(map(len, texts)) > 4 * self.window:
+                self.refused += 1
+                raise ContextWindowExceededError(message=f"more than {self.window} tokens")
         return super().complete(request)
 
     def reply(self, text, fields, inputs):
