@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,22 +32,45 @@ from knowgap.retrieval.bm25 import BM25Index
 
 _CLIENTS, _FILES, _GRACE = 32, 1024, 3
 _HEAD = b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-WITHHELD: dict[str, bytes] = {
-    "nothing": b"",
-    "half a head": _HEAD,
-    "a head without its body": _HEAD + b"Content-Length: 40\r\n\r\n",
-    "a body without its end": _HEAD + b'Content-Length: 40\r\n\r\n{"question": "Who',
-    "a chunk without the next": _HEAD + b'Transfer-Encoding: chunked\r\n\r\n4\r\n{"qu\r\n',
-    "a request, then half of one": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea",
+_HANGS = 20.0
+"""Seconds that the model takes which does not reply in the grace."""
+
+
+def _whole(path: str, asked: dict[str, Any]) -> bytes:
+    body = json.dumps(asked).encode()
+    return _HEAD.replace(b"/v1/ask", path.encode()) + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+_MUCH = _whole("/search", {"queries": ["harbour", "river", "tower", "painter"] * 50, "k": 500})
+HOSTILE: dict[str, tuple[bytes, bytes, bool]] = {
+    "send nothing": (b"", b"", True),
+    "send half a head": (_HEAD, b"", True),
+    "send a head without its body": (_HEAD + b"Content-Length: 40\r\n\r\n", b"", True),
+    "send a body without its end": (_HEAD + b'Content-Length: 40\r\n\r\n{"question": "Who', b"", True),
+    "send a chunk without the next": (_HEAD + b'Transfer-Encoding: chunked\r\n\r\n4\r\n{"qu\r\n', b"", True),
+    "send a request, then half of one": (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea", b"", True),
+    "send a head, a byte a second": (_HEAD, b"x", True),
+    "send a body, a byte a second": (_HEAD + b"Content-Length: 4000\r\n\r\n", b"x", True),
+    "take no answer": (_MUCH, b"", False),
+    "send patterns of files that are long": (
+        _whole("/v1/ask", {"question": "Who?", "files": ["?" * 10**5]}),
+        b"",
+        True,
+    ),
+    "send many patterns of files": (
+        _whole("/search", {"query": "a", "files": [f"[!{'*a' * 99}{n}" for n in range(5000)]}),
+        b"",
+        True,
+    ),
 }
-"""What a client sends before it withholds the rest."""
+"""What clients do: what they send, what they add to it each second, and whether they take what comes."""
 
 
 def add_arguments(group: Any) -> None:
     """Add the options of this part."""
     group.add_argument("--clients-questions", type=int, help="questions over new connections (20000; quick 400)")
     group.add_argument("--clients-delay-ms", type=float, default=20.0, help="how long the model takes (20)")
-    group.add_argument("--clients-withholding", type=int, default=400, help="clients that withhold something (400)")
+    group.add_argument("--clients-hostile", type=int, default=400, help="clients that do the same (400)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -64,8 +87,12 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         index = BM25Index.build(data.corpus, Path(folder) / "index")
         bench = Bench("rag", index, model, questions, _CLIENTS, Path(folder))
         yield _new_connections(bench, options.clients_questions or (400 if options.quick else 20_000))
-        yield _withheld(bench, options.clients_withholding, 2.0 if options.quick else 15.0)
-        yield _stalled(bench)
+        yield _beside(bench, options.clients_hostile, 2.0 if options.quick else 15.0)
+        rows = [_ended(bench, "nothing", []), _ended(bench, "20 that take no answer", [_stream(), _MUCH] * 10)]
+        with delayed_server(_HANGS, 4) as hanging:
+            bench = Bench("rag", index, hanging, questions, 4, Path(folder))
+            rows.append(_ended(bench, f"a question whose model takes {_HANGS:g} s", [_stream(False)]))
+        yield Table("SIGTERM", ["beside", "grace, s", "ended after, s", "exit code"], rows)
 
 
 def _new_connections(bench: Bench, wanted: int) -> Table:
@@ -114,48 +141,61 @@ def _asked(bench: Bench, service: Service) -> str:
     return "answered"
 
 
-def _withheld(bench: Bench, clients: int, seconds: float) -> Table:
-    """Requests of others while clients withhold the rest of theirs and come again when they are cut off."""
+def _beside(bench: Bench, clients: int, seconds: float) -> Table:
+    """Requests of others beside hostile clients, which come again when they are cut off."""
     rows: list[list[Any]] = []
-    for what, sent in WITHHELD.items():
-        note(f"withheld: {what}")
+    for what, does in HOSTILE.items():
         with bench.serve(files=_FILES) as service, ExitStack() as opened:
             stop = threading.Event()
             pool = opened.enter_context(ThreadPoolExecutor(clients))
             opened.callback(stop.set)
             for _ in range(clients):
-                pool.submit(_withhold, service, sent, stop)
+                pool.submit(_annoy, service, *does, stop)
             time.sleep(1.0)
-            outcomes, end = Counter[tuple[str, bool]](), time.monotonic() + seconds
+            outcomes, end, longest = Counter[tuple[str, bool]](), time.monotonic() + seconds, 0.0
             while time.monotonic() < end:
                 for path in ("/healthz", "/search?query=harbour", "/v1/ask"):
+                    begun = time.monotonic()
                     outcomes[path.partition("?")[0], _answered(bench, service, path)] += 1
+                    longest = max(longest, time.monotonic() - begun)
         paths = sorted({path for path, _ in outcomes})
-        rows.append(
-            [what, clients, *(f"{outcomes[p, True]} of {outcomes[p, True] + outcomes[p, False]}" for p in paths)]
-        )
-    return Table("Requests that were answered while clients withheld theirs", ["withheld", "clients", *paths], rows)
+        answered = [f"{outcomes[p, True]} of {outcomes[p, True] + outcomes[p, False]}" for p in paths]
+        rows.append([what, clients, *answered, f"{longest:.1f}"])
+        note(f"beside: {rows[-1]}")
+    columns = ["clients that", "how many", *paths, "longest wait, s"]
+    return Table("Requests of others that were answered beside hostile clients", columns, rows)
 
 
-def _withhold(service: Service, sent: bytes, stop: threading.Event) -> None:
+def _annoy(service: Service, sent: bytes, more: bytes, takes: bool, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
-            with socket.create_connection((service.host, service.port), timeout=1.0) as client:
+            with _connected(service) as client:
                 client.sendall(sent)
                 while not stop.is_set():
                     try:
-                        if not client.recv(1 << 12):
+                        if takes and not client.recv(1 << 12):
                             break
+                        if not takes:
+                            stop.wait(1.0)
+                            client.sendall(b"x")  # fails when it has been cut off
                     except TimeoutError:
-                        continue
+                        client.sendall(more)
         except OSError:
             stop.wait(0.1)
+
+
+def _connected(service: Service) -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    client.settimeout(1.0)
+    client.connect((service.host, service.port))
+    return client
 
 
 def _answered(bench: Bench, service: Service, path: str) -> bool:
     if path == "/v1/ask":
         return _asked(bench, service) == "answered"
-    connection = http.client.HTTPConnection(service.host, service.port, timeout=5)
+    connection = http.client.HTTPConnection(service.host, service.port, timeout=30)
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200
@@ -165,32 +205,18 @@ def _answered(bench: Bench, service: Service, path: str) -> bool:
         connection.close()
 
 
-def _stalled(bench: Bench) -> Table:
-    """SIGTERM beside clients that ask for a stream, or for much at once, and read nothing."""
-    rows: list[list[Any]] = []
-    for readers in (0, 20):
-        note(f"stalled readers: {readers}")
-        with bench.serve("--grace", str(_GRACE)) as service, ExitStack() as opened:
-            for number in range(readers):
-                opened.enter_context(_stalled_reader(service, stream=number % 2 == 0))
-            time.sleep(1.0)
-            begun = time.monotonic()
-            service.process.terminate()
-            code = service.process.wait(timeout=90)
-            rows.append([readers, _GRACE, f"{time.monotonic() - begun:.1f}", code])
-    return Table("SIGTERM", ["readers that are stalled", "grace, s", "ended after, s", "exit code"], rows)
+def _ended(bench: Bench, beside: str, requests: Sequence[bytes]) -> list[Any]:
+    """SIGTERM beside clients that have sent these requests and take no answer; a row of the table."""
+    with bench.serve("--grace", str(_GRACE)) as service, ExitStack() as opened:
+        for sent in requests:
+            opened.enter_context(client := _connected(service))
+            client.sendall(sent)
+        time.sleep(1.0)
+        begun = time.monotonic()
+        service.process.terminate()
+        code = service.process.wait(timeout=90)
+        return [beside, _GRACE, f"{time.monotonic() - begun:.1f}", code]
 
 
-def _stalled_reader(service: Service, stream: bool) -> socket.socket:
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-    client.connect((service.host, service.port))
-    path, asked = ("/v1/ask", {"question": "Who?", "stream": True}) if stream else ("/search", _many_queries())
-    body = json.dumps(asked).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    client.sendall(f"{head}\r\n\r\n".encode() + body)
-    return client
-
-
-def _many_queries() -> dict[str, Any]:
-    return {"queries": ["harbour", "river", "tower", "painter"] * 50, "k": 500}
+def _stream(stream: bool = True) -> bytes:
+    return _whole("/v1/ask", {"question": "Who?", "stream": stream})
