@@ -37,6 +37,7 @@ BENCHMARKS = (
     "near_misses",
     "damage",
     "kills",
+    "parallel",
     "tree_decoding",
     "generator",
     "documents",

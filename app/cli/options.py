@@ -74,8 +74,8 @@ Parts = Annotated[
     Option(
         "--part",
         help="A model beside the language model, as NAME=WHERE: reranker or entailment (embedded, a path or hub name, "
-        "or module:Name), generator (RQ-RAG's, by path or hub name, or FOLDER@URL where a server runs it), or the folder of one of RA-ISF's models (know, "
-        "relevant, decompose). Can be repeated.",
+        "or module:Name), generator (RQ-RAG's, by path or hub name, or FOLDER@URL where a server runs it), or the "
+        "folder of one of RA-ISF's models (know, relevant, decompose). Can be repeated.",
     ),
 ]
 AllowHub = Annotated[

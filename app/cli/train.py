@@ -61,6 +61,14 @@ def train(
     *,
     output: Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")],
     options: TrainOptions,
+    labels_only: Annotated[
+        bool,
+        Option(
+            "--labels-only",
+            help="With rq-rag and ra-isf: let the teacher write transcripts or labels, and train nothing. The same "
+            "command without it trains on them.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         Option(
@@ -73,8 +81,8 @@ def train(
         str | None,
         Option(
             "--gpus",
-            help="With --dry-run: the GPUs that would train, as NUMBERxGB, such as 8x80. [default: those of this "
-            "machine]",
+            help="With --dry-run or --labels-only: the GPUs that would train, as NUMBERxGB, such as 8x80. [default: "
+            "those of this machine]",
         ),
     ] = None,
     as_json: o.Json = False,
@@ -106,9 +114,13 @@ def train(
     if kind == "ra-isf":
         arguments["tasks"] = tasks
     if gpus is not None:
-        if not dry_run or kind not in _GENERATIVE:
-            raise UsageError(f"--gpus {gpus}: goes with --dry-run of rq-rag and ra-isf")
+        if not (dry_run or labels_only) or kind not in _GENERATIVE:
+            raise UsageError(f"--gpus {gpus}: goes with --dry-run or --labels-only of rq-rag and ra-isf")
         arguments["gpus"] = parse_gpus(gpus)
+    if labels_only:
+        if kind not in _GENERATIVE or dry_run:
+            raise UsageError("--labels-only: goes with rq-rag and ra-isf, and without --dry-run")
+        arguments["labels_only"] = True
     if kind == "rq-rag" or (kind == "ra-isf" and any(getattr(config, f"{task}_from") != "data" for task in tasks)):
         arguments["teacher"] = factories.load_lm(options, asks=not dry_run and is_main_process())
     with ExitStack() as stack:
@@ -127,7 +139,7 @@ def train(
         )
     if not is_main_process():
         return
-    show: Any = _show_plans if dry_run else _show_trained
+    show: Any = _show_plans if dry_run or labels_only else _show_trained
     show(trained if kind == "ra-isf" else {kind: trained}, as_json)
 
 

