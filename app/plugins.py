@@ -130,14 +130,20 @@ def offered_as(kind: str, reference: str) -> str:
 
 
 def reference_of(thing: Any) -> str:
-    """`module:Name` of a class or function, or of the class of an object."""
-    named = _named(thing)
-    return f"{named.__module__}:{named.__qualname__}"
+    """`module:Name` of a class or function, or of the class of an object; or what the object names as its `reference`.
+
+    What makes programs of a module has such a reference, which is that of the module.
+    """
+    own = getattr(thing, "reference", None)
+    if isinstance(own, str) and is_reference(own):
+        return own
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__ or 'builtins'}:{named.__qualname__}"
 
 
 def source_of(thing: Any) -> Path | None:
     """The file of the module in which a thing, or the class of an object, is defined."""
-    file = getattr(sys.modules.get(_named(thing).__module__), "__file__", None)
+    file = getattr(sys.modules.get(reference_of(thing).partition(":")[0]), "__file__", None)
     return Path(file) if file else None
 
 
@@ -162,12 +168,8 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return facts
 
 
-def _named(thing: Any) -> Any:
-    return thing if hasattr(thing, "__qualname__") else type(thing)
-
-
 def _package_of(thing: Any) -> str:
-    return (_named(thing).__module__ or "").partition(".")[0]
+    return re.split("[.:]", reference_of(thing), maxsplit=1)[0]
 
 
 def _installed(kind: str) -> dict[str, list[EntryPoint]]:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dspy
 import orjson
@@ -29,6 +29,7 @@ from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
+from knowgap.programs.modules import ModuleFactory, ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
@@ -38,7 +39,7 @@ _PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
 
 
 def save(
-    program: AnyProgram,
+    program: AnyProgram | dspy.Module,
     folder: str | Path,
     *,
     lm: dspy.BaseLM | str | None = None,
@@ -52,7 +53,7 @@ def save(
     and replaces an earlier artifact.
 
     Args:
-        program: of a class in `knowgap.programs.PROGRAMS`, or in any importable module.
+        program: of a class in `knowgap.programs.PROGRAMS`, or in any importable module; or a module of DSPy's.
         folder: the folder of the artifact.
         lm: the language model the program was compiled with, or its name; default: the one DSPy is configured with.
         data: the data set the program was compiled on.
@@ -71,29 +72,31 @@ def save(
     'saved'
     """
     target = Path(folder)
-    if isinstance(program, DelegatingProgram):
+    saved: Any = as_program(program)
+    if isinstance(saved, DelegatingProgram):
         raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
         raise UsageError(f"{target} is something else than an artifact: name another folder")
-    reference, model = program_reference(type(program), lasting=True), lm if lm is not None else dspy.settings.lm
-    origin = provenance_of(program, [], model)
+    reference, model = program_reference(saved.kind, lasting=True), lm if lm is not None else dspy.settings.lm
+    origin = provenance_of(saved, [], model)
     config: dict[str, Any] = {
         **origin.model_dump(exclude={"split", "data", "seed"}),
         "program": reference,
+        **({"module": saved.factory.fields()} if isinstance(saved, ModuleProgram) else {}),
         "lm_settings": origin.lm_settings | connection_options(model),
-        "demonstrations": {name: len(each.demos) for name, each in program.named_predictors() if each.demos},
+        "demonstrations": {name: len(each.demos) for name, each in saved.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
         "cost": {} if study is None else study.spent.model_dump(),
         "compared": [] if study is None else study.compared(),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-    state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
+    state = {**state_of(saved), "metadata": {"dependency_versions": get_dependency_versions()}}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
     with write_folder(target) as unfinished:
         write_file(unfinished / "program.json", orjson.dumps(state, option=options))
         write_file(unfinished / "config.json", orjson.dumps(config, option=options))
-        write_file(unfinished / "card.md", model_card(config, program))
+        write_file(unfinished / "card.md", model_card(config, saved))
     return target
 
 
@@ -105,7 +108,7 @@ def load(
     reranker: Any = None,
     entailment: Any = None,
     lm: dspy.BaseLM | None = None,
-    expect: str | type[Program] | None = None,
+    expect: str | type[Program] | ModuleLike | None = None,
     allow_hub: Collection[str] = (),
     **sub_models: Any,
 ) -> Program:
@@ -123,7 +126,8 @@ def load(
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
-        expect: the program's name or class; another program is refused. One from outside may then be imported.
+        expect: the program's name or class; another program is refused. One from outside may then be imported. Of a
+            module of DSPy's its class, or an object, of which the program gets a copy.
         allow_hub: names of models on the Hugging Face hub that may be fetched if the artifact or the index names them.
         **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
             `generator` of RQ-RAG), or their folders.
@@ -169,13 +173,15 @@ def load(
 
 
 def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
-    """The class of the program in an artifact; raises `ArtifactError` as `load` does."""
+    """The class of the program in an artifact, see `get_program`; raises `ArtifactError` as `load` does."""
     return _class_of(Path(folder), read_config(folder), expect)
 
 
-def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | None) -> type[Program]:
+def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | ModuleLike | None) -> type[Program]:
+    module = config.get("module", {})
     try:
-        return get_saved_program(config["program"], expect)
+        kind: Any = get_saved_program(config["program"], expect, str(module.get("class", "")))
+        return cast("Any", kind.with_fields(**module)) if isinstance(kind, ModuleFactory) else kind
     except UsageError as error:
         raise ArtifactError(f"{path}: {error}") from error
 

@@ -26,6 +26,7 @@ from knowgap.compiling.study.run import StudyResult, run_study
 from knowgap.compiling.thresholds import Calibration, calibrate_delta
 from knowgap.errors import LanguageModelError, UnknownName, UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.modules import as_program
 from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Compiled(Generic[P]):
 
 
 def compile(
-    programs: P | Sequence[P],
+    programs: P | dspy.Module | Sequence[P | dspy.Module],
     dataset: Dataset | Sequence[dspy.Example],
     metrics: Metrics = ("exact_match", "f1"),
     *,
@@ -126,8 +127,9 @@ def compile(
     it; no language model is asked.
 
     Args:
-        programs: a program, which stays as it is; or several with different names, of which a study finds the best. The
-            first is the base of the comparison: its trial with the defaults is always finished.
+        programs: a program or a module of DSPy's, which stays as it is; or several with different names, of which a
+            study finds the best. The first is the base of the comparison: its trial with the defaults is always
+            finished.
         dataset: a data set with the splits train and dev, or the dev questions themselves.
         metrics: one metric or several; trials are compared by the first.
         trainset: the training questions, if `dataset` has no splits.
@@ -169,7 +171,7 @@ def compile(
     >>> found.summary
     '2 demonstrations in 1 predictors'
     """
-    several = [programs] if isinstance(programs, Program) else list(programs)
+    several = cast("list[P]", [as_program(p) for p in ([programs] if isinstance(programs, dspy.Module) else programs)])
     before, train = next(iter(several), None), _training_questions(dataset, trainset, limit)
     dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
     metric = dict([next(iter(named_metrics(metrics).items()))])
@@ -232,7 +234,7 @@ def check_choice(
     """
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
-    if type(found.program) is type(found.before) and state_of(found.program) == state_of(found.before):
+    if found.program.kind is found.before.kind and state_of(found.program) == state_of(found.before):
         return replace(
             found, verdict=Verdict(False, "No trial scores higher than the program as it was, which is kept.")
         )

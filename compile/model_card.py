@@ -66,7 +66,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
             "```",
         ],
     }
-    lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], facts)]
+    lines = [f"# {program.kind.__name__}, compiled", "", *_table(["", ""], facts)]
     for title, content in sections.items():
         lines += ["", f"## {title}", "", *content] if content else []
     return "\n".join([*lines, ""])

@@ -2,8 +2,9 @@
 
 `metered` makes a copy of a language model of DSPy's that reports each call, the calls that a cache answers included.
 The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is the
-meter's. A tracker is also a callback of DSPy's, which sees the calls of models that no meter is on, and reports them as
-uncounted. Such is a predictor's own model (`predictor.lm = …`) where it is called without `Program.ask`.
+meter's. A tracker is also a callback of DSPy's, which sees the calls of models that no meter is on, such as a
+predictor's own (`predictor.lm = …`), and counts them from what DSPy writes into histories. Those of which DSPy writes
+nothing are reported as uncounted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 
 import dspy
 from dspy.dsp.utils.settings import main_thread_config
-from dspy.utils.callback import BaseCallback
+from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMError,
@@ -79,17 +80,36 @@ class Usage(BaseModel):
         return Usage(**{name: value + getattr(other, name) for name, value in self})
 
 
+class _Passing(int):
+    """A size of histories: DSPy tells trackers of calls, and next to nothing of them is kept."""
+
+
+_PASSING = _Passing(16)  # DSPy passes nothing on where it keeps none; a few more than threads that make calls at a time
+
+
+class _Entries:
+    """Stands where DSPy expects a module's history, and passes on what DSPy appends."""
+
+    def __init__(self, see: Callable[[Mapping[str, Any]], None]):
+        self.append = see
+
+    def __len__(self) -> int:
+        return 0
+
+
 class UsageTracker(BaseCallback):
-    """Counts the calls made under `track_usage`, in any thread.
+    """Counts the calls made under `track_usage`, in any thread that has DSPy's settings.
 
     Args:
-        prices: overrides the prices that DSPy knows.
+        prices: overrides the prices that DSPy knows, of the model that a meter is on.
     """
 
     def __init__(self, prices: Prices | None = None):
         self.usage, self._prices = Usage(), prices
         self._lock = threading.Lock()
-        self._around: set[str] = set()
+        self._unmetered: dict[str, bool] = {}  # calls under way, and whether they are counted
+        self._asked: dict[str, int] = {}  # predictors at work, and how many calls they have made
+        self.history = _Entries(self._see)
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Count a call, from the entry that DSPy makes for its history."""
@@ -100,18 +120,34 @@ class UsageTracker(BaseCallback):
         with self._lock:
             self.usage += usage
 
+    def _see(self, entry: Mapping[str, Any]) -> None:
+        """Count a call that DSPy writes into histories, if no meter counts it."""
+        if (call := ACTIVE_CALL_ID.get()) in self._unmetered:
+            self._unmetered[call] = True
+            self.add(_usage_of(entry, None))
+
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Stop a cancelled question before its next call, and notice a model that no meter is on."""
         check_cancelled()
+        if (predictor := ACTIVE_CALL_ID.get()) in self._asked:
+            self._asked[predictor] += 1
         if _meter_of(instance) is None:
-            self._around.add(call_id)
+            self._unmetered[call_id] = False
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Report the call of a model that no meter is on."""
-        if call_id in self._around:
-            self._around.discard(call_id)
-            if exception is None:
-                self.add(Usage(uncounted_calls=1))
+        """Report the call of a model of which DSPy has written nothing."""
+        if self._unmetered.pop(call_id, True) is False and exception is None:
+            self.add(Usage(uncounted_calls=1))
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Notice that a predictor begins to ask."""
+        if isinstance(instance, dspy.Predict):
+            self._asked[call_id] = 0
+
+    def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """Report a predictor's reply that came without a call: the model's class has a `__call__` of its own."""
+        if self._asked.pop(call_id, None) == 0 and exception is None:
+            self.add(Usage(uncounted_calls=1))
 
 
 class _Meter:
@@ -159,13 +195,15 @@ def trackers() -> list[UsageTracker]:
 
 def keeps_history() -> bool:
     """Whether DSPy is to keep a history of the calls made here."""
-    return not dspy.settings.disable_history and dspy.settings.max_history_size > 0
+    size = dspy.settings.max_history_size
+    return not dspy.settings.disable_history and size > 0 and not isinstance(size, _Passing)
 
 
 @contextmanager
 def metering() -> Iterator[None]:
     """Let DSPy make the entries that meters read, also where it is to keep none of them."""
-    with dspy.context(disable_history=False, max_history_size=dspy.settings.max_history_size if keeps_history() else 0):
+    size = dspy.settings.max_history_size if keeps_history() else _PASSING
+    with dspy.context(disable_history=False, max_history_size=size):
         yield
 
 
@@ -173,11 +211,11 @@ def metering() -> Iterator[None]:
 def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
     """Let `tracker` count the calls made in this context, those included that a cache answers.
 
-    Requests of programs (`Program.ask`) are counted whichever model answers them; those of other modules if it is the
-    model of the context, and as uncounted if a predictor has a model of its own.
+    They are counted whichever model of DSPy's answers; one whose class makes calls in a way of its own is uncounted.
     """
     callbacks = [*(dspy.settings.callbacks or ()), tracker]
-    with metering(), dspy.context(callbacks=callbacks, lm=metered(dspy.settings.lm)):
+    callers = [*(dspy.settings.caller_modules or ()), tracker]  # DSPy appends each call to the history of each
+    with metering(), dspy.context(callbacks=callbacks, caller_modules=callers, lm=metered(dspy.settings.lm)):
         yield tracker
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.errors import UsageError
 from knowgap.plugins import find, is_reference, offered_as, reference_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
+    from knowgap.programs.modules import ModuleLike
 
 __all__ = [
     "PROGRAMS",
@@ -56,11 +57,11 @@ PROGRAMS: dict[str, str] = {
 
 
 def get_program(name: str) -> type[Program]:
-    """The class of a program.
+    """The class of a program; of a `dspy.Module` what makes programs of it, as a class does.
 
     Args:
-        name: a key of `PROGRAMS`; `module:Name` of a class from outside; or what an installed package offers under that
-            name, in the group `knowgap.programs` of its entry points.
+        name: a key of `PROGRAMS`; `module:Name` of a class from outside, or of a `dspy.Module`, class or object; or
+            what an installed package offers under that name, in the group `knowgap.programs` of its entry points.
 
     Raises:
         UnknownName: there is no such program.
@@ -73,12 +74,18 @@ def get_program(name: str) -> type[Program]:
     if name in PROGRAMS:
         module, _, class_name = PROGRAMS[name].partition(":")
         return getattr(importlib.import_module(module), class_name)
+    from knowgap.programs.modules import ModuleFactory, as_kind
+
     found = find("program", name, PROGRAMS)
+    if isinstance(as_kind(found), ModuleFactory):
+        return cast("type[Program]", ModuleFactory(found, name if is_reference(name) else reference_of(found)))
     _check_class(found, f"program {name}")
     return found
 
 
-def get_saved_program(name: str, expect: str | type[Program] | None = None) -> type[Program]:
+def get_saved_program(
+    name: str, expect: str | type[Program] | ModuleLike | None = None, module_class: str = ""
+) -> type[Program]:
     """The class of a program that a file names.
 
     A module from outside is not imported because a file says so. It is imported if the caller names the program, or an
@@ -86,18 +93,25 @@ def get_saved_program(name: str, expect: str | type[Program] | None = None) -> t
 
     Args:
         name: as `program_reference` returns it.
-        expect: the program that the caller names, or its class.
+        expect: the program that the caller names, or its class; or a module.
+        module_class: `module:Name` of the class of a saved module, which an expected object need only have.
 
     Raises:
         UsageError: another program is expected; or one from outside that the caller does not name, or that cannot be
             imported.
     """
-    wanted = expect if isinstance(expect, str) or expect is None else program_reference(expect)
+    from knowgap.programs.modules import ModuleFactory, as_kind
+
+    named = isinstance(expect, str) and is_reference(expect) and module_class != ""
+    kind: Any = get_program(cast("str", expect)) if named else as_kind(expect)
+    wanted = kind if isinstance(kind, str) or kind is None else program_reference(kind)
+    if isinstance(kind, ModuleFactory) and module_class in (wanted, kind.class_reference):
+        return cast("type[Program]", kind)
     offered = "" if name in PROGRAMS or not is_reference(name) else offered_as("program", name)
     if wanted not in (None, name, offered):
         raise UsageError(f"holds the program {name!r}, not {wanted!r}")
-    if isinstance(expect, type):
-        return expect
+    if isinstance(kind, type):
+        return kind
     module = name.partition(":")[0]
     if name not in PROGRAMS and wanted is None and not offered and module not in sys.modules:
         raise UsageError(
@@ -120,12 +134,12 @@ def program_reference(program_class: type[Program], *, lasting: bool = False) ->
     """
     reference = reference_of(program_class)
     name = next((name for name, place in PROGRAMS.items() if place == reference), reference)
-    if lasting and (program_class.__module__ == "__main__" or (not is_reference(name) and name not in PROGRAMS)):
+    if lasting and (name.startswith("__main__:") or (not is_reference(name) and name not in PROGRAMS)):
         raise UsageError(
-            f"{program_class.__qualname__} could not be loaded again, since it is defined in the script that runs, or "
+            f"{reference.partition(':')[2]} could not be loaded again, since it is defined in the script that runs, or "
             "in a function: put it into a module of its own, such as mine.py, and import it from there"
         )
-    if lasting and get_program(name) is not program_class:
+    if lasting and isinstance(program_class, type) and get_program(name) is not program_class:
         raise UsageError(f"{name} is another class by now: it could not be loaded again")
     return name
 
@@ -141,7 +155,8 @@ def _check_class(found: Any, what: str) -> None:
     if not isinstance(found, type) or not issubclass(found, Program) or not hasattr(found, "forward"):
         kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
         raise UsageError(
-            f"{what}: is {kind}; a program is a subclass of knowgap.Program that writes forward(self, question)"
+            f"{what}: is {kind}; a program is a subclass of knowgap.Program that writes forward(self, question), or a "
+            "dspy.Module"
         )
     if program_reference(found) in PROGRAMS:
         return

@@ -20,7 +20,7 @@ from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction
-from knowgap.programs.replies.asking import ask_until_read, lm_of
+from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
 from knowgap.programs.replies.outputs import fits_style, is_blank, known_text, without_surrogates
 from knowgap.programs.streaming import Streamable
@@ -108,7 +108,8 @@ class Program(Streamable, dspy.Module):
         self.retriever: Retriever | None = as_retriever(retriever)
         self.concurrent = concurrent
         self.apply_thresholds = True  # False leaves the decisions' thresholds as they are set on the predictors
-        self.configure(**{name: declared.default for name, declared in _declared(type(self)).items()} | hyperparameters)
+        defaults = {name: declared.default for name, declared in self.hyperparameters().items()}
+        self.configure(**defaults | hyperparameters)
 
     @classmethod
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
@@ -148,7 +149,20 @@ class Program(Streamable, dspy.Module):
 
     def values(self) -> dict[str, Any]:
         """The current values of all hyperparameters."""
-        return {name: getattr(self, name) for name in _declared(type(self))}
+        return {name: self.value(name) for name in self.hyperparameters()}
+
+    def value(self, name: str) -> Any:
+        """The current value of a hyperparameter."""
+        return getattr(self, name)
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Set a hyperparameter; `configure` checks names and sets several."""
+        setattr(self, name, value)
+
+    @property
+    def kind(self) -> type[Program]:
+        """What makes such programs: the class; of a `ModuleProgram` what makes programs of its module."""
+        return type(self)
 
     def configure(self, **values: Any) -> Self:
         """Set hyperparameters and return the program; if one value is refused, none is set.
@@ -157,13 +171,13 @@ class Program(Streamable, dspy.Module):
             UnknownName: a name is not declared.
             ValueOutOfBounds: a value is outside its bounds.
         """
-        declared = _declared(type(self))
+        declared = self.hyperparameters()
         for name in values:
             if name not in declared:
                 raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
         checked = {name: declared[name].check(value) for name, value in values.items()}
         for name, value in checked.items():
-            setattr(self, name, value)
+            self.set_value(name, value)
         return self
 
     @property
@@ -185,7 +199,10 @@ class Program(Streamable, dspy.Module):
         Raises:
             EmptyQuestion: the question has no visible character.
             UsageError: the question is not valid Unicode.
+            TypeError: an argument besides the question.
         """
+        if unknown := [*kwargs.keys() - {"question"}, *map(repr, args[1:])]:
+            raise TypeError(f"{self.name} takes a question alone, and not {', '.join(unknown)}: program(question=…)")
         question = kwargs.get("question", args[0] if args else "")
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
@@ -242,7 +259,7 @@ class Program(Streamable, dspy.Module):
         count as read.
 
         Args:
-            predictor: one of the program's.
+            predictor: one of the program's; or a module of any kind, whose calls count as one request.
             inlined: passages whose text is part of a text input.
             leave: calls that `max_calls` must leave for what follows, such as the final answer.
             **inputs: inputs of the predictor's signature.
@@ -258,9 +275,10 @@ class Program(Streamable, dspy.Module):
             return None
         self._configure_decision(predictor)
         shortened = Shortened(act=self._name_of(predictor), passages=[], demonstrations=0)
+        signature = getattr(predictor, "signature", None) or getattr(predict_of(predictor), "signature", None)
         try:
             while True:
-                numbered, listed = number_passages(inputs)
+                numbered, listed = number_passages(inputs, signature)
                 passages = [*inlined, *listed]
                 request = functools.partial(self._request, predictor, numbered, passages)
                 try:
@@ -399,7 +417,25 @@ class Program(Streamable, dspy.Module):
         self.record(Reasoned(what="answer before it was shortened", text=answer))
         return short
 
-    # What DSPy calls to load and copy a program.
+    # What DSPy calls to save, load and copy a program.
+
+    def save(self, path: Any, save_program: bool = False, modules_to_serialize: Any = None) -> None:
+        """Write the program's state to a file, or with `save_program` all of it to a folder.
+
+        It works as `dspy.Module.save`. An index is saved as the path of its folder.
+
+        Raises:
+            UsageError: with `save_program`, a part of the program cannot be pickled.
+        """
+        try:
+            super().save(path, save_program, modules_to_serialize)
+        except RuntimeError as error:
+            if not save_program:
+                raise
+            raise UsageError(
+                f"{self.name} has a part that cannot be pickled ({error.__context__}): knowgap.save(program, folder) "
+                "and knowgap.load(folder, retriever=…) leave index and models out"
+            ) from error
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
         """Take over demonstrations and hyperparameters; one that the state lacks gets its default."""
@@ -416,6 +452,6 @@ class Program(Streamable, dspy.Module):
         return twin
 
     def __repr__(self) -> Any:
-        declared = _declared(type(self))
+        declared = self.hyperparameters()
         changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
         return f"{type(self).__name__}({', '.join(changed)})"

@@ -50,10 +50,14 @@ class Hyperparameter(Generic[T]):
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
-        return self if instance is None else vars(instance)[self.name].value
+        if instance is None:
+            return self
+        setting = vars(instance).get(self.name)
+        return self.default if setting is None else setting.value
 
     def __set__(self, instance: object, value: Any) -> None:
-        vars(instance)[self.name] = Setting(self, self.check(value))
+        given = value.value if isinstance(value, Setting) else value  # DSPy copies attributes one by one
+        vars(instance)[self.name] = Setting(self, self.check(given))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # all instances of a class share its declarations

@@ -12,16 +12,24 @@ from knowgap.signatures import SourcePassage
 _WORDS = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+")
 
 
-def number_passages(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Passage]]:
+def number_passages(inputs: Mapping[str, Any], signature: Any = None) -> tuple[dict[str, Any], list[Passage]]:
     """Number the passages of each list of passages among a predictor's inputs, from 1.
 
+    Args:
+        inputs: by name.
+        signature: the predictor's; a field of the type `list[str]` gets the passages as texts.
+
     Returns:
-        The inputs with `SourcePassage`s in place of passages, and the passages themselves.
+        The inputs with `SourcePassage`s or texts in place of passages, and the passages themselves.
     """
+    fields = getattr(signature, "input_fields", {})
     numbered, passages = dict(inputs), list[Passage]()
     for name, value in inputs.items():
         if isinstance(value, list) and any(isinstance(item, Passage) for item in value):
-            numbered[name] = [SourcePassage(id=n, title=p.title, text=p.text) for n, p in enumerate(value, start=1)]
+            if name in fields and fields[name].annotation == list[str]:
+                numbered[name] = [str(passage) for passage in value]
+            else:
+                numbered[name] = [SourcePassage(id=n, title=p.title, text=p.text) for n, p in enumerate(value, start=1)]
             passages += value
     return numbered, passages
 

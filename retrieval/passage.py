@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -120,8 +122,47 @@ def not_split(missing: list[str], ids: Iterable[str]) -> list[str]:
 _PART = re.compile(r"#[0-9a-f]{10}(?:-\d+)?\Z")
 
 
+SEARCH_LISTENERS: list[Callable[[Sequence[str], int, list[list[Hit]]], object]] = []
+"""Called with the queries, the number of passages and the hits of each search, in the thread that searched."""
+_SEARCHING: ContextVar[bool] = ContextVar("knowgap_searching", default=False)
+
+
+def _told(search: Callable[..., list[list[Hit]]]) -> Callable[..., list[list[Hit]]]:
+    """Tell the listeners of what a method finds, unless it is a part of another search."""
+
+    @functools.wraps(search)
+    def told(self: Any, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
+        if not SEARCH_LISTENERS or _SEARCHING.get():
+            return search(self, queries, k, **options)
+        token = _SEARCHING.set(True)
+        try:
+            found = search(self, queries, k, **options)
+        finally:
+            _SEARCHING.reset(token)
+        for listener in SEARCH_LISTENERS:
+            listener(queries, k, found)
+        return found
+
+    return told
+
+
 class NeverCopied:
-    """A base class of retrievers: a copy is the same object, because optimizers deep-copy programs."""
+    """A base class of retrievers: a copy is the same object, because optimizers deep-copy programs.
+
+    Pickled, an index is its folder, which is opened again. Whoever listens is told of searches (`SEARCH_LISTENERS`).
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if (search := vars(cls).get("search")) is not None:
+            setattr(cls, "search", _told(search))  # noqa: B010 - the type of `search` is the subclass's own
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        index: Any = self
+        if not (hasattr(index, "path") and hasattr(type(index), "open")):
+            return super().__reduce_ex__(protocol)
+        options = {"quality": index.quality} if getattr(index, "takes_quality", False) else {}
+        return functools.partial(type(index).open, **options), (Path(index.path).resolve(),)
 
     def __copy__(self) -> Self:
         return self

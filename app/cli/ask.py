@@ -121,7 +121,8 @@ def _opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tup
     """
     style, given = options.style, options.settings or []
     if style is None and factories.artifact_of(options.program)[1] is None:
-        style = None if any(setting.startswith("style=") for setting in given) else "sentence"
+        said = any(setting.startswith("style=") for setting in given)
+        style = None if said or factories.is_module(factories.program_class_of(options.program)) else "sentence"
     if style is not None:
         options = replace(options, settings=[*given, f"style={style}"])
     checked = factories.check_program(options)

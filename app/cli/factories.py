@@ -236,6 +236,8 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
             preset=options.preset if program_class_of(name).presets and artifact_of(name)[1] is None else None,
             parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]],
             allow_hub=options.allow_hub,
+            input=options.input if is_module(program_class_of(name)) else None,
+            output=options.output if is_module(program_class_of(name)) else None,
         )
         for name in names
     }
@@ -288,9 +290,13 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
     _, artifact = artifact_of(options.program)
-    program_class = program_class_of(options.program)
-    if artifact is not None and not program_class.__module__.startswith("knowgap."):
-        remark(f"the program {reference_of(program_class)} of {artifact} runs {source_of(program_class)}")
+    program_class: Any = program_class_of(options.program)
+    if options.input or options.output:
+        if not is_module(program_class):
+            raise UsageError(f"--input, --output: go with a dspy.Module, and {program_class.name} is none")
+        program_class = program_class.with_fields(options.input or "", options.output or "")
+    if artifact is not None and not (reference := reference_of(program_class)).startswith("knowgap."):
+        remark(f"the program {reference} of {artifact} runs {source_of(program_class)}")
     if artifact is not None and options.preset is not None:
         raise UsageError(f"--preset {options.preset}: {artifact} has its own settings")
     named = named_values(options.parts, "--part")
@@ -320,7 +326,8 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     for name in named.keys() & program_class.sub_models:
         if why := program.ignores(name):
             raise UsageError(f"--part {name}={named[name]}: would have no effect: {why}")
-    return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))
+    may_retrieve = is_module(program_class) and isinstance(options, o.IndexOptions) and options.folder is not None
+    return CheckedProgram(program_class.needs_retriever or may_retrieve, make, program.parts().get("generator"))
 
 
 def _paper_preset(program_class: type[Program], dataset: str) -> str:
@@ -337,6 +344,11 @@ def _paper_preset(program_class: type[Program], dataset: str) -> str:
     why = f"there is none for {task}" if task else f"the task of {dataset or 'your question'} is not known"
     known = ", ".join(program_class.presets) or f"{program_class.name} has none"
     raise UsageError(f"--preset {PAPER}: {why}; name one: {known}")
+
+
+def is_module(program_class: Any) -> bool:
+    """Whether what makes programs is for a `dspy.Module`."""
+    return not isinstance(program_class, type)
 
 
 def program_class_of(program: str | None) -> type[Program]:

@@ -152,7 +152,8 @@ class ProgramOptions:
             "-p",
             envvar="KNOWGAP_PROGRAM",
             help="Program: see `knowgap ls`; the folder of a compiled one; or module:Name, one of your own "
-            "(module:Name:FOLDER if it is compiled). eval and compile also take several, separated by commas, or all. "
+            "or a dspy.Module (module:Name:FOLDER if it is compiled). "
+            "eval and compile also take several, separated by commas, or all. "
             "[default: migres]",
         ),
     ] = None
@@ -169,6 +170,12 @@ class ProgramOptions:
     ] = None
     parts: Parts = None
     allow_hub: AllowHub = None
+    input: Annotated[
+        str | None, Option("--input", help="The input of a dspy.Module that gets the question. [default: guessed]")
+    ] = None
+    output: Annotated[
+        str | None, Option("--output", help="The output of a dspy.Module that is the answer. [default: guessed]")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +274,14 @@ class StudyOptions(JobOptions):
             "--storage",
             envvar="KNOWGAP_STORAGE",
             help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
+        ),
+    ] = None
+    ranges: Annotated[
+        list[str] | None,
+        Option(
+            "--range",
+            help="Search a number within other bounds, as NAME=LOW:HIGH; the numbers of a dspy.Module are searched "
+            "only so. Can be repeated.",
         ),
     ] = None
     study: Annotated[

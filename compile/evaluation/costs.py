@@ -20,7 +20,7 @@ COSTS: dict[str, CostItem] = {
     **{
         name: CostItem(f"{str(field.description).capitalize()}.", attrgetter(name))
         for name, field in Cost.model_fields.items()
-        if name != "uncounted_calls"
+        if name not in ("uncounted_calls", "unseen_searches")
     },
     "tokens": CostItem("Tokens of prompts and completions.", lambda c: c.prompt_tokens + c.completion_tokens),
     "passages_per_iteration": CostItem(
@@ -30,9 +30,10 @@ COSTS: dict[str, CostItem] = {
 }
 """Costs by name."""
 
-METERED = frozenset(COSTS) - {
-    *("retrievals", "passages", "knowledge_tokens", "iterations", "passages_per_iteration", "seconds"),
-}
+SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens", "passages_per_iteration"})
+"""The costs that are not known where no search of a module was seen, and it may have made some."""
+
+METERED = frozenset(COSTS) - SEARCHED - {"iterations", "seconds"}
 """The costs that are not known where calls went around the meter (`Cost.uncounted_calls`)."""
 
 
@@ -40,18 +41,24 @@ PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answ
 """What a right answer costs: the mean of these costs by the mean score, in which half a score is half an answer."""
 
 
+def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
+    """The names of the costs that are not known of these questions: of calls, of searches, or both."""
+    unseen = bool(costs) and all(cost.unseen_searches for cost in costs)
+    unmetered = any(cost.uncounted_calls for cost in costs)
+    return (METERED if unmetered else frozenset[str]()) | (SEARCHED if unseen else frozenset[str]())
+
+
 def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:
     """The mean of every cost over questions, of which there must be one, and those of `PER_RIGHT_ANSWER`.
 
-    One that is not known is None, see `METERED`; so is what a right answer costs if there is none.
+    One that is not known is None, see `METERED` and `SEARCHED`; so is what a right answer costs if there is none.
 
     Args:
         costs: of the questions.
         scores: of the questions, by the metric that says which answers are right; None counts as 0.
     """
     means = {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
-    uncounted = any(cost.uncounted_calls for cost in costs)
-    known = {name: None if uncounted and name in METERED else mean for name, mean in means.items()}
+    known = {name: None if name in unknown_costs(costs) else mean for name, mean in means.items()}
     right = sum(score or 0.0 for score in scores) / len(costs)
     prices = {name: known[cost] for name, cost in PER_RIGHT_ANSWER.items()}
     return known | {name: None if price is None or not right else price / right for name, price in prices.items()}

@@ -21,6 +21,7 @@ from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.errors import DataError, UsageError
 from knowgap.lms.metering import without_history
+from knowgap.programs.modules import as_program
 from knowgap.storage.progress import Progress, part_of
 from knowgap.storage.record_file import RecordFile, read_records
 
@@ -45,14 +46,17 @@ class _Options(TypedDict, total=False):
 
 @overload
 def evaluate(
-    program: AnyProgram, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: AnyProgram | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    program: Mapping[str, AnyProgram], questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: Mapping[str, AnyProgram | dspy.Module],
+    questions: Questions,
+    metrics: Metrics = ...,
+    **options: Unpack[_Options],
 ) -> Evaluations: ...
 def evaluate(
-    program: AnyProgram | Mapping[str, AnyProgram],
+    program: AnyProgram | dspy.Module | Mapping[str, AnyProgram | dspy.Module],
     questions: Questions,
     metrics: Metrics = ("exact_match", "f1"),
     *,
@@ -71,7 +75,8 @@ def evaluate(
     language model cannot be reached is asked up to three times; those that stay lost are named in a log message.
 
     Args:
-        program: a program, or several by their labels, of which the first is the one that the others are compared with.
+        program: a program or a module of DSPy's, or several by their labels, of which the first is the one that the
+            others are compared with.
         questions: a data set, or `dspy.Example`s with `question` and `answer`, and `id`, `aliases`, `gold_ids` and
             `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
@@ -114,7 +119,8 @@ def evaluate(
         every = questions[:limit]
     ids, named = check_examples(every), named_metrics(metrics)
 
-    def ask(program: AnyProgram, output: Path | None, progress: Progress | None) -> Evaluation:
+    def ask(program: Any, output: Path | None, progress: Progress | None) -> Evaluation:
+        program = as_program(program)
         model = resolve_lm(lm, program)
         examples, unindexed = without_missing_gold(every, program.retriever, next(iter(named)))
         more = {**facts, **({"unindexed_gold": unindexed} if unindexed else {})}

@@ -99,7 +99,7 @@ def provenance_of(
 def outside_parts(program: Program) -> dict[str, dict[str, str]]:
     """The program, and those of its index and models, that are not knowgap's own; see `Provenance.outside`."""
     described = program.program if isinstance(program, DelegatingProgram) else program
-    return outside_facts({"program": type(described), **program.parts()})
+    return outside_facts({"program": described.kind, **program.parts()})
 
 
 def state_of(program: Program) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.compiling.evaluation.costs import COSTS, METERED, mean_costs
+from knowgap.compiling.evaluation.costs import COSTS, mean_costs, unknown_costs
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
@@ -78,7 +78,7 @@ class Evaluation(BaseModel, extra="forbid"):
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
 
         A name of `COSTS` gives the costs of the questions on which the program did not fail; there are none by a name
-        of `METERED` if calls went around the meter.
+        of `METERED` or `SEARCHED` if they are not known.
 
         Raises:
             UnknownName: nothing was scored by that metric.
@@ -90,7 +90,7 @@ class Evaluation(BaseModel, extra="forbid"):
         return scores
 
     def _values(self, name: str) -> dict[str, float]:
-        if name in METERED and self.uncounted:
+        if name in COSTS and name in unknown_costs([r.cost for r in self.records if not r.error]):
             return {}
         if name in COSTS:
             return {record.id: COSTS[name].of(record.cost) for record in self.records if not record.error}
@@ -107,7 +107,8 @@ class Evaluation(BaseModel, extra="forbid"):
     def costs(self) -> dict[str, float | None]:
         """The mean costs of the questions that were answered, by the names of `COSTS` and `PER_RIGHT_ANSWER`.
 
-        Those of `METERED` are not known, and None, if calls went around the meter.
+        Those of `METERED` are not known, and None, if calls went around the meter; those of `SEARCHED` if a module's
+        searches cannot be seen.
         """
         asked = [r for r in self.records if not r.error] or self.records
         return mean_costs([record.cost for record in asked], [r.scores.get(self.metrics[0]) for r in asked])

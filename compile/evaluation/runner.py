@@ -234,7 +234,7 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer; ask it again if the language model could not be reached.
 
-    A question with gold passages is also scored by the metrics of `EVIDENCE`, and by `first_search_recall@k`: the
+    A question with gold passages is also scored by the metrics of `EVIDENCE`, if the searches were seen, and by `first_search_recall@k`: the
     fraction of the gold passages among the first k that the program's first search returned, if it asked for so many.
     The latter says what the index does with the question itself, and nothing about the method.
 
@@ -276,7 +276,7 @@ def run_example(
             if position == 0:
                 raise
             record.scores[name] = None
-    if record.gold:
+    if record.gold and not trace.cost.unseen_searches:
         record.evidence = evidence_fates(trace, record.gold)
         record.scores |= _first_search_recall(trace, record.gold)
         record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}

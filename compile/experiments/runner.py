@@ -215,7 +215,7 @@ class _Run:
         """The same for cells that share their answers."""
         program, row, column = cast("Program", cell.program), cell.row, cell.column
         asked = [column.dataset, column.split, column.drawn, column.metrics, lm_name(cell.lm)]
-        return digest([reference_of(type(program)), state_of(program), row.engine, *asked, *_asking(row)])
+        return digest([reference_of(program.kind), state_of(program), row.engine, *asked, *_asking(row)])
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
         """For each train question, whether the model answers it rightly by itself, and with retrieval."""

@@ -17,6 +17,7 @@ from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import UnknownName
 from knowgap.programs.base import Program
+from knowgap.programs.modules import as_program
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -32,7 +33,7 @@ class Objective(Generic[P]):
     trial. Study, sampler, pruner and storage are the user's. Demonstrations stay as they are.
 
     Args:
-        program: has the hyperparameters; it stays as it is.
+        program: has the hyperparameters, and may be a module of DSPy's; it stays as it is.
         devset: the dev questions, or a data set with a dev split.
         metric: its name, or a function.
         costs: names of `knowgap ls costs`; each is a further objective, to be minimized. A study of several objectives
@@ -69,7 +70,8 @@ class Objective(Generic[P]):
         num_threads: int = 4,
         block: int = 10,
     ) -> None:
-        self._program, self._space = program, SearchSpace(program, config)
+        self._program: P = as_program(program)
+        self._space = SearchSpace(self._program, config)
         self._questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
         self._metrics = named_metrics(metric)
         for name in costs:

@@ -11,6 +11,7 @@ import functools
 import logging
 import re
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,7 +25,17 @@ from dspy.utils.exceptions import (
 )
 
 from knowgap.errors import shorten
-from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, get_part, metered, metering, trackers, unmetered
+from knowgap.lms.metering import (
+    Usage,
+    UsageTracker,
+    ask_patiently,
+    get_part,
+    metered,
+    metering,
+    track_usage,
+    trackers,
+    unmetered,
+)
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.signatures import STYLES
 
@@ -77,10 +88,11 @@ def _longest_reply(predictor: dspy.Module, inputs: Mapping[str, Any]) -> int:
 
 def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
     """The language model that answers a predictor called with these inputs."""
-    return unmetered(inputs.get("lm") or getattr(_predict_of(predictor), "lm", None) or dspy.settings.lm)
+    return unmetered(inputs.get("lm") or getattr(predict_of(predictor), "lm", None) or dspy.settings.lm)
 
 
-def _predict_of(predictor: dspy.Module) -> dspy.Module:
+def predict_of(predictor: dspy.Module) -> Any:
+    """A predictor itself; of another module its first predictor, or the module if it has none."""
     return predictor if isinstance(predictor, dspy.Predict) else next(iter(predictor.predictors()), predictor)
 
 
@@ -135,9 +147,11 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
         # No other model can be called: DSPy, which takes its time for callbacks, need not look for one.
         counting += trackers()
         callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
+    if not _takes_config(predictor):
+        return _call_module(predictor, inputs, lm, tracker)
     asked = metered(lm, *counting, num_retries=0)
-    given = {**inputs, "lm": asked} if "lm" in inputs or getattr(_predict_of(predictor), "lm", None) else dict(inputs)
-    config, adapter = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}, adapter_in_use()
+    given = {**inputs, "lm": asked} if "lm" in inputs or getattr(predict_of(predictor), "lm", None) else dict(inputs)
+    config, adapter = {**getattr(predict_of(predictor), "config", {}), **inputs.get("config", {})}, adapter_in_use()
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
     limits = default_limits(lm, adapter, _longest_reply(predictor, inputs))
     limits = {name: limit for name, limit in limits.items() if name not in config}
@@ -158,6 +172,25 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
                 if not (refused := {name for name in added if name in message}):
                     raise
                 _REFUSED.setdefault(lm, set()).update(refused)
+
+
+def _takes_config(predictor: dspy.Module) -> bool:
+    """Whether a module is called with `config` and `lm`, as predictors are; others are given their inputs."""
+    return isinstance(predictor, (dspy.Predict, dspy.ChainOfThought))
+
+
+def _call_module(
+    module: dspy.Module, inputs: Mapping[str, Any], lm: dspy.BaseLM, tracker: UsageTracker | None
+) -> dspy.Prediction:
+    """Call a module of any kind, whose own predictors may ask several times; DSPy repeats calls after faults."""
+    with dspy.context(**module_settings(lm)), track_usage(tracker) if tracker else nullcontext():
+        return module(**inputs)
+
+
+def module_settings(lm: Any) -> dict[str, Any]:
+    """DSPy's settings under which a module of any kind is called: how it samples, and how replies are read."""
+    sampling = {} if lm is None else default_sampling(lm)
+    return {"adapter": adapter_in_use(), "lm": metered(lm, **sampling)}
 
 
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
@@ -210,9 +243,10 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
             raise
         problem = shorten(error, 300) or type(error).__name__
         _LOG.debug("an unreadable reply: %s", error)
-    if prediction is not None and not tracker.usage.asked:  # the model's class has a `__call__` of its own
+    if prediction is not None and not tracker.usage.asked and _takes_config(predictor):
+        # The model's class has a `__call__` of its own.
         around = Usage(uncounted_calls=1)
-        for each in (tracker, *trackers()):
+        for each in (tracker, *(trackers() if isinstance(predictor, dspy.Predict) else ())):
             each.add(around)
     if (prediction is None or len(tracker.entries) > 1) and any(map(_ends_in_thought, tracker.entries)):
         lm = lm_of(predictor, inputs)

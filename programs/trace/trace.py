@@ -46,6 +46,9 @@ class Cost(BaseModel):
     prompt_tokens: int = Field(default=0, description="tokens of prompts")
     completion_tokens: int = Field(default=0, description="tokens of completions")
     retrievals: int = Field(default=0, description="queries sent to the retriever")
+    unseen_searches: int = Field(
+        default=0, description="questions of a module that may search in a way that cannot be seen, and was not seen to"
+    )
     passages: int = Field(default=0, description="distinct passages read by the language model")
     knowledge_tokens: int = Field(default=0, description="words of retrieved text read, each time they are read")
     iterations: int = Field(default=0, description="iterations of the method")
@@ -65,10 +68,11 @@ class Cost(BaseModel):
     def __str__(self) -> str:
         spoilt = f"{self.unreadable} unreadable, {self.cut} cut off, " if self.unreadable or self.cut else ""
         around = f"{self.uncounted_calls} uncounted calls, " if self.uncounted_calls else ""
+        searched = "searches unseen" if self.unseen_searches else f"{self.retrievals} retrievals"
         return (
             f"{self.lm_calls} LM calls ({self.cached_calls} from cache, {spoilt}{self.critical_calls} in sequence), "
             f"{around}{self.prompt_tokens + self.completion_tokens} tokens\n"
-            f"{self.retrievals} retrievals, {self.passages} passages read, {self.knowledge_tokens} knowledge tokens, "
+            f"{searched}, {self.passages} passages read, {self.knowledge_tokens} knowledge tokens, "
             f"{self.seconds:.2f} s"
         )
 

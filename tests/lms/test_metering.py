@@ -15,7 +15,7 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.exceptions import LMError
 from endpoint import endpoint
 from rich.console import Console
-from support import ScriptedEngine, lm_of, scripted_lm
+from support import AroundTheMeter, scripted_lm
 
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
@@ -152,28 +152,31 @@ def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch)
     assert len(server.bodies) == 1
 
 
-class Around(dspy.LM):
-    """A model whose class makes its calls itself."""
-
-    def __call__(self, *args, **kwargs):
-        return ["[[ ## answer ## ]]\nTarn"]
-
-
 def test_a_model_that_goes_around_the_meter_is_uncounted_and_not_free():
-    other = lm_of(ScriptedEngine(lambda *_: {"answer": "Tarn"}))
-    reader, plain = dspy.Predict("question -> answer"), dspy.Predict("question -> answer")
-    reader.lm = other
-    with dspy.context(lm=Around("openai/around")), track_usage(UsageTracker()) as tracker:
+    plain = dspy.Predict("question -> answer")
+    with dspy.context(lm=AroundTheMeter("openai/around")), track_usage(UsageTracker()) as tracker:
         trace = Direct()(question="Where?").trace
-        reader(question="Where?")
+        plain(question="Where?")
     assert (trace.cost.lm_calls, trace.cost.uncounted_calls) == (0, 1)
     assert tracker.usage == Usage(uncounted_calls=2)
     console = Console(file=io.StringIO())
     console.print(trace)
     assert "1 uncounted calls" in console.file.getvalue()
-    with dspy.context(lm=other), track_usage(UsageTracker()) as tracker:
-        plain(question="Where?")
-    assert tracker.usage.calls == 1
+
+
+def test_calls_of_models_that_predictors_and_code_bring_along_are_counted():
+    """With their tokens, in DSPy's threads too, and without a history of them that grows."""
+    other, third = answering(), answering(cache=True)
+    reader = dspy.Predict("question -> answer")
+    reader.lm = other
+    with dspy.context(lm=answering(), disable_history=True), track_usage(UsageTracker()) as tracker:
+        for _ in range(2):
+            dspy.Parallel(num_threads=4, disable_progress_bar=True)([(reader, {"question": "Where?"})] * 10)
+            third("Where?")
+    usage = tracker.usage
+    assert (usage.calls, usage.cached_calls, usage.uncounted_calls) == (21, 1, 0)
+    assert usage.prompt_tokens > 20
+    assert len(other.history) < 20
 
 
 def answering(**kwargs):

@@ -10,6 +10,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import Job, show_estimates
+from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -77,8 +78,21 @@ def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, floa
     from knowgap.compiling import StudyConfig
 
     settings: dict[str, Any] = {"cache_dir": factories.cache_folder(), "prices": options.prices}
-    settings |= {"ranges": dict(ranges or {}), **factories.named_values(options.study, "--study")}
+    given = {**(ranges or {}), **_parse_ranges(options.ranges)}
+    settings |= {"ranges": given, **factories.named_values(options.study, "--study")}
     return StudyConfig(**settings)
+
+
+def _parse_ranges(pieces: Sequence[str] | None) -> dict[str, tuple[float, float]]:
+    """The ranges of --range, written as NAME=LOW:HIGH."""
+    found: dict[str, tuple[float, float]] = {}
+    for name, text in factories.named_values(pieces, "--range").items():
+        try:
+            low, high = map(float, text.split(":"))
+        except ValueError:
+            raise UsageError(f"--range {name}={text}: write it as NAME=LOW:HIGH, such as top_k=1:10") from None
+        found[name] = low, high
+    return found
 
 
 def show_estimate(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,26 @@ class Knowgap:
         assert printed.count("error:") == 1
         assert "Traceback" not in printed
         return " ".join(printed[printed.index("error:") :].split())
+
+
+class Outside:
+    """Runs commands in a folder of one's own, as processes, from a script in another folder as `pip` installs it."""
+
+    def __init__(self, folder: Path, scripts: Path) -> None:
+        self.folder, self.script = folder, scripts / "knowgap"
+        self.script.write_text("from knowgap.cli.main import main\n\nmain()\n")
+        self.environment = {**os.environ, "KNOWGAP_HOME": str(folder / "home"), "COLUMNS": "200"}
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, str(self.script), *words]
+
+    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
+        """What a command prints on standard output and on standard error."""
+        done = subprocess.run(
+            self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

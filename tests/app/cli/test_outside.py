@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.app.cli.conftest import Outside
 
 MINE = '''
 import csv
@@ -91,26 +91,6 @@ label = "compiled"
 program = "mine:Twice"
 artifact = "compiled/artifact"
 """
-
-
-class Outside:
-    """Runs commands in a folder of one's own, as processes, from a script in another folder as `pip` installs it."""
-
-    def __init__(self, folder: Path, scripts: Path) -> None:
-        self.folder, self.script = folder, scripts / "knowgap"
-        self.script.write_text("from knowgap.cli.main import main\n\nmain()\n")
-        self.environment = {**os.environ, "KNOWGAP_HOME": str(folder / "home"), "COLUMNS": "200"}
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, str(self.script), *words]
-
-    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
-        """What a command prints on standard output and on standard error."""
-        done = subprocess.run(
-            self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

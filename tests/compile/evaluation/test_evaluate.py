@@ -9,7 +9,7 @@ from contextlib import closing
 import dspy
 import pytest
 from compile_helpers import make_retriever, reading_lm, reading_rule
-from support import UNREADABLE, scripted_lm
+from support import UNREADABLE, around_the_meter, scripted_lm
 
 from knowgap.cli.evaluate import show_scores
 from knowgap.compiling import Evaluation, compare, evaluate
@@ -312,11 +312,11 @@ def test_cycles_are_looked_for_less_often_while_questions_are_asked():
 class AsksAnother(RAG):
     """A program that calls a model of its own for some questions."""
 
-    own = scripted_lm(lambda *_: "words")[0]
+    own = around_the_meter()
 
     def forward(self, question):
         if "q1" in question:
-            self.own(question)
+            self.own(question=question)
         return super().forward(question)
 
 

@@ -7,7 +7,7 @@ import pytest
 from compile_helpers import Tunable, make_retriever
 from compile_worker import plain, study_arguments
 from compile_worker import study as run_study
-from support import UNREADABLE, scripted_lm
+from support import UNREADABLE, around_the_meter
 
 from knowgap.compiling import StudyConfig
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError
@@ -67,10 +67,10 @@ def test_failed_questions_score_nothing_but_count():
 class AsksAnother(Tunable):
     """Calls a model of its own, around the meter."""
 
-    own = scripted_lm(lambda *_: "words")[0]
+    own = around_the_meter()
 
     def forward(self, question):
-        self.own(question)
+        self.own(question=question)
         return super().forward(question)
 
 

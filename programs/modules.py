@@ -1,0 +1,369 @@
+"""Any `dspy.Module` as a program: one input is the question, one output is the answer."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any, ClassVar, NoReturn, cast
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+from typing_extensions import Self
+
+from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import Usage, track_usage
+from knowgap.plugins import reference_of
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Hyperparameter, Integer, Real, Setting
+from knowgap.programs.module_watcher import ModuleWatcher, read_passages
+from knowgap.programs.replies.asking import module_settings
+from knowgap.programs.replies.outputs import without_surrogates
+from knowgap.programs.trace.recorder import current_recorder
+from knowgap.programs.trace.steps import Answered
+from knowgap.retrieval.passage import Hit, NeverCopied, RetrieverLike
+from knowgap.retrieval.searching import search_all
+
+_LOG = logging.getLogger("knowgap")
+_LARGEST = 2**31
+_BESIDE = ("reasoning", "trajectory", "passages", "context", "rationale")
+"""Outputs that are no answer where there is another one."""
+
+ModuleLike = dspy.Module | type[dspy.Module]
+
+
+class ModuleRetriever(NeverCopied):
+    """A program's index as a module searches it: with `search(queries, k)`, and as the `rm` of DSPy's settings.
+
+    While a program runs, it searches the program's present index, which may be a part of the whole, or cached.
+    """
+
+    def __init__(self, retriever: Any):
+        self.retriever = retriever
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query."""
+        present = dspy.settings.rm
+        retriever = present.retriever if isinstance(present, ModuleRetriever) else self.retriever
+        return search_all(retriever, queries, k)
+
+    def __call__(self, query: str, k: int = 3, **_: Any) -> list[Any]:
+        """The passages as `dspy.Retrieve` expects them: `long_text` is `title | text`."""
+        hits = self.search([query], k)[0]
+        return [_Found(hit) for hit in hits]
+
+
+class _Found:
+    def __init__(self, hit: Hit):
+        passage = hit.passage
+        self.long_text = f"{passage.title} | {passage.text}" if passage.title else passage.text
+        self.pid, self.score = passage.id, hit.score
+
+
+class ModuleFactory:
+    """Makes programs of a module, as the class of a program makes its programs.
+
+    Args:
+        module: a class that can be made without arguments, except for `retriever`; or an object, of which each program
+            gets a copy.
+        reference: `module:Name` of the class or the object; default: that of the class.
+        input: the input that gets the question; empty to guess it from the signature.
+        output: the output that is the answer; empty to guess it.
+
+    Raises:
+        UsageError: the module cannot be made, or has no input that could be guessed.
+        UnknownName: it has no such input.
+    """
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    needs: ClassVar[str] = ""
+    part_names: ClassVar[tuple[str, ...]] = ("retriever",)
+    sub_models: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, module: ModuleLike, reference: str = "", *, input: str = "", output: str = ""):
+        from knowgap.programs import PROGRAMS
+
+        self.module, self.input, self.output = module, input, output
+        self.code = module if isinstance(module, type) else type(module)
+        self.class_reference = reference_of(self.code)
+        self.reference = reference or self.class_reference
+        self.__name__ = self.reference.rpartition(":")[2]
+        self.name = self.reference if self.__name__ in PROGRAMS else self.__name__
+        self.__doc__ = self.code.__doc__
+
+    def with_fields(self, input: str = "", output: str = "", **_: str) -> ModuleFactory:
+        """The same with other names of the input and the output, if they are not empty."""
+        names = {"input": input or self.input, "output": output or self.output}
+        return ModuleFactory(self.module, self.reference, **names)
+
+    def fields(self) -> dict[str, str]:
+        """What an artifact keeps of it: the names of the input and the output, and the class of the module."""
+        return {"input": self.input, "output": self.output, "class": self.class_reference}
+
+    @property
+    def needs_retriever(self) -> bool:
+        """Whether the module takes a retriever that it cannot do without, or has a `dspy.Retrieve`."""
+        if isinstance(self.module, type) and "retriever" in _required(self.module):
+            return True
+        retrievers = self.make(None).named_sub_modules(cast("Any", dspy.Retrieve))
+        return dspy.settings.rm is None and any(type(each) is dspy.Retrieve for _, each in retrievers)
+
+    def make(self, retriever: Any) -> dspy.Module:
+        """A module: a new one of the class, or a copy of the object."""
+        if not isinstance(self.module, type):
+            return self.module.deepcopy()
+        takes = "retriever" in inspect.signature(self.module.__init__).parameters
+        if missing := [name for name in _required(self.module) if name != "retriever"]:
+            raise UsageError(
+                f"{self.reference} cannot be made without {', '.join(missing)}: give them defaults, or make an object "
+                f"in its file, such as agent = {self.code.__name__}(…), and name that as module:agent"
+            )
+        needed = "retriever" in _required(self.module)
+        given = {"retriever": ModuleRetriever(retriever)} if takes and (needed or retriever is not None) else {}
+        return cast("Any", self.module)(**given)
+
+    def __call__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any) -> ModuleProgram:
+        """A program."""
+        return ModuleProgram(self, retriever, **hyperparameters)
+
+    def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:
+        """What the module declares, and its numbers, by name."""
+        return self().hyperparameters()
+
+    def paper_preset(self, task: str) -> str:
+        """A module has no presets."""
+        return ""
+
+    def preset(self, name: str) -> NoReturn:
+        """A module has no presets; raises `UnknownName`."""
+        raise UnknownName.among(f"preset of {self.name}", name, self.presets)
+
+    def from_preset(self, name: str, *_: Any, **__: Any) -> NoReturn:
+        """A module has no presets; raises `UnknownName`."""
+        self.preset(name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _required(code: type) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY)
+    _, *parameters = inspect.signature(code.__init__).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
+
+
+class ModuleProgram(Program):
+    """A program that asks a `dspy.Module`: one input gets the question, one output is the answer.
+
+    Calls of language models are counted wherever the module makes them. Searches are recorded where it uses the
+    retriever that it is given, `dspy.Retrieve` (which searches the program's index), `dspy.ColBERTv2`,
+    `dspy.Embeddings` or an index of knowgap's.
+
+    Hyperparameters are those that the module's class declares (`top_k = Integer(3, "…", low=1, high=10)`), and all
+    public numbers of the module and its parts (`num_hops`, `retrieve.k`); a study searches the latter within the range
+    that it is given.
+
+    Args:
+        module: an object, or a class that can be made without arguments besides `retriever`.
+        retriever: the index to search, its folder, or the URL of its server.
+        input: the input that gets the question; empty to guess it from the signature.
+        output: the output that is the answer; empty to guess it.
+        **hyperparameters: values.
+
+    Attributes:
+        module: the module itself.
+
+    Raises:
+        UsageError: the module cannot be made, or its input cannot be guessed.
+        UnknownName: it has no such input or hyperparameter.
+
+    >>> import dspy, knowgap
+    >>> program = knowgap.ModuleProgram(dspy.ChainOfThought("question -> answer"))
+    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
+    ...     program(question="Who designed the Orle Bridge?").trace.cost.lm_calls
+    1
+    """
+
+    needs_retriever = False
+
+    def __init__(
+        self,
+        module: ModuleLike | ModuleFactory,
+        retriever: RetrieverLike | None = None,
+        *,
+        input: str = "",
+        output: str = "",
+        **hyperparameters: Any,
+    ):
+        made = isinstance(module, ModuleFactory)
+        self.factory = module if made else ModuleFactory(module, input=input, output=output)
+        self.name = self.factory.name  # pyright: ignore[reportAttributeAccessIssue]
+        as_it_is = not made and isinstance(module, dspy.Module)
+        self.module = cast("dspy.Module", module) if as_it_is else self.factory.make(retriever)
+        self.input = _input_of(self.module, self.factory)
+        self._numbers = _declare(self.module)
+        super().__init__(retriever, **hyperparameters)
+
+    @property
+    def kind(self) -> Any:
+        """What makes such programs."""
+        return self.factory
+
+    # Hyperparameters.
+
+    def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What the module declares, and its numbers, by name; the default is the module's value at first."""
+        declared = {name: each.declaration for name, each in vars(self.module).items() if isinstance(each, Setting)}
+        return {**declared, **self._numbers}
+
+    def value(self, name: str) -> Any:
+        """The present value of a hyperparameter."""
+        return attrgetter(name)(self.module)
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Set a hyperparameter."""
+        owner, _, attribute = name.rpartition(".")
+        setattr(attrgetter(owner)(self.module) if owner else self.module, attribute, value)
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """The module's predictors and hyperparameters, under its own names for them."""
+        own = [(n, p) for n, p in self.module.named_parameters() if isinstance(p, (dspy.Predict, Setting))]
+        return own + [(name, _Number(self, name, declared)) for name, declared in self._numbers.items()]
+
+    # Answering.
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Ask the module."""
+        recorder = current_recorder()
+        watcher, output = ModuleWatcher(recorder, self.module), None
+        index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
+        with track_usage(watcher), dspy.context(**module_settings(dspy.settings.lm), **index):
+            try:
+                output = self.module(**{self.input: question})
+            except AdapterParseError:
+                if not recorder.cost.unreadable:  # raised by something else than a reply
+                    raise
+        fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
+        answer = "" if output is None else self._answer_of(output, fields)
+        if not watcher.searches:
+            recorder.cost.unseen_searches = int(_may_search(self.module))
+            for passage in (given := read_passages(fields.get("passages"))):
+                recorder.passages.setdefault(passage.id, passage)
+            passages = given
+        else:
+            found = recorder.passages
+            passages = [found[name] for name in found if name in recorder.shown] or [*found.values()]
+        if not (watcher.usage.asked or watcher.usage.uncounted_calls or self.predictors()):
+            recorder.tracker.add(Usage(uncounted_calls=1))  # whatever answers is nothing that DSPy knows of
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
+        return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
+
+    def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
+        return prediction  # a module stands for itself
+
+    def _answer_of(self, output: Any, fields: Mapping[str, Any]) -> str:
+        """The answer among the outputs of the module."""
+        name, chosen = self.factory.output, output
+        if fields or not isinstance(output, str):
+            texts = [
+                n for n, value in fields.items() if n not in _BESIDE and isinstance(value, (str, bool, int, float))
+            ]
+            name = name or ("answer" if "answer" in fields else texts[0] if len(texts) == 1 else "")
+            if name not in fields:
+                what = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
+                wrong = f", and not {name!r}" if name else ""
+                raise UsageError(f"{self.name} has {what}{wrong}: name the answer with --output (output=)")
+            chosen = fields[name]
+        if (self.input, name) != ("question", "answer") and not (self.factory.input and self.factory.output):
+            _say_once(self.factory.reference, self.input, name)
+        parts = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+        return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        memo[id(self.module)] = self.module.deepcopy()  # which copies what can be copied
+        return super().__deepcopy__(memo)
+
+
+class _Number(Setting):
+    """A number of a module as a parameter: what `named_parameters` makes for each."""
+
+    def __init__(self, program: ModuleProgram, name: str, declaration: Hyperparameter[Any]):
+        super().__init__(declaration, program.value(name))
+        self._program, self._name = program, name
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over a saved value."""
+        super().load_state(state)
+        self._program.set_value(self._name, self.value)
+
+
+def as_program(program: Any) -> Any:
+    """A module of DSPy's as a program; a program of knowgap's, or what stands in for one, as it is."""
+    if isinstance(program, dspy.Module) and not isinstance(program, Program):
+        return ModuleProgram(program)
+    return program
+
+
+def as_kind(kind: Any) -> Any:
+    """The class of a program, or what makes programs of a module, which may be a class or an object."""
+    code = kind if isinstance(kind, type) else type(kind)
+    return ModuleFactory(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
+
+
+def _declare(module: dspy.Module) -> dict[str, Hyperparameter[Any]]:
+    """Give a module the defaults of what its class declares; and declare the numbers of the module and its parts."""
+    for base in reversed(type(module).__mro__):
+        for name, declared in vars(base).items():
+            if isinstance(declared, Hyperparameter) and name not in vars(module):
+                setattr(module, name, declared.default)
+    numbers: dict[str, Hyperparameter[Any]] = {}
+    for path, part in module.named_sub_modules(cast("Any", (dspy.Module, dspy.Retrieve))):
+        for attribute, value in vars(part).items():
+            name = f"{path}.{attribute}".removeprefix("self.")
+            if type(value) in (int, float) and not attribute.startswith("_") and "[" not in name:
+                kind: Any = Integer if type(value) is int else Real
+                help = f"a number of {type(part).__name__}, searched within a range that is given"
+                numbers[name] = kind(value, help, low=-_LARGEST, high=_LARGEST, tune=False)
+                numbers[name].name = name
+    return numbers
+
+
+def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
+    """The input that gets the question."""
+    forward = inspect.signature(type(module).forward).parameters  # pyright: ignore[reportAttributeAccessIssue]
+    parameters = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    open_ended = any(p.kind == p.VAR_KEYWORD for p in forward.values())
+    names, required = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
+    if not names:
+        signature: Any = getattr(module, "signature", None) or next((p.signature for p in _predictors(module)), None)
+        names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
+    chosen = factory.input or (required[0] if len(required) == 1 else "question" if "question" in names else "")
+    if factory.input and names and factory.input not in names and not open_ended:
+        raise UnknownName.among(f"input of {factory.name}", factory.input, names)
+    if not chosen or [name for name in required if name != chosen]:
+        raise UsageError(
+            f"{factory.name} takes {', '.join(required or names) or 'no input'}, and a program is given a question "
+            "alone: a module whose forward has one input without a default is one; --input (input=) names it"
+        )
+    return chosen
+
+
+def _predictors(module: dspy.Module) -> list[Any]:
+    return cast("list[Any]", module.predictors())
+
+
+def _may_search(module: dspy.Module) -> bool:
+    """Whether a module may search in a way that is not seen: any but predictors with nothing around them."""
+    return any(type(part) not in (dspy.Predict, dspy.ChainOfThought) for _, part in module.named_sub_modules())
+
+
+_SAID: dict[tuple[str, str, str], object] = {}
+
+
+def _say_once(reference: str, input: str, output: str) -> None:
+    mine = object()
+    if _SAID.setdefault((reference, input, output), mine) is not mine:  # another thread, or another program
+        return
+    answer = f"its output {output} the answer" if output else "what it returns the answer"
+    _LOG.warning("%s: its input %s is the question, %s (--input, --output name others)", reference, input, answer)

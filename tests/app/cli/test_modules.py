@@ -1,0 +1,249 @@
+"""A folder with a multi-hop `dspy.Module` and a `dspy.ReAct` of somebody who has not heard of knowgap."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from endpoint import Endpoint, endpoint
+from support import in_chat_format, read_prompt
+
+from tests.app.cli.conftest import Outside, write_lines
+
+HOPS = '''
+import dspy
+
+
+class Hops(dspy.Module):
+    """Look a claim up in several steps."""
+
+    def __init__(self, num_docs=1, num_hops=2):
+        self.num_docs, self.num_hops = num_docs, num_hops
+        self.search = dspy.Retrieve(k=7)
+        self.write_query = dspy.ChainOfThought("claim, notes: list[str] -> query")
+        self.judge = dspy.ChainOfThought("claim, notes: list[str] -> verdict")
+
+    def forward(self, claim):
+        notes = []
+        for _ in range(self.num_hops):
+            query = self.write_query(claim=claim, notes=notes).query
+            notes += self.search(query, k=self.num_docs).passages
+        return dspy.Prediction(verdict=self.judge(claim=claim, notes=notes).verdict, notes=notes)
+
+
+def find(query: str) -> list[str]:
+    """Find passages."""
+    return dspy.Retrieve(k=3)(query).passages
+
+
+def recall(query: str) -> str:
+    """Remember what one has read."""
+    return "Nothing comes to mind."
+
+
+agent = dspy.ReAct("question -> answer", tools=[find], max_iters=4)
+forgetful = dspy.ReAct("question -> answer", tools=[recall], max_iters=2)
+plain = dspy.ChainOfThought("question -> answer")
+
+
+class Needy(dspy.Module):
+    def __init__(self, size):
+        self.size = size
+
+    def forward(self, question, context):
+        return "x"
+
+
+class Two(dspy.Module):
+    def forward(self, question, context):
+        return "x"
+
+
+class Vague(dspy.Module):
+    def forward(self, question):
+        return dspy.Prediction(first="a", second="b")
+'''
+RIVERS = ["Isk", "Lome", "Arde", "Ossel", "Teel", "Umbe", "Vael", "Nire", "Gorn", "Pell", "Sarn", "Dove"]
+TOWNS = {f"{river}ford": river for river in RIVERS}
+PER_CALL = 12  # tokens that the endpoint says
+
+
+def answer(body: dict[str, Any]) -> str:
+    """What a model says that reads: it answers if the river stands in its prompt."""
+    *_, last = body["messages"]
+    fields, inputs = read_prompt(last["content"], body["messages"][0]["content"])
+    question = inputs.get("question") or inputs.get("claim")
+    town = str(question).split()[-1].strip("?")
+    seen = re.search(rf"{town} lies on the (\w+)", str({k: v for k, v in inputs.items() if k != "question"}))
+    values: dict[str, Any] = dict.fromkeys(fields, seen[1] if seen else "unknown")
+    values |= {"reasoning": "as it is", "query": question, "next_thought": "look"}
+    tool = "recall" if "recall" in body["messages"][0]["content"] else "find"
+    done = "observation" in str(inputs.get("trajectory"))
+    values |= {"next_tool_name": "finish" if done else tool, "next_tool_args": {} if done else {"query": question}}
+    return in_chat_format({name: values[name] for name in fields})
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outside, Endpoint]]:
+    """The folder, with an index in which the passage with the answer is the third one found, and a language model."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "hops.py").write_text(HOPS)
+    questions = [f"Which river is at {town}?" for town in TOWNS]
+    rows = [{"question": q, "answer": r, "gold_ids": [t]} for q, (t, r) in zip(questions, TOWNS.items(), strict=True)]
+    write_lines(folder / "rivers.jsonl", rows)
+    documents = [
+        document
+        for town, river in TOWNS.items()
+        for document in (
+            {"id": f"{town} 1", "title": "", "text": f"Which river is at {town}? Which river is it?"},
+            {"id": f"{town} 2", "title": "", "text": f"Which river is at {town}?"},
+            {"id": town, "title": "", "text": f"{town} lies on the {river}."},
+        )
+    ]
+    write_lines(folder / "towns.jsonl", documents)
+    outside = Outside(folder, tmp_path_factory.mktemp("bin"))
+    outside("index", "--corpus", "towns.jsonl", "--engine", "bm25", "--index", "idx")
+    with endpoint() as server:
+        server.reply_of = answer
+        yield outside, server
+
+
+def lm(server: Endpoint) -> list[str]:
+    return ["--lm", "openai/m", "--api-base", server.api_base]
+
+
+def scored(bench: tuple[Outside, Endpoint], program: str, *words: str) -> tuple[Any, int, str]:
+    """The results of an evaluation as JSON, how many requests it made, and what it said."""
+    outside, server = bench
+    before = len(server.bodies)
+    given = ("--program", program, "--data", "rivers.jsonl", "--whole", "--index", "idx", "--limit", "6", *words)
+    printed, said = outside("eval", *given, *lm(server), "--json")
+    return json.loads(printed), len(server.bodies) - before, said
+
+
+def test_modules_are_scored_beside_programs_and_their_calls_are_those_of_the_server(bench):
+    results, requests, said = scored(bench, "rag,hops:Hops,hops:agent")
+    calls = {label: result["costs"]["lm_calls"] for label, result in results.items()}
+    assert calls["hops:Hops"] == 3
+    assert calls["hops:agent"] == 3
+    from_cache = sum(result["costs"]["cached_calls"] for result in results.values())
+    probe = 1  # whether the model answers
+    assert requests == probe + 6 * (sum(calls.values()) - from_cache)
+    assert results["hops:agent"]["costs"]["tokens"] == 3 * PER_CALL
+    assert results["hops:Hops"]["scores"]["f1"]["mean"] == 0
+    assert results["hops:agent"]["scores"]["f1"]["mean"] == 1
+    assert [results[name]["costs"]["retrievals"] for name in ("rag", "hops:Hops", "hops:agent")] == [1, 2, 1]
+    assert results["hops:agent"]["costs"]["passages"] == 3
+    assert results["hops:agent"]["scores"]["shown"]["mean"] == 1
+    assert "hops:Hops: its input claim is the question, its output verdict the answer" in said
+    assert said.count("its input claim") == 1
+    origin = results["hops:Hops"]["provenance"]
+    assert origin["outside"]["program"]["name"] == "hops:Hops"
+    assert origin["hyperparameters"] == {"num_docs": 1, "num_hops": 2, "search.k": 7}
+
+
+def test_searches_that_cannot_be_seen_are_not_0(bench):
+    results, _, _ = scored(bench, "hops:forgetful,hops:plain")
+    costs = {label: result["costs"] for label, result in results.items()}
+    assert costs["hops:forgetful"]["retrievals"] is None
+    assert costs["hops:forgetful"]["lm_calls"] == 3
+    assert "found" not in results["hops:forgetful"]["scores"]
+    assert (costs["hops:plain"]["retrievals"], costs["hops:plain"]["lm_calls"]) == (0, 1)
+
+
+@pytest.fixture(scope="module")
+def compiled(bench: tuple[Outside, Endpoint]) -> tuple[Outside, Endpoint]:
+    """The folder with `compiled/artifact`, in which a study has searched the number of passages."""
+    outside, server = bench
+    words = ("--data", "rivers.jsonl", "--index", "idx", "--metric", "f1", *lm(server))
+    tuned = ("--range", "num_docs=1:4", "--n-trials", "6", "--hold-out", "0", "--demos", "none")
+    printed, _ = outside("compile", "--program", "hops:Hops", *tuned, *words, "--output-dir", "compiled")
+    assert "saved in compiled/artifact" in printed
+    return bench
+
+
+def test_a_module_is_compiled_with_a_number_tuned_and_saved(compiled):
+    outside, server = compiled
+    config = json.loads((outside.folder / "compiled" / "artifact" / "config.json").read_text())
+    assert config["program"] == "hops:Hops"
+    assert config["hyperparameters"]["num_docs"] in (3, 4)
+    assert config["evaluations"]["test after"]["scores"]["f1"]["mean"] == 1
+    _, refused = outside("ask", "Which river?", "--program", "compiled/artifact", "--index", "idx", *lm(server), code=2)
+    assert "--program hops:Hops:FOLDER" in refused
+
+
+@pytest.mark.long
+def test_a_saved_module_is_loaded_in_python(compiled):
+    outside, server = compiled
+    code = (
+        "import dspy, knowgap; from hops import Hops;"
+        f"dspy.configure(lm=knowgap.make_lm('openai/m', api_base={server.api_base!r}));"
+        "program = knowgap.load('compiled/artifact', retriever='idx', expect=Hops);"
+        "print(program(question='Which river is at Teelford?').answer, program.module.num_docs)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=outside.folder, env=outside.environment, capture_output=True, text=True
+    )
+    assert done.stdout.split()[0] == "Teel", done.stderr
+
+
+@pytest.mark.long
+def test_a_saved_module_is_served(compiled):
+    outside, server = compiled
+    artifact = "hops:Hops:compiled/artifact"
+    command = outside.command("serve", "--program", artifact, "--index", "idx", "--port", "0", *lm(server))
+    with subprocess.Popen(
+        command, cwd=outside.folder, env=outside.environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr:
+                if found := re.search(r"serving knowgap/Hops at (http://\S+);", line):
+                    break
+            reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river is at Gornford?"}, timeout=60)
+            assert reply.json()["answer"] == "Gorn"
+            assert reply.json()["cost"]["lm_calls"] == 3
+            assert "Gornford" in [passage["id"] for passage in reply.json()["passages"]]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
+
+
+def test_an_agent_is_asked_and_its_steps_are_shown(bench):
+    outside, server = bench
+    words = ("--program", "hops:agent", "--index", "idx", *lm(server), "--trace")
+    printed, _ = outside("ask", "Which river is at Doveford?", *words)
+    assert "Which river is at Doveford? → " in printed
+    assert "answer: Dove" in printed
+    assert "3 LM calls" in printed
+
+
+def test_inputs_and_outputs_are_named(bench):
+    results, _, said = scored(bench, "hops:Hops", "--input", "claim", "--output", "verdict", "--set", "num_docs=3")
+    assert results["scores"]["f1"]["mean"] == 1
+    assert "its input" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--program", "hops:Needy"), "cannot be made without size: give them defaults, or make an object in its file"),
+        (("--program", "hops:Two"), "takes question, context, and a program is given a question alone"),
+        (("--program", "hops:Vague"), "has the outputs first, second: name the answer with --output"),
+        (("--program", "hops:Hops", "--input", "clam"), "did you mean 'claim'?"),
+        (("--program", "hops:plain", "--set", "style=long"), "unknown hyperparameter of plain 'style'"),
+        (("--program", "rag", "--input", "claim"), "go with a dspy.Module, and rag is none"),
+        (("--program", "hops:Hops", "--preset", "hotpotqa"), "unknown preset of Hops 'hotpotqa'"),
+    ],
+)
+def test_what_is_wrong_is_one_line(words, wanted, knowgap, folder, monkeypatch):
+    (knowgap.folder / "hops.py").write_text(HOPS)
+    monkeypatch.setitem(sys.modules, "hops", None)
+    del sys.modules["hops"]  # so that it is forgotten again at the end
+    assert wanted in knowgap.refusal("eval", *words, "--data", "questions.jsonl", "--corpus", "docs.jsonl", "--whole")

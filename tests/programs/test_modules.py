@@ -1,0 +1,342 @@
+"""Modules of DSPy's as programs: inputs, outputs, hyperparameters, calls and searches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import threading
+
+import cloudpickle
+import dspy
+import numpy as np
+import pytest
+from support import AroundTheMeter, OverlapRetriever, ScriptedEngine, lm_of, scripted_lm
+
+import knowgap
+from knowgap.compiling import evaluate, load, save
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.objective import Objective
+from knowgap.errors import ArtifactError, UnknownName, UsageError
+from knowgap.programs.hyperparameters import Integer
+from knowgap.programs.module_watcher import read_passages
+from knowgap.programs.modules import ModuleProgram
+from knowgap.programs.trace.steps import Malformed, Retrieved
+from knowgap.retrieval.passage import Passage
+
+TOWNS = [
+    Passage("orle", "Orle", "Orle is a town on the Isk."),
+    Passage("tarn", "Tarn", "Tarn is a town on the Lome."),
+    Passage("venn", "Venn", "Venn is a village in the hills."),
+]
+
+
+def words(outputs, inputs):
+    return dict.fromkeys(outputs, "Isk")
+
+
+class Hops(dspy.Module):
+    """Searches with what it is given as `retriever`, or with DSPy's."""
+
+    num_docs = Integer(1, "passages of each search", low=1, high=3)
+
+    def __init__(self, retriever=None, num_hops=2):
+        self.retriever, self.num_hops, self.share = retriever, num_hops, 0.5
+        self.search = dspy.Retrieve(k=2)
+        self.judge = dspy.ChainOfThought("claim, notes: list[str] -> verdict")
+
+    def forward(self, claim):
+        notes = []
+        for _ in range(self.num_hops):
+            if self.retriever is None:
+                notes += self.search(claim, k=self.num_docs).passages
+            else:
+                notes += [hit.passage.text for hit in self.retriever.search([claim], self.num_docs)[0]]
+        return dspy.Prediction(verdict=self.judge(claim=claim, notes=notes).verdict, notes=notes)
+
+
+class Uses(dspy.Module):
+    """Searches by a function that returns texts, and answers with their number."""
+
+    def __init__(self, search):
+        self.search = search
+
+    def forward(self, question):
+        return str(len(self.search(question)))
+
+
+def asked(program, rule=words, question="Which town is on the Lome?"):
+    lm, engine = scripted_lm(rule)
+    with dspy.context(lm=lm):
+        return program(question=question), engine
+
+
+@pytest.fixture
+def index(tmp_path):
+    return knowgap.build_index(TOWNS, tmp_path / "idx", engine="bm25")
+
+
+@pytest.mark.parametrize("module", [Hops(), Hops])
+def test_a_module_searches_the_index_that_the_program_is_given(module, index, caplog):
+    with caplog.at_level(logging.WARNING, "knowgap"):
+        prediction, engine = asked(ModuleProgram(module, index, num_docs=2))
+    cost = prediction.trace.cost
+    assert prediction.answer == prediction.verdict == "Isk"
+    assert [passage.id for passage in prediction.passages] == ["tarn", "orle"]
+    assert (cost.lm_calls, len(engine.calls), cost.retrievals, cost.passages, cost.unseen_searches) == (1, 1, 2, 2, 0)
+    assert cost.knowledge_tokens == 2 * 8
+    assert [step.k for step in prediction.trace.of(Retrieved)] == [2, 2]
+
+
+def test_what_names_are_guessed_is_said_once_and_what_is_named_is_not(index, caplog):
+    module = Hops()
+    with caplog.at_level(logging.WARNING, "knowgap"):
+        for _ in range(2):
+            asked(ModuleProgram(dspy.Predict("query -> reply")))
+        asked(ModuleProgram(module, index, input="claim", output="verdict"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "dspy.predict.predict:Predict: its input query is the question, its output reply the answer (--input, --output "
+        "name others)"
+    ]
+
+
+def test_numbers_and_declared_attributes_are_hyperparameters(index):
+    program = ModuleProgram(Hops, index, num_hops=3)
+    assert program.values() == {"num_docs": 1, "num_hops": 3, "share": 0.5, "search.k": 2}
+    assert {n for n, h in program.hyperparameters().items() if h.tune} == {"num_docs"}
+    twin = program.deepcopy().configure(num_docs=3, **{"search.k": 1})
+    assert (twin.module.num_docs, twin.module.search.k) == (3, 1)
+    assert (program.module.num_docs, program.module.search.k) == (1, 2)
+    with pytest.raises(UsageError, match="num_docs=4 is out of bounds"):
+        program.configure(num_docs=4)
+    with pytest.raises(UnknownName, match="did you mean 'num_hops'"):
+        program.configure(num_hopps=4)
+
+
+def test_a_study_searches_what_is_declared_and_what_has_a_range(index):
+    import optuna
+
+    questions = [dspy.Example(question="Which town is on the Lome?", answer="Isk", id="1").with_inputs("question")]
+    lm, _ = scripted_lm(words)
+    program = ModuleProgram(Hops, index)
+    objective = Objective(
+        program, questions, config=StudyConfig(ranges={"num_hops": (1, 2), "search.k": (1, 3)}), lm=lm
+    )
+    study = optuna.create_study(direction="maximize")
+    study.optimize(objective, n_trials=1)
+    assert set(study.best_params) == {"num_docs", "num_hops", "search.k"}
+    assert objective.program_of(study.best_trial).values()["num_hops"] == study.best_params["num_hops"]
+
+
+def test_calls_are_counted_wherever_they_are_made():
+    """Of the configured model, of a predictor's own, of one that is called without a predictor, and in threads."""
+    own, direct = scripted_lm(words)[0], scripted_lm(lambda *_: "Isk")[0]
+
+    class Calls(dspy.Module):
+        def __init__(self):
+            self.one, self.two = dspy.Predict("question -> answer"), dspy.Predict("question -> answer")
+            self.two.lm = own
+
+        def forward(self, question):
+            direct(question)
+            jobs = [(self.one, {"question": f"{question} {n}"}) for n in range(3)]
+            dspy.Parallel(num_threads=3, disable_progress_bar=True)(jobs)
+            return self.two(question=question)
+
+    prediction, engine = asked(ModuleProgram(Calls()))
+    cost = prediction.trace.cost
+    assert (cost.lm_calls, len(engine.calls), cost.uncounted_calls) == (5, 3, 0)
+    assert cost.prompt_tokens > 0
+    assert 3 <= cost.critical_calls <= 5
+
+
+def test_what_goes_around_dspy_is_uncounted():
+    with dspy.context(lm=AroundTheMeter("openai/around")):
+        around = ModuleProgram(dspy.Predict("question -> answer"))(question="Where?")
+    assert (around.trace.cost.lm_calls, around.trace.cost.uncounted_calls) == (0, 1)
+    prediction, _ = asked(ModuleProgram(Uses(lambda question: [])))
+    assert (prediction.trace.cost.lm_calls, prediction.trace.cost.uncounted_calls) == (0, 1)
+
+
+def test_unreadable_and_cut_replies_are_counted():
+    prediction, engine = asked(ModuleProgram(dspy.ChainOfThought("question -> answer, mood: int")), lambda *_: "[[ no")
+    cost = prediction.trace.cost
+    assert (prediction.answer, cost.lm_calls, cost.unreadable) == ("", len(engine.calls), len(engine.calls))
+    assert [step.act for step in prediction.trace.of(Malformed)] == ["predict"]
+
+
+def embeddings():
+    def embed(texts):
+        return np.array([[len(set(t.lower()) & set("lome")), len(t)] for t in texts], dtype=float)
+
+    return dspy.Embeddings([str(passage) for passage in TOWNS], embed, k=2)
+
+
+def colbert(monkeypatch):
+    found = [{"pid": p.id, "text": f"{p.title} | {p.text}", "long_text": f"{p.title} | {p.text}"} for p in TOWNS]
+    monkeypatch.setattr("dspy.dsp.colbertv2.colbertv2_get_request", lambda url, query, k: found[:k])
+    return dspy.ColBERTv2("http://localhost:1")
+
+
+def test_searches_are_seen_however_they_are_made(index, monkeypatch):
+    """Each once, also where one is a part of another."""
+    served, own = colbert(monkeypatch), embeddings()
+    program = knowgap.get_program("rag")(index, top_k=1)
+
+    def through_rm(question):
+        with dspy.context(rm=served):
+            return dspy.Retrieve(k=2)(question).passages
+
+    found = {}
+    for name, search in {
+        "served": lambda q: served(q, k=2),
+        "texts": lambda q: served(q, k=1, simplify=True),
+        "embeddings": lambda q: own(q).passages,
+        "retrieve": through_rm,
+        "index": lambda q: index.search([q], 3)[0],
+        "program": lambda q: program(question=q).passages,
+    }.items():
+        prediction, _ = asked(ModuleProgram(Uses(search)))
+        (step,) = prediction.trace.of(Retrieved)
+        found[name] = (step.queries, step.k, step.hits[0], prediction.trace.cost.retrievals)
+    q = ["Which town is on the Lome?"]
+    assert found["served"] == (q, 2, ["orle", "tarn"], 1)
+    assert found["texts"][1:2] + found["texts"][3:] == (1, 1)
+    assert found["embeddings"] == (q, 2, found["embeddings"][2], 1)
+    assert {*found["embeddings"][2]} <= {"0", "1", "2"}
+    assert found["retrieve"] == (q, 2, ["orle", "tarn"], 1)
+    assert found["index"] == (q, 3, ["tarn", "orle"], 1)
+    assert found["program"] == (q, 1, ["tarn"], 1)
+
+
+def test_searches_that_cannot_be_seen_are_not_known():
+    lm, _ = scripted_lm(lambda fields, _: {**words(fields, _), "next_tool_name": "finish", "next_tool_args": {}})
+    examples = [dspy.Example(question=f"q{n}", answer="Isk") for n in range(2)]
+    agent = dspy.ReAct("question -> answer", tools=[lambda text: text], max_iters=1)
+    modules = {"seen": dspy.ChainOfThought("question -> answer"), "unseen": agent, "text": Uses(lambda q: [q])}
+    results = evaluate(modules, examples, "exact_match", lm=lm)
+    assert [results[name].costs()["retrievals"] for name in modules] == [0, None, None]
+    assert [results[name].costs()["lm_calls"] for name in ("seen", "text")] == [1, None]
+    assert not results["unseen"].defines("passages")
+    assert "searches unseen" in str(results["unseen"].records[0].cost)
+
+
+def test_passages_of_other_retrievers_are_read():
+    texts = dspy.Prediction(passages=["Orle | A town.", "A village"], indices=[4, 7])
+    assert read_passages(texts) == [Passage("4", "Orle", "A town."), Passage("7", "", "A village")]
+    assert read_passages([{"id": "x", "text": "t"}, TOWNS[0], 3, None]) == [Passage("x", "", "t"), TOWNS[0]]
+    assert read_passages(None) == read_passages("text") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "message"),
+    [
+        (dspy.Predict("question, context -> answer"), {}, "takes question, context, and a program is given a question"),
+        (Hops(), {"input": "claims"}, "did you mean 'claim'"),
+        (Uses, {}, "cannot be made without search: give them defaults"),
+    ],
+)
+def test_a_module_that_is_no_program_is_refused_in_a_line(module, options, message):
+    with pytest.raises(UsageError, match=message) as error:
+        ModuleProgram(module, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_an_answer_that_cannot_be_guessed_is_asked_for():
+    both = dspy.Predict("question -> first, second")
+    with pytest.raises(UsageError, match="has the outputs first, second: name the answer with --output"):
+        asked(ModuleProgram(both))
+    with pytest.raises(UsageError, match="has the outputs first, second, and not 'third'"):
+        asked(ModuleProgram(both, output="third"))
+    prediction, _ = asked(ModuleProgram(both, output="second"))
+    assert (prediction.answer, prediction.first) == ("Isk", "Isk")
+
+
+def agent(max_iters=3):
+    return dspy.ReAct("question -> answer", tools=[dspy.Retrieve(k=2)], max_iters=max_iters)
+
+
+def test_an_object_is_saved_and_loaded_into_another_object(tmp_path):
+    module = agent(max_iters=4)
+    module.react.demos = [dspy.Example(question="Where?", next_thought="look")]
+    folder = save(module, tmp_path / "artifact", lm="test/scripted")
+    config = json.loads((folder / "config.json").read_text())
+    assert config["program"] == "dspy.predict.react:ReAct"
+    fresh = agent()
+    loaded = load(folder, expect=fresh)
+    assert (loaded.values()["max_iters"], fresh.max_iters) == (4, 3)
+    assert [dict(demo) for demo in loaded.module.react.demos] == [{"question": "Where?", "next_thought": "look"}]
+    with pytest.raises(ArtifactError, match=r"holds the program 'dspy\.predict\.react:ReAct', not"):
+        load(folder, expect=dspy.ChainOfThought("question -> answer"))
+    fresh.load(folder / "program.json")  # DSPy reads it, too
+    assert len(fresh.react.demos) == 1
+
+
+def test_demonstrations_are_bootstrapped_for_a_module():
+    examples = [dspy.Example(question=f"q{n}", answer="Isk", id=str(n)).with_inputs("question") for n in range(3)]
+    lm, _ = scripted_lm(words)
+    module = dspy.ChainOfThought("question -> answer")
+    found = knowgap.compile(module, examples, "exact_match", trainset=examples, optimizer="bootstrap", lm=lm)
+    assert len(found.program.module.predict.demos) == 3
+    assert module.predict.demos == []
+
+
+def test_a_module_that_holds_what_cannot_be_copied_is_copied(index):
+    module = Hops()
+    module.lock = threading.Lock()
+    twin = ModuleProgram(module, index).deepcopy().configure(num_docs=2)
+    assert (module.num_docs, twin.module.num_docs, twin.retriever) == (1, 2, index)
+
+
+# Programs of one's own.
+
+
+class Mine(knowgap.Program):
+    """Asks a signature of its own with texts, and a module."""
+
+    def __init__(self, retriever=None, **hyperparameters):
+        super().__init__(retriever, **hyperparameters)
+        self.read = dspy.Predict("question, passages: list[str] -> answer")
+        self.hops = Hops(self.retriever)
+
+    def forward(self, question):
+        passages = self.retrieve_passages(question, 2)
+        read = self.ask(self.read, question=question, passages=passages)
+        judged = self.ask(self.hops, claim=read.answer)
+        return self.conclude(judged.verdict, passages)
+
+
+def test_own_signatures_with_texts_are_asked_without_a_warning(index, caplog):
+    with caplog.at_level(logging.WARNING):
+        prediction, engine = asked(Mine(index))
+    assert caplog.records == []
+    assert engine.calls[0][1]["passages"] == [str(TOWNS[1]), str(TOWNS[0])]
+    assert prediction.trace.cost.passages == 2
+    assert (prediction.trace.cost.lm_calls, len(engine.calls)) == (2, 2)
+
+
+def test_a_module_whose_predictors_have_models_of_their_own_is_asked(index):
+    program = Mine(index)
+    program.hops.set_lm(lm_of(ScriptedEngine(words)))
+    prediction, engine = asked(program)
+    assert (prediction.trace.cost.lm_calls, len(engine.calls), prediction.trace.cost.uncounted_calls) == (2, 1, 0)
+
+
+def test_call_arguments_that_a_program_does_not_take_are_refused(index):
+    program = knowgap.get_program("rag")(index)
+    for call in (lambda: program(question="Where?", k=3), lambda: program("Where?", 3)):
+        with pytest.raises(TypeError, match=r"rag takes a question alone, and not [k3]"):
+            call()
+
+
+def test_a_whole_program_is_pickled_with_the_path_of_its_index(index, tmp_path):
+    program = knowgap.get_program("rag")(index, top_k=1)
+    program.save(tmp_path / "whole", save_program=True)
+    for twin in (dspy.load(tmp_path / "whole", allow_pickle=True), cloudpickle.loads(cloudpickle.dumps(program))):
+        prediction, _ = asked(twin)
+        assert [passage.id for passage in prediction.passages] == ["tarn"]
+    assert [h.passage.id for h in pickle.loads(pickle.dumps(index)).search(["Lome"], 1)[0]] == ["tarn"]
+    held = knowgap.get_program("rag")(OverlapRetriever(TOWNS))
+    held.retriever.lock = threading.Lock()
+    with pytest.raises(UsageError, match=r"rag has a part that cannot be pickled .*: knowgap.save\(program, folder\)"):
+        held.save(tmp_path / "other", save_program=True)
