@@ -74,8 +74,10 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         if the only field is an answer and empty.
     """
     names = tuple(signature.output_fields)
-    text = _without_thoughts(reply)
-    text = without_quotations(text, names, form)
+    whole = _without_thoughts(reply)
+    text = without_quotations(whole, names, form)
+    if (fields := _converted(signature, _whole_object(text, signature))) is not None:
+        return fields
     if "completed ## ]]" not in text:
         text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
@@ -86,6 +88,10 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         for raw in finder(text, names):
             if (fields := _converted(signature, raw)) is not None:
                 return fields
+    if text != whole and text.rstrip().endswith(
+        ":"
+    ):  # it was cut off within a quotation, by the word that ends a reply
+        return None
     return _converted(signature, _bare(signature, text))
 
 
@@ -243,6 +249,23 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     value = values.repair_json(text[start:]) if start >= 0 else None
     if value is not None:
         yield from filter(None, (_named(item, names) for item in (value if isinstance(value, list) else [value])[::-1]))
+
+
+def _whole_object(text: str, signature: type[dspy.Signature]) -> Raw:
+    """The fields of a reply that is one JSON object with all required fields, whose texts may quote other forms."""
+
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> Raw:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key stands twice")
+        return dict(pairs)
+
+    inner = re.fullmatch(r"\s*(?:```\w*)?\s*(\{.*\})\s*(?:```)?\s*", text, re.S)
+    try:
+        value = json.loads(inner[1], strict=False, object_pairs_hook=without_duplicates) if inner else None
+    except (ValueError, RecursionError):
+        return {}
+    raw = _named(value, tuple(signature.output_fields), 0)
+    return raw if all(name in raw or not field.is_required() for name, field in signature.output_fields.items()) else {}
 
 
 def _between_keys(text: str, names: tuple[str, ...]) -> Raw:

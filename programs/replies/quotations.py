@@ -201,7 +201,7 @@ def _is_whole(text: str, place: _Place, end: int, names: tuple[str, ...]) -> boo
 
 
 def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) -> list[tuple[int, int]]:
-    """Where JSON objects stand that say something under the name of a field that no shown text says under it."""
+    """Where JSON objects stand whose text, or anything if there is none, no shown text has under its name."""
     spans: list[tuple[int, int]] = []
     at, decoder, known = text.find("{"), json.JSONDecoder(strict=False), {forms.plain_name(name) for name in names}
     for _ in range(_PLACES):
@@ -212,11 +212,14 @@ def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) ->
         except (ValueError, RecursionError):
             at = text.find("{", at + 1)
             continue
-        for name, item in value.items():
-            if (name := forms.plain_name(name)) in known and item not in (None, "", []):
-                said = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-                if _WORD.search(said) and _quoted_to(said, _Place("json", name, 0, 0), source, before) < 0:
-                    spans.append((at, end))
-                    break
+        said = [(forms.plain_name(name), item) for name, item in value.items() if item not in (None, "", [])]
+        said = [(name, item) for name, item in said if name in known]
+        # A number may be the model's own in what it quotes otherwise.
+        said = [pair for pair in said if isinstance(pair[1], str)] or said
+        for name, item in said:
+            written = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+            if _WORD.search(written) and _quoted_to(written, _Place("json", name, 0, 0), source, before) < 0:
+                spans.append((at, end))
+                break
         at = text.find("{", end)
     return spans

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import Self
@@ -112,6 +113,9 @@ class Converter:
             if seconds < allowed:
                 raise NotNow(used_up) from error
             reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
+            (computed,) = error.args
+            if computed is not None and computed < seconds / 3:
+                raise NotNow(f"{reason}, since the machine is busy; the same command again reads it") from error
             raise Unreadable(f"{reason}; save it in another format, or in parts") from error
         finally:
             self._left = min(self._left - (time.monotonic() - started), self._budget.all)
@@ -129,13 +133,14 @@ class Converter:
         waiting: Callable[[str], None],
     ) -> dict[str, Any]:
         head = {"name": name, "kind": kind, "size": len(content), "seconds": seconds}
-        started = time.monotonic()
+        started, before = time.monotonic(), _seconds_computed(process.pid)
         answer = self._thread.submit(_exchange, process, json.dumps(head).encode() + b"\n" + content)
         while not answer.done():
             passed = time.monotonic() - started
             if passed >= seconds:
+                now = _seconds_computed(process.pid)
                 self._end()
-                raise TimeoutError
+                raise TimeoutError(None if now is None or before is None else now - before)
             if passed >= 1:
                 waiting(f"reading {name}, {passed:.0f} of at most {seconds:.0f} seconds")
             wait([answer], min(1.0, seconds - passed))
@@ -167,6 +172,15 @@ class Converter:
             process.wait()
             # What waits for the process sees its end first, and then the pipes are closed.
             self._thread.submit(process.communicate)
+
+
+def _seconds_computed(process: int) -> float | None:
+    """The processor's time that a process has taken; None where the system does not show it as Linux does."""
+    try:
+        user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return None
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:

@@ -50,7 +50,10 @@ def stopping_soon() -> Iterator[None]:
     A second Ctrl-C changes nothing. Where SIGINT is ignored, as in a background job of a shell, it stays so.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
+        try:
+            yield
+        except EndedAtOnce as end:
+            _end(end.code)
         return
     told, listening = socket.socketpair()
     told.setblocking(False)

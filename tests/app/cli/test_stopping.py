@@ -178,9 +178,13 @@ def test_a_bar_shows_the_wait_until_a_reply_comes():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(started, server):
+@pytest.mark.parametrize("in_the_background", [False, True], ids=["in the foreground", "in the background"])
+def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(started, server, in_the_background):
+    """A shell that is not interactive lets what it starts in the background ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if in_the_background else signal.default_int_handler)
     words = ["serve", "--index", "idx", "--program", "direct", "--lm", "openai/local", "--port", "0", "--grace", "0.5"]
     process = started(*words, "--api-base", server.api_base)
+    signal.signal(signal.SIGINT, before)
     assert process.stderr is not None
     url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
     with ThreadPoolExecutor(1) as pool:
