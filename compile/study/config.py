@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from knowgap.compiling.evaluation.costs import COSTS, METERED
 from knowgap.errors import UnknownName, UsageError
@@ -79,6 +87,12 @@ class StudyConfig(BaseModel):
     max_money: float | None = Field(default=None, ge=0)
     timeout: float | None = Field(default=None, gt=0)
     prices: Prices | None = None
+
+    @field_validator("include", "exclude", "costs", mode="before")
+    @classmethod
+    def _split(cls, names: Any) -> Any:
+        """Names with commas between them, as the command line has them."""
+        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
     @model_validator(mode="wrap")
     @classmethod

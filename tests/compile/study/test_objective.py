@@ -135,6 +135,11 @@ def test_what_does_not_fit_a_study_of_the_users_is_said(examples, options, messa
         compiled(examples, **options)
 
 
+def test_names_may_have_commas_between_them():
+    config = StudyConfig.model_validate({"mode": "pareto", "costs": "passages, prompt_tokens", "include": "top_k"})
+    assert (config.minimized, config.include) == (["lm_calls", "passages", "prompt_tokens"], ["top_k"])
+
+
 @pytest.mark.parametrize("settings", [{"costs": ["tokens"]}, {"mode": "pareto", "costs": ["lm_calls"]}])
 def test_further_costs_are_further_objectives(settings):
     with pytest.raises(UsageError, match="further objectives beside cost=lm_calls"):
