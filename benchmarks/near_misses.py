@@ -179,6 +179,8 @@ def near_misses(name: str) -> Iterator[NearMiss]:
         replies = {"chat": _chat_replies, "json": _json_replies, "xml": _xml_replies}[form]
         for what, reply in replies(plain, deciding).items():
             yield NearMiss(form, what, reply, deciding)
+        for what, reply in _plain_replies().items() if [*kinds.values()] == ["str"] else ():
+            yield NearMiss(form, what, reply, deciding)
 
 
 def write(form: str, values: Mapping[str, Any]) -> str:
@@ -211,6 +213,18 @@ def _other(values: Mapping[str, Any]) -> dict[str, Any]:
     """A first draft: other values of the same types."""
     others = {bool: lambda v: not v, str: lambda v: "Bo Reed", int: lambda v: 1, float: lambda v: 0.1}
     return {name: others.get(type(value), lambda v: v[:1])(value) for name, value in values.items()}
+
+
+def _plain_replies() -> dict[str, str]:
+    """Replies without a form, to a prompt that asks for one text."""
+    return {
+        "plain text": TEXT,
+        "plain text behind thoughts": f"<think>\nWho was it?\n</think>\n\n{TEXT}",
+        "plain text behind a preamble": f"Sure! The answer is: {TEXT}",
+        "plain text in a code fence behind a preamble": f"The answer is:\n\n```\n{TEXT}\n```",
+        "an object under a name of the model's": json.dumps({"response": TEXT}),
+        "an object in an object": json.dumps({"result": {"response": TEXT}}),
+    }
 
 
 def _chat_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:

@@ -395,13 +395,14 @@ def _is_plain(text: str, names: tuple[str, ...]) -> bool:
 
 def _only_text(text: str, others: Collection[str]) -> str:
     """The text in an object that holds nothing else, under a name of the model's own that is none of the others."""
-    match values.parse_literal(text):
-        case {**items} if len(items) == 1:
-            [(key, value)] = items.items()
-            known = {forms.plain_name(name) for name in others}
-            return value if isinstance(value, str) and forms.plain_name(str(key)) not in known else text
-        case _:
+    value, known = values.parse_literal(text), {forms.plain_name(name) for name in others}
+    while isinstance(value, dict) and len(value) == 1:
+        [(key, value)] = value.items()
+        if forms.plain_name(str(key)) in known:
             return text
+        if isinstance(value, str):
+            return value
+    return text
 
 
 def _last_fence(text: str) -> str:
