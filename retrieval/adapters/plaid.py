@@ -34,14 +34,20 @@ class PlaidIndex(NeverCopied):
     """
 
     def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self.name = f"plaid {self._folder.name}"
+        try:
+            self._load()
+        except (AttributeError, KeyError, TypeError) as error:
+            raise IndexDamaged(f"{folder}: is no index of colbert-ai's layout ({shorten(repr(error), 80)})") from error
+
+    def _load(self) -> None:
         from knowgap.retrieval.colbert.checkpoint import resolve_checkpoint
         from knowgap.retrieval.colbert.encoder import TokenEncoder
         from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
         from knowgap.retrieval.colbert.maxsim import TokenVectors
         from knowgap.retrieval.colbert.residual_codec import ResidualVectors, residual_codec
 
-        self._folder = Path(folder)
-        self.name = f"plaid {self._folder.name}"
         metadata = self._json("metadata.json")
         config, parts = metadata["config"], range(int(metadata["num_chunks"]))
         own = self._folder / "checkpoint"
@@ -56,10 +62,11 @@ class PlaidIndex(NeverCopied):
         lengths = np.concatenate([self._json(f"doclens.{part}.json") for part in parts]).astype(np.int64)
         cells, sizes = (each.numpy() for each in self._tensor("ivf.pid.pt"))
         if not (len(codes) == len(residuals) == lengths.sum() and len(sizes) == len(centroids)):
-            raise IndexDamaged(f"{folder}: the files of its vectors do not fit each other")
+            raise IndexDamaged(f"{self._folder}: the files of its vectors do not fit each other")
         self._passages = Lines(self._collection(config.get("collection")))
         if len(self._passages) != len(lengths):
-            raise IndexForeign(f"{folder}: has {len(lengths)} passages, and the collection {len(self._passages)}")
+            numbers = f"has {len(lengths)} passages, and the collection {len(self._passages)}"
+            raise IndexForeign(f"{self._folder}: {numbers}")
         codec = residual_codec(centroids, int(config["nbits"]), cuts, values)
         self._vectors = TokenVectors(ResidualVectors(codes, residuals, codec), lengths)
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

@@ -79,6 +79,10 @@ def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: 
     hits = open_adapter(moved).search(QUERIES[:1], 3)[0]
     assert [hit.score for hit in hits] == [hit.score for hit in before]
     assert [hit.passage for hit in hits] == [PASSAGES[int(hit.passage.id)] for hit in before]
+    (moved / "metadata.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(IndexDamaged, match=r"is no index of colbert-ai's layout \(KeyError"):
+        open_adapter(moved)
+    (moved / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     (moved / "0.codes.pt").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(IndexDamaged, match=r"0\.codes\.pt cannot be read"):
         open_adapter(moved)
