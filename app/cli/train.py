@@ -17,6 +17,7 @@ from knowgap.errors import UsageError
 from knowgap.storage.processes import is_main_process, main_process_first
 
 if TYPE_CHECKING:
+    from knowgap.compiling.data import Dataset
     from knowgap.compiling.training import ModelScores, Trained, TrainingPlan
 
 _CONFIGS = {
@@ -45,6 +46,22 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
         Option(
             "--sub-model",
             help="With ra-isf: train this one of know, relevant and decompose. Can be repeated. [default: all three]",
+        ),
+    ] = None
+    labels: Annotated[
+        Path | None,
+        Option(
+            "--labels",
+            help="With rq-rag, transcripts, and with ra-isf, the labels of one --sub-model, in the layout of the "
+            "authors' training sets; no teacher is asked.",
+        ),
+    ] = None
+    mix: Annotated[
+        list[str] | None,
+        Option(
+            "--mix",
+            help="Further questions beside those of --data, as DATA=AMOUNT: a share (0.1), or how many (1000). Can "
+            "be repeated.",
         ),
     ] = None
     settings: Annotated[
@@ -121,11 +138,15 @@ def train(
         if kind not in _GENERATIVE or dry_run:
             raise UsageError("--labels-only: goes with rq-rag and ra-isf, and without --dry-run")
         arguments["labels_only"] = True
-    if kind == "rq-rag" or (kind == "ra-isf" and any(getattr(config, f"{task}_from") != "data" for task in tasks)):
+    if options.labels is not None:
+        if kind not in _GENERATIVE:
+            raise UsageError(f"--labels {options.labels}: goes with rq-rag and ra-isf, not with {kind}")
+        arguments["labels" if kind == "ra-isf" else "transcripts"] = options.labels
+    elif kind == "rq-rag" or (kind == "ra-isf" and any(getattr(config, f"{task}_from") != "data" for task in tasks)):
         arguments["teacher"] = factories.load_lm(options, asks=not dry_run and is_main_process())
     with ExitStack() as stack:
         with main_process_first():
-            dataset, searches = factories.load_data(options), kind != "ra-isf" or "relevant" in tasks
+            dataset, searches = _load_data(options), kind != "ra-isf" or "relevant" in tasks
             retriever = stack.enter_context(factories.open_index(options, dataset)) if searches else None
         trained = getattr(training, kind.replace("-", "_"))(
             dataset,
@@ -141,6 +162,22 @@ def train(
         return
     show: Any = _show_plans if dry_run or labels_only else _show_trained
     show(trained if kind == "ra-isf" else {kind: trained}, as_json)
+
+
+def _load_data(options: TrainOptions) -> Dataset:
+    """The data set of the options, mixed with further ones."""
+    from knowgap.compiling.data import load_dataset, mix
+
+    dataset, amounts = factories.load_data(options), factories.named_values(options.mix, "--mix")
+    if not amounts:
+        return dataset
+    parts: list[tuple[Dataset, float]] = [(dataset, 1.0)]
+    for name, amount in amounts.items():
+        try:
+            parts.append((load_dataset(name, seed=options.seed), float(amount)))
+        except ValueError:
+            raise UsageError(f"--mix {name}={amount}: write a share such as 0.1, or a number such as 1000") from None
+    return mix(parts, options.seed)
 
 
 def _show_plans(plans: Mapping[str, TrainingPlan], as_json: bool) -> None:

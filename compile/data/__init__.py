@@ -35,6 +35,7 @@ from knowgap.compiling.data.corpus import read_corpus
 from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset
 from knowgap.compiling.data.indexing import build_index
 from knowgap.compiling.data.load import DATASETS, load_dataset
+from knowgap.compiling.data.mixture import mix
 from knowgap.compiling.data.registry import LAYOUTS, detect_layout
 
 __all__ = [
@@ -46,5 +47,6 @@ __all__ = [
     "build_index",
     "detect_layout",
     "load_dataset",
+    "mix",
     "read_corpus",
 ]

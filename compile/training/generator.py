@@ -14,6 +14,7 @@ import dspy
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
+from knowgap.compiling.teacher import TeacherRecords
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.language_model import (
@@ -24,6 +25,7 @@ from knowgap.compiling.training.language_model import (
     plan_language_model,
 )
 from knowgap.compiling.training.ranking import held_out_questions
+from knowgap.compiling.training.released import read_released_transcripts
 from knowgap.compiling.training.trained import Trained, Values, train
 from knowgap.compiling.training.transcripts import (
     TranscriptRecord,
@@ -32,6 +34,7 @@ from knowgap.compiling.training.transcripts import (
     draft_transcripts,
     teacher_calls,
 )
+from knowgap.errors import UsageError
 from knowgap.lms.local.loading import load_model, load_tokenizer
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout, add_control_tokens
@@ -55,7 +58,8 @@ def rq_rag(
     output: str | Path,
     *,
     base: str,
-    teacher: dspy.BaseLM,
+    teacher: dspy.BaseLM | None = None,
+    transcripts: str | Path | None = None,
     config: GeneratorConfig | None = None,
     limit: int | None = None,
     num_threads: int = 4,
@@ -74,7 +78,8 @@ def rq_rag(
         retriever: what the queries are searched in.
         output: the folder of the generator, which `TranscriptGenerator` and `--part generator=FOLDER` take.
         base: a causal model to start from, by folder or hub name.
-        teacher: the language model that writes the transcripts.
+        teacher: the language model that writes the transcripts; may be None where they are given.
+        transcripts: a file of transcripts in the layout of the authors' training set, instead of those of a teacher.
         config: the settings.
         limit: take so many questions of each split at most.
         num_threads: questions that the teacher is asked at once.
@@ -93,7 +98,10 @@ def rq_rag(
     config, output = config or GeneratorConfig(), Path(output)
     examples = data.questions("train", limit)
     held_out = held_out_questions(data, config.measured_on, limit)
-    if dry_run:
+    if transcripts is None and teacher is None:
+        raise UsageError("a language model writes the transcripts: give a teacher, or a file of transcripts")
+    released = [] if transcripts is None else read_released_transcripts(transcripts)
+    if dry_run and transcripts is None:
         drafts = draft_transcripts(examples[:_DRAFTED], retriever, config)
         return plan_language_model(
             base,
@@ -104,18 +112,20 @@ def rq_rag(
             gpus=gpus,
             trains_head=True,
         )
+    made = TeacherRecords(released, 0, len(released))
     with main_process_first():
-        made = construct_transcripts(
-            examples,
-            retriever,
-            teacher,
-            output.with_name(f"{output.name}-transcripts.jsonl"),
-            config=config,
-            passages={passage.id: passage for passage in data.corpus},
-            num_threads=num_threads,
-            progress=progress,
-        )
-    if labels_only:
+        if teacher is not None and transcripts is None:
+            made = construct_transcripts(
+                examples,
+                retriever,
+                teacher,
+                output.with_name(f"{output.name}-transcripts.jsonl"),
+                config=config,
+                passages={passage.id: passage for passage in data.corpus},
+                num_threads=num_threads,
+                progress=progress,
+            )
+    if labels_only or dry_run:
         kept = [record for record in made.records if not record.dropped]
         tokens = _mean_length(kept, base, config)
         return plan_language_model(base, config, examples=len(kept), tokens=tokens, gpus=gpus, trains_head=True)

@@ -18,6 +18,7 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.teacher import TeacherRecords
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig, TrainingConfig
 from knowgap.compiling.training.cross_encoder import base_folder, cross_encoder_job
 from knowgap.compiling.training.fit import Job, TrainingPlan, plan
@@ -32,6 +33,7 @@ from knowgap.compiling.training.labelling import (
     split_held_out,
 )
 from knowgap.compiling.training.language_model import Row, language_model_job, plan_language_model, prompt_and_reply
+from knowgap.compiling.training.released import read_released_labels
 from knowgap.compiling.training.trained import Trained, train
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.local.loading import load_tokenizer
@@ -60,6 +62,7 @@ def ra_isf(
     base: str,
     teacher: dspy.BaseLM | None = None,
     retriever: Retriever | None = None,
+    labels: str | Path | None = None,
     tasks: Sequence[Task] = TASKS,
     config: SubModelConfig | None = None,
     split: str = "train",
@@ -83,6 +86,8 @@ def ra_isf(
             encoder, such as `embedded`, the embedded reader's.
         teacher: the language model that labels; may be None where no label comes from one.
         retriever: finds the passages whose relevance is labelled; needed for `relevant`.
+        labels: a file of labels in the layout of the authors' training sets, for the one sub-model of `tasks`, instead
+            of those of a teacher or of the data.
         tasks: which of the three to train.
         config: the settings.
         split: the split whose questions are labelled.
@@ -105,14 +110,17 @@ def ra_isf(
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
     program.configure(chained=config.chained)
     cards: dict[Task, SubModelCard] = {task: base_card(task, base, config) for task in check_tasks(tasks)}
+    if labels is not None and len(cards) != 1:
+        raise UsageError(f"{labels}: labels are those of one sub-model; name it")
     done: dict[Task, Any] = {}
     for task, card in cards.items():
         own, file = config, Path(output) / f"{task}.jsonl"
         if card.kind == "cross_encoder" and "learning_rate" not in config.model_fields_set:
             own = config.model_copy(update={"learning_rate": 1e-4})
-        labeller = make_labeller(task, getattr(own, f"{task}_from"), teacher, program)
+        source = "data" if labels is not None else getattr(own, f"{task}_from")
+        labeller = make_labeller(task, source, teacher, program)
         items = [Item(example) for example in examples]
-        if task == "relevant":
+        if task == "relevant" and labels is None:
             if retriever is None:
                 raise UsageError("the examples of relevant are passages that an index finds: give a retriever")
             items = retrieve_items(examples, retriever, own.top_k, data.corpus)
@@ -127,7 +135,11 @@ def ra_isf(
                 )
             continue
         with main_process_first():
-            made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
+            if labels is not None:
+                released = read_released_labels(labels, task)
+                made = TeacherRecords(released, 0, len(released))
+            else:
+                made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
         learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
         if not held_out:
             raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
