@@ -234,9 +234,10 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer; ask it again if the language model could not be reached.
 
-    A question with gold passages is also scored by the metrics of `EVIDENCE`, if the searches were seen, and by `first_search_recall@k`: the
-    fraction of the gold passages among the first k that the program's first search returned, if it asked for so many.
-    The latter says what the index does with the question itself, and nothing about the method.
+    A question with gold passages is also scored by the metrics of `EVIDENCE`, if searches can be seen, and by
+    `first_search_recall@k`: the fraction of the gold passages among the first k that the program's first search
+    returned, if it asked for so many. The latter says what the index does with the question itself, and nothing about
+    the method.
 
     If the program fails, the record says why. A failure that every other question would meet as well is raised: an LM
     that refuses its credentials, an index that cannot be read, a program that is not put together rightly.
