@@ -61,6 +61,25 @@ def shorten(text: object, width: int = 150) -> str:
     return (line[:width].rpartition(" ")[0] or line[: width - 1]) + "…"
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is meant as the address of a web server, with both slashes or, as a path keeps it, with one."""
+    return re.match(r"https?:/", text, re.IGNORECASE) is not None
+
+
+def check_address(text: str, option: str) -> None:
+    """Refuse an address that has no host, or one slash instead of two.
+
+    Raises:
+        UsageError: it names the option, and the address as it was probably meant.
+    """
+    found = re.match(r"(https?):/*([^/\s]*)", text, re.IGNORECASE)
+    if found is None or not found[2]:
+        raise UsageError(f"{option} {text}: is no address of a server; write it as http://HOST:PORT")
+    if not text.lower().startswith(f"{found[1].lower()}://{found[2].lower()}"):
+        meant = f"{found[1]}://{text[found.start(2) :]}"
+        raise UsageError(f"{option} {text}: an address has two slashes after the colon; write {meant}")
+
+
 class UsageError(KnowgapError):
     """Something the caller can correct: an option, an argument, a combination."""
 

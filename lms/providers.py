@@ -17,10 +17,24 @@ import dspy
 import orjson
 from dspy.clients import DISK_CACHE_LIMIT
 from dspy.clients.cache import Cache
-from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeoutError, LMTransportError
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMError,
+    LMNotConfiguredError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+)
 from pydantic import Field, TypeAdapter, ValidationError
 
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError, shorten
+from knowgap.errors import (
+    LanguageModelError,
+    LanguageModelUnreachable,
+    UnknownName,
+    UsageError,
+    check_address,
+    shorten,
+)
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
 
@@ -92,7 +106,10 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     provider, slash, model = name.partition("/")
     local = name == "extractive" or provider == "hf"
     if local and (api_base or api_key):
-        raise UsageError(f"the language model {name!r} runs in this process: leave out --api-base")
+        raise UsageError(
+            f"the language model {name!r} runs in this process, and asks no server: leave out --api-base, or name the "
+            "model of that server with --lm openai/NAME"
+        )
     if name == "extractive":
         _refuse_other_options(name, kwargs, ())
         return extractive_lm(**kwargs)
@@ -104,6 +121,8 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         return _local_lm(name, model, **kwargs)
     if provider == "openai":
         api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    if api_base:
+        check_address(api_base, "--api-base")
     if api_base and "@" in urlsplit(api_base).netloc:
         raise UsageError(f"{api_base}: the address has a user name or password; leave it out, and give an api_key")
     # A local server needs no key, but its client requires one.
@@ -213,6 +232,13 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
     reason = shorten(_without_keys(str(error), lm), 200)
     if lm is None:  # the program's predictors have their own
         return LanguageModelError(f"the language model cannot be used: {reason}")
+    if isinstance(error, LMNotConfiguredError):
+        if names := getattr(error, "env_keys", ()):
+            return LanguageModelError(
+                f"the language model {lm.model!r} needs a key: set {' or '.join(names)} in the environment, "
+                "or name a server of your own with --api-base"
+            )
+        reason = shorten(str(error).partition("\n")[0].removeprefix(f"[{lm.model}] "), 200)
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
         where = lm.kwargs.get("api_base") or "its provider's address"
         return LanguageModelUnreachable(

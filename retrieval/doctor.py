@@ -11,10 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from knowgap.errors import KnowgapError
+from knowgap.errors import KnowgapError, is_address
 from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.index.manifest import Manifest, building_folder
+from knowgap.retrieval.remote import RemoteRetriever
 
 _PACKAGES = {
     "torch": "encoding",
@@ -34,7 +35,8 @@ _EXTRAS = {
     "pyarrow": ("Parquet and Arrow files, and data sets saved by Hugging Face's", "pip install 'knowgap[arrow]'"),
     "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),
     "rouge-score": ("the metric rouge_l", "pip install 'knowgap[rouge]'"),
-    "uvicorn": ("serving indexes over HTTP", "pip install 'knowgap[serve]'"),
+    "uvicorn": ("`knowgap serve`", "pip install 'knowgap[serve]'"),
+    "mcp": ("`knowgap mcp`, the tools for MCP clients", "pip install 'knowgap[mcp]'"),
 }
 
 
@@ -49,8 +51,8 @@ class Finding:
     remedy: str = ""  # how to repair or get it
 
 
-def examine(index: str | Path | None = None, engine: str | None = None) -> list[Finding]:
-    """Examine the machine, the packages, the embedded encoder, and an index, whose every file is read.
+def examine() -> list[Finding]:
+    """Examine the machine, the packages and the embedded encoder; see `examine_index` for an index.
 
     Returns:
         Findings, the most general first. Nothing is raised: what fails is a finding.
@@ -70,11 +72,19 @@ def examine(index: str | Path | None = None, engine: str | None = None) -> list[
         _check("embedded encoder", "everything that runs without a download", _encoder),
         _check("colbert-ai loads", "ColBERT indexes", _colbert),
     ]
-    return findings + (examine_index(index, engine) if index is not None else [])
+    return findings
 
 
 def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
-    """Read every file of an index, and search it; see `examine`. What fails is a finding."""
+    """Read every file of an index, and search it; an index at a URL is only searched. What fails is a finding."""
+
+    def search_server() -> str:
+        with RemoteRetriever(str(path), key=os.environ.get("KNOWGAP_INDEX_KEY") or None) as index:
+            [hits] = index.search(["What is this about?"], 1)
+        return "a search found a passage" if hits else "a search ran, and found nothing"
+
+    if is_address(str(path)):
+        return [_check(f"{path} search", "", search_server)]
     path = Path(path)
 
     def manifest() -> str:

@@ -221,6 +221,7 @@ def serve(
         Path | None,
         Argument(
             metavar="FOLDER",
+            parser=o.local_path,
             help="A folder of documents: it is indexed, and the index follows it. Else --index.",
             show_default=False,
         ),
@@ -234,10 +235,21 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8894,
     max_questions: Annotated[
-        int, Option("--max-questions", min=1, help="Questions answered at the same time; further ones get 429.")
+        int,
+        Option(
+            "--max-questions",
+            min=1,
+            rich_help_panel=o.RUNNING,
+            help="Questions answered at the same time; further ones get 429.",
+        ),
     ] = 32,
-    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
-    grace: Annotated[float, Option("--grace", min=0, help="Seconds that requests in progress get at the end.")] = 60.0,
+    timeout: Annotated[
+        float, Option("--timeout", min=1, rich_help_panel=o.RUNNING, help="Seconds within which an answer must come.")
+    ] = 300.0,
+    grace: Annotated[
+        float,
+        Option("--grace", min=0, rich_help_panel=o.RUNNING, help="Seconds that requests in progress get at the end."),
+    ] = 60.0,
     example: Annotated[
         list[str] | None,
         Option("--example", help="A question that the page offers to begin with. Can be repeated."),

@@ -44,6 +44,7 @@ class CompileOptions(o.StudyOptions):
         list[str] | None,
         Option(
             "--optimizer-option",
+            rich_help_panel=o.STUDY,
             help="A setting of another optimizer than study, as NAME=VALUE: share (of calibrate: the share of "
             "questions with a passage above δ; 0.8), epochs, learning_rate, lora_rank, … (of finetune), or an option "
             "of a DSPy optimizer by DSPy's name. Can be repeated.",
@@ -53,6 +54,7 @@ class CompileOptions(o.StudyOptions):
         Literal["auto", "search", "none"],
         Option(
             "--demos",
+            rich_help_panel=o.STUDY,
             help="Whether a study searches demonstrations: search; none leaves those of the program alone; auto "
             "searches unless the embedded reader answers, which ignores them.",
         ),

@@ -48,6 +48,7 @@ class EvaluateOptions(o.JobOptions):
         Option(
             "--predictions",
             metavar="FORMAT FILE",
+            rich_help_panel=o.RUNNING,
             help="Write the answers as an official scorer reads them: hotpotqa, 2wikimultihopqa, musique or alce.",
         ),
     ] = None
@@ -82,10 +83,10 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
         if options.predictions is not None:
             (result,) = results.values()
             job.write_predictions(result, options.split, *options.predictions)
-    _show(results, as_json)
+    _show(results, options, as_json)
 
 
-def _show(results: Evaluations, as_json: bool) -> None:
+def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
     base, *others = results.values()
     if as_json:
         summaries = {
@@ -95,7 +96,12 @@ def _show(results: Evaluations, as_json: bool) -> None:
         out.print_json(json.dumps(summaries if others else summaries.popitem()[1]))
         return
     facts: Any = base.provenance
-    show_scores(f"{facts.dataset}, {facts.split} split, {len(base.records)} questions, {facts.lm}", results)
+    asked = f"{len(base.records)} questions"
+    if options.whole:
+        asked = f"the first {asked}, undivided" if options.limit else f"all {asked}"
+    else:
+        asked = f"{facts.split} split, {asked}"
+    show_scores(f"{facts.dataset}, {asked}, {facts.lm}", results)
     if others:
         show_comparisons(results, base.metrics[0])
         return
@@ -251,9 +257,20 @@ def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first
         )
     columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
-    show_table(title, columns, rows, caption=_few(scores))
+    notes = [_few(scores), _asked_of_fewer(results, metrics)]
+    show_table(title, columns, rows, caption="; ".join(filter(None, notes)))
     if not evidence_first:
         _show_evidence(results)
+
+
+def _asked_of_fewer(results: Mapping[str, Evaluation], metrics: Sequence[str]) -> str:
+    """Say which metrics are means over fewer questions than were asked; empty if none is."""
+    every = next(iter(results.values()))
+    counts = {metric: len(every.scores(metric)) for metric in metrics if every.defines(metric)}
+    fewer = [f"{metric} over {n}" for metric, n in counts.items() if n < len(every.records)]
+    return (
+        f"{', '.join(fewer)} of {len(every.records)} questions: the others do not have what it takes" if fewer else ""
+    )
 
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
@@ -272,7 +289,14 @@ def _show_evidence(results: Mapping[str, Evaluation]) -> None:
         figures = ["" if mean is None else f"{mean:.3f}" for mean in means.values()]
         rows.append([label, *figures, "–" if calls is None else f"{calls:.1f}", per_call])
     title = "gold passages: found by a search, shown to the model, used for the answer"
-    show_table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, caption="means over questions")
+    every = next(iter(results.values()))
+    scored, asked = len(every.scores("found")), len(every.records)
+    over = (
+        "means over questions"
+        if scored == asked
+        else f"means over the {scored} of {asked} questions with gold passages"
+    )
+    show_table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, caption=over)
     rows = [
         [name, *(f"{shares[name]:.1%}" for shares in fates.values())]
         for name in next(iter(fates.values()))

@@ -54,7 +54,8 @@ class ExperimentOptions(o.ModelOptions):
     measure: o.Measure = False
     prices: o.Prices = None
     ray_address: Annotated[
-        str | None, Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", help="Ray cluster, or local.")
+        str | None,
+        Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", rich_help_panel=o.RUNNING, help="Ray cluster, or local."),
     ] = None
     seed: o.Seed = 0
     seeds: Annotated[

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
-from knowgap.errors import IndexMissing, UnknownName, UsageError
+from knowgap.errors import IndexMissing, UnknownName, UsageError, check_address, is_address
 
 if TYPE_CHECKING:
     import dspy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_PROGRAM = "migres"
 _BASE = "rag"  # of all programs, the one that the others are compared with
-_LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
+_LM_OPTIONS, _API_BASE = "KNOWGAP_LM_OPTIONS", "KNOWGAP_API_BASE"
 _EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
@@ -39,8 +39,13 @@ def home() -> Path:
 
     folder = Path(os.environ.get("KNOWGAP_HOME") or platformdirs.user_cache_dir("knowgap"))
     if not folder.exists():
-        with suppress(OSError):  # whoever writes there says what is wrong
+        try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: caches are kept there, and it cannot be made ({error.strerror or error}); set KNOWGAP_HOME "
+                "to a folder that can be written to"
+            ) from error
     return folder
 
 
@@ -81,14 +86,32 @@ def load_lm(
         written = os.environ.get(_LM_OPTIONS, "").split()
         given = {**parse_options(named_values(written, _LM_OPTIONS)), **given}
         given = {**(_saved_options(artifact, name, given) if artifact is not None else {}), **given}
+    api_base = _address_to_ask(name, options.api_base)
     if name is None and asks:
         remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
-    lm = make_lm(name or "extractive", api_base=options.api_base, **given)
+    lm = make_lm(name or "extractive", api_base=api_base, **given)
     if asks:
         check_reachable(lm)
     return lm
+
+
+def _address_to_ask(name: str | None, api_base: str | None) -> str | None:
+    """The address of the language model's server; None, which is said, if the environment has one for another model.
+
+    Raises:
+        UsageError: --api-base is given without a model that a server answers for.
+    """
+    if not api_base or (name not in (None, "extractive") and not str(name).startswith("hf/")):
+        return api_base
+    if api_base == os.environ.get(_API_BASE):
+        answers = "no language model is named" if name is None else f"{name} answers"
+        remark(f"{_API_BASE} is set and not used, since {answers}; --lm openai/NAME names the model of that server")
+        return None
+    if name is None:
+        raise UsageError(f"--api-base {api_base}: name the model of that server as well, with --lm openai/NAME")
+    return api_base  # `make_lm` refuses it
 
 
 def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +165,8 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     if place is None:
         retriever: Any = _open_own_index(options, dataset or load_data(options))
     else:
-        if place.startswith(("http://", "https://")):
+        if is_address(place):
+            check_address(place, "--index")
             retriever = RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
         else:
             retriever = outside_retriever(place)

@@ -1,4 +1,4 @@
-"""Commands for indexes: index, search, doctor."""
+"""Commands for indexes: index, search."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.reading import find_sources, said_of_update, show_reading
-from knowgap.errors import UsageError
-from knowgap.plugins import is_reference
+from knowgap.errors import UsageError, check_address, is_address
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
@@ -46,14 +45,26 @@ class SplittingOptions:
 @o.grouped
 def index(
     *,
-    folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
+    folder: Annotated[
+        Path,
+        Option("--index", "-i", envvar="KNOWGAP_INDEX", parser=o.local_path, metavar="FOLDER", help="Folder to build."),
+    ],
     data: Annotated[str | None, Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
     corpus: Annotated[
-        Path | None,
+        str | None,
         Option(
             "--corpus",
             help="Folder of documents (text, Markdown, HTML; PDF, Word, PowerPoint, Excel with the extra documents), "
-            "one document, or passages in JSON Lines or TSV.",
+            "one document, passages in JSON Lines, TSV or CSV, or the address of a sitemap, of a page, or, ending "
+            "with /, of the pages beneath it.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        Option(
+            "--column",
+            help="The column of a CSV file that is the id, title or text of passages, as title=COLUMN. Can be "
+            "repeated; columns that are not named are told by their names.",
         ),
     ] = None,
     engine: o.Engine = None,
@@ -100,6 +111,9 @@ def index(
         return
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
+    columns = factories.named_values(column, "--column")
+    if columns and corpus is None:
+        raise UsageError("--column: goes with --corpus FILE.csv")
     recorded = recorded_engine(folder) if corpus is not None and not overwrite else None
     engine = engine or recorded or o.NEW_INDEX
     options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
@@ -107,8 +121,9 @@ def index(
         if corpus is None and value != getattr(SplittingOptions, name):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} {value}: goes with --corpus; questions of a data set name its passages")
-    source, reading = corpus if corpus is not None else _passages_of(data or ""), Reading()
+    source, reading = _passages_of(data or "") if corpus is None else _local_corpus(corpus), Reading()
     with progress("indexing") as report:
+        options |= {"columns": columns} if corpus is not None else {}
         options |= {"overwrite": overwrite, "reading": reading, "progress": report, **vars(splitting)}
         built: Any = build_index(source, folder, engine=engine, **options)
     show_reading(reading)
@@ -124,6 +139,23 @@ def index(
         out.print(f"{said} in {folder} ({engine})", markup=False)
     if update is None and "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options:
         _remark_checkpoint()
+
+
+def _local_corpus(corpus: str) -> Path:
+    """The file or folder of a corpus; of a web address, a folder with its pages, and a line about what was read."""
+    if not is_address(corpus):
+        return Path(corpus)
+    check_address(corpus, "--corpus")
+    from knowgap.retrieval.documents.website import read_site
+
+    folder = factories.home() / "sites" / sha256(corpus.encode()).hexdigest()[:16]
+    with progress("reading pages") as report:
+        site = read_site(corpus, folder, report)
+    for address, problem in site.problems.items():
+        remark(f"{address}: {problem}; left out")
+    left_out = "".join(f"; left out: {count} {reason}" for reason, count in site.left_out.items())
+    remark(f"{len(site.pages)} pages of {corpus} read, kept in {folder}{left_out}")
+    return folder
 
 
 def _remark_checkpoint() -> None:
@@ -227,27 +259,4 @@ def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_js
     show_table("estimated sizes", columns, rows, caption=caption)
 
 
-@o.grouped
-def doctor(
-    *,
-    folder: Annotated[
-        Path | None, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
-    ] = None,
-    as_json: o.Json = False,
-) -> None:
-    """Say what this machine has for retrieval, what is missing for which feature, and how to get it."""
-    from knowgap.retrieval.doctor import examine
-
-    if folder is not None and is_reference(str(folder)) and not folder.exists():
-        raise UsageError(f"--index {folder}: only the folder of an index can be examined")
-    findings = examine(folder)
-    if as_json:
-        out.print_json(json.dumps([asdict(finding) for finding in findings]))
-    else:
-        rows = [[f.name, f.state, f.detail, f.serves, f.remedy] for f in findings]
-        show_table("what retrieval finds here", ["", "state", "found", "serves", "what to do"], rows)
-    if any(finding.state == "broken" for finding in findings):
-        raise typer.Exit(2)
-
-
-COMMANDS = {"index": index, "search": search, "doctor": doctor}
+COMMANDS = {"index": index, "search": search}

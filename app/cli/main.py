@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, demo, evaluate, experiment, index, questions, report, train
+from knowgap.cli import ask, compile, demo, doctor, evaluate, experiment, index, questions, report, train
 from knowgap.cli.display import err, remark
+from knowgap.cli.help_pages import Command, with_help_all
 from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.errors import KnowgapError
@@ -87,9 +88,20 @@ class _FileError(KnowgapError):
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
-for module in (demo, ask, index, questions, evaluate, compile, train, report, experiment):
-    for name, function in module.COMMANDS.items():
-        app.command(name)(_interruptible(function))
+_MODULES = (ask, index, doctor, evaluate, questions, report, compile, train, experiment, demo)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    name: command for module in _MODULES for name, command in module.COMMANDS.items()
+}
+_GROUPS = {
+    "Ask and serve": ("index", "ask", "search", "serve", "mcp", "doctor", "ls"),
+    "Measure": ("eval", "questions", "report"),
+    "Make better": ("compile", "train"),
+    "Research": ("experiment", "demo"),
+}
+
+for group, names in _GROUPS.items():
+    for name in names:
+        app.command(name, cls=Command, rich_help_panel=group)(with_help_all(_interruptible(_COMMANDS[name])))
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

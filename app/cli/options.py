@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 from typer import Option
 
-from knowgap.errors import UsageError
+from knowgap.errors import UsageError, is_address
 
 if TYPE_CHECKING:
     from knowgap.retrieval.documents.sources import DocumentFilter
@@ -45,6 +45,17 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def local_path(text: str) -> Path:
+    """The path that an option names, which is on this machine.
+
+    Raises:
+        UsageError: it is the address of a server.
+    """
+    if is_address(text):
+        raise UsageError(f"{text}: is an address, and a file or folder of this machine is needed here")
+    return Path(text)
+
+
 def _parse_prices(text: str) -> tuple[float, float]:
     try:
         prompt, completion = map(float, text.split(","))
@@ -55,11 +66,15 @@ def _parse_prices(text: str) -> tuple[float, float]:
     return prompt, completion
 
 
+# Groups of options that stand on a command's help page if it has room for them, and else with --help-all.
+INDEX, MODELS, RUNNING, STUDY = "Index", "Models beside the language model", "Running", "Study"
+
 Engine = Annotated[
     str | None,
     Option(
         "--engine",
         envvar="KNOWGAP_ENGINE",
+        rich_help_panel=INDEX,
         help="Index engine: colbert (late interaction of token vectors; the default for new indexes), bm25 (words in "
         "common), dense (one vector a passage), hybrid (these three, fused by rank) or qdrant (late interaction on a "
         "Qdrant server).",
@@ -67,12 +82,17 @@ Engine = Annotated[
 ]
 Quality = Annotated[
     str | None,
-    Option("--quality", help="How thoroughly a ColBERT index is searched: fast, balanced (the default) or exact."),
+    Option(
+        "--quality",
+        rich_help_panel=INDEX,
+        help="How thoroughly a ColBERT index is searched: fast, balanced (the default) or exact.",
+    ),
 ]
 Parts = Annotated[
     list[str] | None,
     Option(
         "--part",
+        rich_help_panel=MODELS,
         help="A model beside the language model, as NAME=WHERE: reranker or entailment (embedded, a path or hub name, "
         "or module:Name), generator (RQ-RAG's, by path or hub name, or FOLDER@URL where a server runs it), or the "
         "folder of one of RA-ISF's models (know, relevant, decompose). Can be repeated.",
@@ -82,18 +102,28 @@ AllowHub = Annotated[
     list[str] | None,
     Option(
         "--allow-hub",
+        rich_help_panel=MODELS,
         help="A model on the Hugging Face hub, such as org/model, that may be fetched where an index, a compiled "
         "program or a table names it; what you name yourself needs no permission. Can be repeated.",
     ),
 ]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Only the first questions, this many.")]
-Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Seed of everything random.")]
+Seed = Annotated[
+    int, Option("--seed", envvar="KNOWGAP_SEED", rich_help_panel=RUNNING, help="Seed of everything random.")
+]
 Threads = Annotated[
     int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions asked (or written) at once.")
 ]
 OutputDir = Annotated[
     Path | None,
-    Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for the files that the command writes."),
+    Option(
+        "--output-dir",
+        "-o",
+        envvar="KNOWGAP_OUTPUT_DIR",
+        parser=local_path,
+        metavar="FOLDER",
+        help="Folder for the files that the command writes.",
+    ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 Prices = Annotated[
@@ -102,12 +132,18 @@ Prices = Annotated[
         "--prices",
         parser=_parse_prices,
         metavar="IN,OUT",
+        rich_help_panel=RUNNING,
         help="US dollars per million prompt and completion tokens, such as 0.15,0.6, where DSPy does not know them.",
     ),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="Ask nothing; estimate calls, tokens and price.")]
 Measure = Annotated[
-    bool, Option("--measure", help="With --dry-run: ask three questions first, and estimate from what they cost.")
+    bool,
+    Option(
+        "--measure",
+        rich_help_panel=RUNNING,
+        help="With --dry-run: ask three questions first, and estimate from what they cost.",
+    ),
 ]
 
 NEW_INDEX = "colbert"
@@ -115,8 +151,8 @@ NEW_INDEX = "colbert"
 
 
 @dataclass(frozen=True)
-class ModelOptions:
-    """A language model."""
+class NamedModel:
+    """A language model and its server."""
 
     lm: Annotated[
         str | None,
@@ -130,6 +166,12 @@ class ModelOptions:
     api_base: Annotated[
         str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
     ] = None
+
+
+@dataclass(frozen=True)
+class ModelOptions(NamedModel):
+    """A language model with its options."""
+
     lm_option: Annotated[
         list[str] | None,
         Option(
@@ -233,7 +275,10 @@ class DataOptions(IndexOptions):
     corpus: Annotated[
         Path | None,
         Option(
-            "--corpus", help="Passages (JSON Lines, TSV, or documents) instead of those that come with the questions."
+            "--corpus",
+            parser=local_path,
+            metavar="PATH",
+            help="Passages (JSON Lines, TSV, CSV, or documents) instead of those that come with the questions.",
         ),
     ] = None
     limit: Limit = None
@@ -265,14 +310,15 @@ class StudyOptions(JobOptions):
     n_trials: Annotated[int, Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")] = (
         20
     )
-    study_name: Annotated[str | None, Option("--study-name", help="Name of the study; the same name continues it.")] = (
-        None
-    )
+    study_name: Annotated[
+        str | None, Option("--study-name", rich_help_panel=STUDY, help="Name of the study; the same name continues it.")
+    ] = None
     storage: Annotated[
         str | None,
         Option(
             "--storage",
             envvar="KNOWGAP_STORAGE",
+            rich_help_panel=STUDY,
             help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
         ),
     ] = None
@@ -288,6 +334,7 @@ class StudyOptions(JobOptions):
         list[str] | None,
         Option(
             "--study",
+            rich_help_panel=STUDY,
             help="A setting of the study, as NAME=VALUE. Can be repeated. mode=pareto weighs score against cost. "
             "cost=lm_calls, tokens, passages, seconds or money says what the cost is, and costs=… names further ones. "
             "rule='within 0.02' chooses the cheapest trial so close to the best, 'under 12' the best below that cost; "
@@ -301,6 +348,7 @@ class StudyOptions(JobOptions):
             "--num-workers",
             envvar="KNOWGAP_NUM_WORKERS",
             min=1,
+            rich_help_panel=STUDY,
             help="Processes on this machine that share the study's trials.",
         ),
     ] = 1

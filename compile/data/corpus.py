@@ -1,8 +1,10 @@
-"""Corpora, read as a stream: JSON Lines, the two tab-separated layouts in common use, and folders of documents.
+"""Corpora, read as a stream: JSON Lines, CSV, the two tab-separated layouts in common use, and folders of documents.
 
 - JSON Lines: `{"id": …, "title": …, "text": …}`. `id` may be called `_id` or `docid`, and `text` `contents`; `title`
   may be missing, and a missing id becomes the line number.
 - DPR's `psgs_w100.tsv`: a header `id<TAB>text<TAB>title`, then such rows.
+- CSV with a header: columns `id`, `title` and `text`, other names for these, or those that are named
+  (`knowgap.compiling.data.tables`).
 - ColBERT's collection: `pid<TAB>text` or `pid<TAB>text<TAB>title` without a header; without the third column, a text
   that begins with `Title | ` has that title.
 
@@ -14,14 +16,15 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import AliasChoices, Field
 
 from knowgap.compiling.data.records import Fields, Id, is_saved_dataset, read_lines, read_records
-from knowgap.errors import DataError
+from knowgap.compiling.data.tables import read_csv
+from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.adapters.documents import split_title
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
@@ -49,7 +52,9 @@ def read_corpus(path: str | Path, *, split: Split = "never") -> Iterator[Passage
     path, splitter = Path(path), Splitter()
     folder = document_folder(path)
     if folder is None:
-        for _, passage in read_corpus_lines(path):
+        for _, passage in read_corpus_lines(
+            path, note=lambda note: warnings.warn(f"{path.name}: {note}", stacklevel=3)
+        ):
             yield from [passage] if split == "never" else (piece.passage for piece in splitter.split_passage(passage))
         return
     reading = Reading()
@@ -82,11 +87,24 @@ def _is_tabular(path: Path) -> bool:
         return True
 
 
-def read_corpus_lines(path: Path) -> Iterator[tuple[int, Passage]]:
-    """Yield line numbers and passages of a file of JSON Lines or TSV; errors are those of `read_corpus`."""
-    tabular = path.name.removesuffix(".gz").endswith((".tsv", ".txt"))
+def read_corpus_lines(
+    path: Path, columns: Mapping[str, str] | None = None, note: Callable[[str], None] | None = None
+) -> Iterator[tuple[int, Passage]]:
+    """Yield line numbers and passages of a file of JSON Lines, TSV or CSV; errors are those of `read_corpus`.
+
+    Args:
+        path: the file.
+        columns: the columns of a CSV file that are `id`, `title` and `text`; others are told by their names.
+        note: is told which columns were taken, if they were not named, and which were not read.
+    """
+    name = path.name.removesuffix(".gz").lower()
+    if columns and not name.endswith(".csv"):
+        raise UsageError(f"{path}: columns are named for a table with a header (.csv)")
+    rows = _read_tsv(path) if name.endswith((".tsv", ".txt")) else _read_jsonl(path)
+    if name.endswith(".csv"):
+        rows = read_csv(path, columns or {}, note)
     seen: set[str] = set()
-    for line, passage in _read_tsv(path) if tabular else _read_jsonl(path):
+    for line, passage in rows:
         if passage.id in seen:
             raise DataError(f"the id {passage.id!r} stood in an earlier line", path=path, line=line, field="id")
         seen.add(passage.id)

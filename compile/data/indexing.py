@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ def build_index(
     engine: str | None = None,
     split: Split = "auto",
     passage_tokens: int = PASSAGE_TOKENS,
+    columns: Mapping[str, str] | None = None,
     overwrite: bool = False,
     reading: Reading | None = None,
     progress: Progress | None = None,
@@ -52,6 +53,7 @@ def build_index(
         engine: a key of `ENGINES`; None is that of the index which is there, or `colbert`.
         split: whether texts of JSON Lines and TSV that are longer than a passage are split; other documents always are.
         passage_tokens: a passage has at most so many tokens, and never more than the encoder reads.
+        columns: of a CSV file, the columns that are `id`, `title` and `text`; others are told by their names.
         overwrite: replace another index in the folder.
         reading: is filled with what was read, left out, unreadable and split, and with what has changed.
         progress: called now and then.
@@ -83,6 +85,7 @@ def build_index(
             "split": split,
             "passage_tokens": passage_tokens,
             "corpus": str(source.resolve()),
+            "columns": dict(columns or {}),
         }
         settings["options"] = {name: _recordable(value) for name, value in options.items()}
         splitter = Splitter(
@@ -93,7 +96,9 @@ def build_index(
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             changes = _Changes(old, beside)
-            passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known, report))
+            passages = changes.follow(
+                _files(source, split == "never", splitter, reading, changes.known, report, columns)
+            )
             build = engine_class(engine_name).build
             if old is None:
                 some = _at_least_one(_counted(passages, report), source, reading)
@@ -131,8 +136,8 @@ def _recordable(value: Any) -> Any:
 
 def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any], source: Path, old: Sources) -> None:
     """Refuse to change an index that was made of something else or in another way."""
-    for name in ("engine", "split", "passage_tokens", "options"):
-        if recorded.get(name) != settings[name]:
+    for name in ("engine", "split", "passage_tokens", "options", "columns"):
+        if (recorded.get(name) or None) != (settings[name] or None):
             raise UsageError(
                 f"{folder}: another index stands there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
                 f"{settings[name]!r}); choose another path, or overwrite it"
@@ -152,17 +157,20 @@ def _files(
     reading: Reading,
     known: dict[str, FileRecord],
     report: Progress,
+    columns: Mapping[str, str] | None,
 ) -> Iterator[ReadFile]:
     """The files of a corpus; those that have not changed come without passages."""
     documents = document_folder(source)
     if documents is not None:
+        if columns:
+            raise UsageError(f"{source}: columns are named for a table with a header (.csv)")
         yield from read_documents(documents, splitter, reading, known, report)
         return
     name = shown_name(source.name)
     record = FileRecord(file_digest(source) if source.is_file() else None, modified=modified(source))
 
     def placed() -> Iterator[tuple[Passage, Source]]:
-        for line, passage in read_corpus_lines(source):
+        for line, passage in read_corpus_lines(source, columns, lambda note: reading.notes.update({name: note})):
             pieces = [Piece(passage, 0, len(passage.text))] if whole else splitter.split_passage(passage)
             reading.count(len(pieces))
             yield from ((piece.passage, Source(name, piece.start, piece.end, "line", line, line)) for piece in pieces)

@@ -18,6 +18,10 @@ from knowgap.compiling.data.dataset import SPLITS, PassagePool, make_example
 from knowgap.compiling.data.records import Fields, Id, Record, Text, Texts, read_json_object, read_records
 from knowgap.errors import DataError
 
+QUESTION_NAMES = ("question", "q", "query", "prompt")
+ANSWER_NAMES = ("answer", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference")
+"""What users call the fields of their own questions, the surest names first."""
+
 
 def _as_answers(value: Any) -> Any:
     if isinstance(value, bool):
@@ -88,9 +92,8 @@ class _Document(Fields):
 class OwnQuestion(Question):
     """Users' own questions, with the fields that `knowgap.compiling.data` documents."""
 
-    answer: Annotated[list[str], BeforeValidator(_as_answers)] = Field(
-        validation_alias=AliasChoices("answer", "short_answers")
-    )
+    question: Text = Field(validation_alias=AliasChoices(*QUESTION_NAMES))
+    answer: Annotated[list[str], BeforeValidator(_as_answers)] = Field(validation_alias=AliasChoices(*ANSWER_NAMES))
     context: Annotated[list[_Document], _as_objects("text")] = Field([])
 
     def _more(self, pool: PassagePool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,17 @@ def _from_a_book(record: Mapping[str, Any]) -> bool:
     """Whether a multiple-choice record is OpenBookQA's: by its own fields, or by its ids such as `7-980`."""
     own = "question_stem" in record or "fact1" in record or re.fullmatch(r"\d+-\d+", str(record.get("id")))
     return "answerKey" in record and bool(own)
+
+
+def _are_own(record: Mapping[str, Any]) -> bool:
+    """Whether a record has a question and an answer, by one of the names that users give them."""
+    return all(_names_of(record).values())
+
+
+def _names_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a record that are the question and the answer; an empty name where none is."""
+    known = {"question": layouts.QUESTION_NAMES, "answer": layouts.ANSWER_NAMES}
+    return {part: next((name for name in names if name in record), "") for part, names in known.items()}
 
 
 LAYOUTS: dict[str, Layout] = {
@@ -145,9 +157,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         toolkits.squad_records,
     ),
-    "jsonl": Layout(
-        "your own questions (JSON Lines: question, answer, …)", layouts.OwnQuestion, _has("question", "answer")
-    ),
+    "jsonl": Layout("your own questions (JSON Lines or CSV: question, answer, …)", layouts.OwnQuestion, _are_own),
     "beir": Layout(
         "retrieval test collections: a folder with corpus, queries and judgements (BEIR's layout)",
         layouts.BEIR,
@@ -213,6 +223,9 @@ def detect_layout(path: Path) -> str:
             raise
         record = {key: ()}
     if name := _fitting(record):
+        guessed = [f"{part} is {own}" for part, own in _names_of(record).items() if own and own != part]
+        if name == "jsonl" and guessed:
+            warnings.warn(f"{path.name}: {', '.join(guessed)}", stacklevel=2)
         return name
     fields = ", ".join(sorted(record)) or "none"
     raise DataError(

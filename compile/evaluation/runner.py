@@ -17,7 +17,7 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric
+from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric, scores_passages
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
@@ -66,7 +66,8 @@ class QuestionRecord(BaseModel, extra="forbid"):
         type: the kind of question.
         answer: the program's answer; empty if it failed.
         scores: score by metric name, in [0, 1]; None if the metric is not defined for this question.
-        error: why the program failed; empty if it did not. A failed question scores 0.
+        error: why the program failed; empty if it did not. A failed question scores 0 by each metric that it has the
+            gold passages for.
         lost: whether it failed because the language model could not be reached.
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
@@ -262,7 +263,8 @@ def run_example(
             raise cause from error
         record.error = shorten(f"{type(error).__name__}: {error}", 1000)
         _LOG.debug("the question %s failed", id, exc_info=True)
-        record.scores = dict.fromkeys([*metrics, *(EVIDENCE if record.gold else ())], 0.0)
+        scored = [name for name in (*metrics, *EVIDENCE) if record.gold or not scores_passages(name)]
+        record.scores = {**dict.fromkeys(metrics), **dict.fromkeys(scored, 0.0)}
         record.evidence = dict.fromkeys(record.gold, FAILED)
         return record
     record.answer = str(prediction.get("answer") or "")

@@ -13,6 +13,7 @@ T = TypeVar("T")
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
 _PRECISE = 0.1  # a margin up to which nothing is said
+_ALL_EQUAL = "where all scores are equal, the mean may lie {} away"
 
 
 class Interval(BaseModel, extra="forbid"):
@@ -25,12 +26,14 @@ class Interval(BaseModel, extra="forbid"):
 
     @property
     def margin(self) -> float:
-        """How far the true mean of scores from 0 to 1 may lie from this one: half the interval, but at least 3/n.
+        """How far the true mean of scores from 0 to 1 may lie from this one: the longer side of the interval.
 
         Where all scores are equal, the bootstrap's interval has no width, and the true mean may still lie 3/n away (the
         rule of three: Hanley and Lippman-Hand, 1983).
         """
-        return min(1.0, max((self.high - self.low) / 2, 3 / self.n))
+        if self.low == self.high:
+            return min(1.0, 3 / self.n)
+        return max(self.high - self.mean, self.mean - self.low)
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -69,12 +72,15 @@ def few_questions(intervals: Iterable[Interval], unit: str = "") -> str:
     """Say how little is known from few questions; empty if every mean score is known to within 0.1.
 
     The intervals are of scores from 0 to 1 that stand in one table; with a `unit`, "points", it is said in percent.
+    What is said of intervals is the longest side that the table shows; of scores that are all equal, the rule of three.
     """
-    widest = max(intervals, key=lambda interval: (interval.margin, -interval.n), default=None)
-    if widest is None or widest.margin <= _PRECISE:
-        return ""
-    margin = f"{100 * widest.margin:.0f} {unit}" if unit else f"{widest.margin:.2f}"
-    return f"few questions ({widest.n}): scores are known to within ±{margin} only"
+    rows, said = [*intervals], []
+    for equal, wording in ((False, "scores are known to within ±{} only"), (True, _ALL_EQUAL)):
+        chosen = [interval for interval in rows if (interval.low == interval.high) is equal]
+        margin = max((interval.margin for interval in chosen), default=0.0)
+        if margin > _PRECISE:
+            said.append(wording.format(f"{100 * margin:.0f} {unit}" if unit else f"{margin:.2f}"))
+    return f"few questions ({min(interval.n for interval in rows)}): {'; '.join(said)}" if said else ""
 
 
 def undecidable(comparisons: Iterable[Comparison]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowgap.errors import MissingDependency, StudyError, UsageError, shorten, without_credentials
-from knowgap.storage.files import naming
+from knowgap.storage.files import check_writable, naming
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -37,7 +37,7 @@ def open_storage(storage: str | Path | BaseStorage | None, *, heartbeat: int = 1
     Raises:
         UsageError: a path with another ending.
         StudyError: a file that is no such storage, or a database that cannot be read or written.
-        OSError: a journal that cannot be read or written.
+        OSError: a file that cannot be read or written.
         MissingDependency: no driver for that server is installed.
     """
     from optuna.exceptions import StorageInternalError
@@ -117,6 +117,8 @@ def _open_database(url: str, heartbeat: int) -> BaseStorage:
         except (OptunaError, RuntimeError, SQLAlchemyError, ValueError) as error:
             # Processes that start together on an empty database may collide while they create its tables.
             if attempt == _ATTEMPTS or not isinstance(error, DBAPIError):
+                if in_file:
+                    check_writable(Path(url.removeprefix("sqlite:///")))
                 raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(error)}") from error
         else:
             if in_file:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.files import sync
+from knowgap.storage.files import check_writable, sync
 
 NAME = "sources.db"
 Item = TypeVar("Item")
@@ -75,11 +75,13 @@ class Source:
 
 
 @contextmanager
-def _telling_of_full_disks(path: Path) -> Iterator[None]:
+def _telling_what_is_wrong(path: Path) -> Iterator[None]:
     """Raise what SQLite says of a file that cannot be written as an `OSError` that names it."""
     try:
         yield
     except sqlite3.OperationalError as error:
+        if "full" not in str(error):
+            check_writable(path)
         raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(path)) from error
 
 
@@ -146,7 +148,7 @@ class Sources:
     def create(cls, path: Path, settings: Mapping[str, Any]) -> Sources:
         """Make an empty file, in place of one that is there."""
         path.unlink(missing_ok=True)
-        with _telling_of_full_disks(path), closing(sqlite3.connect(path)) as database, database:
+        with _telling_what_is_wrong(path), closing(sqlite3.connect(path)) as database, database:
             database.executescript(_SCHEMA)
             rows = [(name, json.dumps(value)) for name, value in settings.items()]
             database.executemany("insert into settings values (?, ?)", rows)
@@ -160,7 +162,7 @@ class Sources:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Change the file, which lies beside the index; it is brought to disk before it is moved there."""
-        with _telling_of_full_disks(self.path), closing(sqlite3.connect(self.path)) as database:
+        with _telling_what_is_wrong(self.path), closing(sqlite3.connect(self.path)) as database:
             database.execute("pragma synchronous = off")
             with database:
                 yield database

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, KnowgapError, UsageError
 from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment, building_folder
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
@@ -110,7 +110,9 @@ class IndexBuild:
 def start_build(
     path: str | Path, *, overwrite: bool = False, check: Callable[[Path], None] | None = None
 ) -> Iterator[IndexBuild]:
-    """Build an index, or continue a build; its pieces stay if the block ends without `finish`.
+    """Build an index, or continue a build; its pieces stay if the block is interrupted.
+
+    A block that raises a `KnowgapError` before anything was encoded leaves none.
 
     Args:
         path: the folder of the index.
@@ -126,7 +128,12 @@ def start_build(
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)
             (build.folder / "manifest.json").unlink(missing_ok=True)  # a killed build may have come so far
-            yield build
+            try:
+                yield build
+            except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
+                if not any(build.folder.rglob("encoded.json")):
+                    shutil.rmtree(build.folder, ignore_errors=True)
+                raise
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def command_names() -> str:
 
 
 def option_names() -> dict[str, list[str]]:
-    """The names of the options of every command; --help is left out."""
+    """The names of the options of every command; --help and --help-all are left out."""
     import typer
 
     from knowgap.cli.main import app
@@ -49,7 +49,7 @@ def option_names() -> dict[str, list[str]]:
         name: [
             "/".join(parameter.opts + parameter.secondary_opts)
             for parameter in command.params
-            if parameter.param_type_name == "option" and "--help" not in parameter.opts
+            if parameter.param_type_name == "option" and not {"--help", "--help-all"} & {*parameter.opts}
         ]
         for name, command in cast("Any", typer.main.get_command(app)).commands.items()
     }
@@ -63,7 +63,7 @@ def test_command_names():
     assert command_names() == (PINNED / "commands.txt").read_text(encoding="utf-8")
     names = option_names()
     assert len(names) <= 18
-    assert sum(map(len, names.values())) <= 210
+    assert sum(map(len, names.values())) <= 215
 
 
 if __name__ == "__main__":

@@ -57,6 +57,9 @@ EVIDENCE: dict[str, Metric] = {
 }
 """What every evaluation of questions with gold passages measures, asked for or not."""
 
+_BY_PASSAGES = frozenset({"recall", "precision", "mrr", "ndcg", "s_precision", *EVIDENCE})
+"""Metrics that compare passages with the gold ones, without their cut-offs."""
+
 METRICS: dict[str, Metric] = {
     "exact_match": exact_match,
     "f1": f1,
@@ -92,6 +95,11 @@ JUDGING_CALLS = {
 """How often a metric asks the language model about an answer, at most; metrics that are not here ask nothing."""
 
 _WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
+
+
+def scores_passages(metric: str) -> bool:
+    """Whether a metric, by its name, compares passages with the gold ones: it is defined where there are some."""
+    return metric.partition("@")[0] in _BY_PASSAGES
 
 
 def get_metric(name: str) -> Metric:

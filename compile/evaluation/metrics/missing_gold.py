@@ -8,11 +8,8 @@ from typing import Any
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.metrics import scores_passages
 from knowgap.errors import DataError
-
-_BY_PASSAGES = frozenset({"recall", "precision", "mrr", "ndcg", "s_precision", *EVIDENCE})
-"""Metrics that compare passages with the gold ones, without their cut-offs."""
 
 
 def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) -> None:
@@ -21,7 +18,7 @@ def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) ->
     Raises:
         DataError: it says how many, and names some.
     """
-    if metric.partition("@")[0] in _BY_PASSAGES and (missing := _missing_gold(examples, retriever)):
+    if scores_passages(metric) and (missing := _missing_gold(examples, retriever)):
         said = _said(missing, examples)
         raise DataError(f"{said}, which {metric} cannot score: index their passages, or name another metric")
 

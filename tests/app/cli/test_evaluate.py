@@ -23,7 +23,7 @@ def test_scores_and_continues(indexed):
 
 def test_shows_scores(indexed):
     printed, _ = indexed(*EVAL, "--metric", "f1")
-    assert "questions, test split, 4 questions" in printed
+    assert "questions, all 4 questions, knowgap/extractive" in printed
     assert "exact_match" not in printed
     assert "unknown split 'tset': did you mean 'test'?" in indexed.refusal(*EVAL[:5], "--split", "tset")
 
@@ -77,7 +77,8 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
 def test_says_how_little_few_questions_tell(indexed):
     printed, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
     words = " ".join(printed.split())
-    assert "few questions (4): scores are known to within ±0.75 only" in words
+    assert "few questions (4): " in words
+    assert "where all scores are equal, the mean may lie 0.75 away" in words
     assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
 
 
@@ -87,6 +88,7 @@ def test_says_which_gold_passages_the_index_lacks(indexed):
     printed, remarks = indexed(*EVAL)
     said = "warning: not in the index: 1 gold ids, of 1 of 4 questions ('castle'), which are not scored by their"
     assert " ".join(remarks.split()).count(said) == 1
+    assert "means over the 3 of 4 questions with gold passages" in " ".join(printed.split())
     assert "means over questions; left out: 1 of 4 questions, whose gold passages are not all in the index" in " ".join(
         printed.split()
     )

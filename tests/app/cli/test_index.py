@@ -12,6 +12,7 @@ from importlib.util import find_spec
 import pytest
 
 from knowgap.retrieval import Passage, open_index
+from knowgap.retrieval.documents.website import Site
 from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
@@ -298,3 +299,33 @@ def test_questions_may_name_the_document_of_a_passage(knowgap):
     assert scores["recall"]["mean"] == 1.0
     loaded = knowgap.json(*EVAL, "--corpus", "docs.jsonl", "--engine", "bm25", "--metric", "recall")["scores"]
     assert loaded["recall"]["mean"] == 1.0
+
+
+def test_a_table_and_a_web_address_are_indexed(knowgap, monkeypatch):
+    (knowgap.folder / "towns.csv").write_text("Name,Info\nTarn,A town with a cheese market.\n", encoding="utf-8")
+    build = ("index", "--engine", "bm25", "--corpus", "towns.csv")
+    assert "towns.csv: columns: title is name, text is every other column" in " ".join(
+        knowgap(*build, "--index", "one")[1].split()
+    )
+    knowgap(*build, "--index", "two", "--column", "text=Info")
+    assert knowgap.json("search", "cheese", "--index", "two")["hits"][0]["text"] == "A town with a cheese market."
+    assert "--column: goes with --corpus" in knowgap.refusal(
+        "index", "--data", "sample", "--index", "x", "--column", "a=b"
+    )
+    site = ("index", "--engine", "bm25", "--index", "three", "--corpus")
+    assert "http://127.0.0.1:9/: cannot be read" in knowgap.refusal(*site, "http://127.0.0.1:9/")
+    assert "write http://127.0.0.1:9/" in knowgap.refusal(*site, "http:/127.0.0.1:9/")
+
+    def read_site(address, folder, progress):
+        page = folder / "127.0.0.1" / "tarn.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("<title>Tarn</title><p>Tarn is a town with a cheese market.</p>", encoding="utf-8")
+        return Site({address: page}, {f"{address}b": "500"}, {"of another host": 2})
+
+    monkeypatch.setattr("knowgap.retrieval.documents.website.read_site", read_site)
+    remarks = " ".join(knowgap(*site, "http://127.0.0.1:9/")[1].split())
+    assert "http://127.0.0.1:9/b: 500; left out" in remarks
+    assert "1 pages of http://127.0.0.1:9/ read" in remarks
+    assert "left out: 2 of another host" in remarks
+    [hit] = knowgap.json("search", "cheese", "--index", "three")["hits"]
+    assert hit["source"]["file"] == "127.0.0.1/tarn.html"

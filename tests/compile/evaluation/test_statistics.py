@@ -29,6 +29,11 @@ def test_few_questions_are_called_few_and_many_are_not():
     assert few_questions([many]) == few_questions([]) == ""
     assert few_questions([many, few]) == f"few questions (12): scores are known to within ±{few.margin:.2f} only"
     assert few_questions([few], "points").endswith(f"±{100 * few.margin:.0f} points only")
+    wide, narrow = Interval(mean=0.9, low=0.7, high=1.0, n=8), Interval(mean=0.93, low=0.84, high=1.0, n=8)
+    assert few_questions([wide, narrow]) == "few questions (8): scores are known to within ±0.20 only"
+    assert few_questions([narrow]) == ""  # its table shows how little is known
+    equal = "few questions (8): where all scores are equal, the mean may lie 0.38 away"
+    assert few_questions([mean_interval([1.0] * 8), narrow]) == equal
     assert few.margin == pytest.approx(0.98 / 12**0.5, abs=0.05)  # 1.96 standard errors of a fair coin
 
 

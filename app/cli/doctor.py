@@ -1,0 +1,82 @@
+"""The command that says what this machine has, and what is missing: doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Option
+
+from knowgap.cli import factories
+from knowgap.cli import options as o
+from knowgap.cli.display import out, show_table
+from knowgap.errors import KnowgapError, UsageError, check_address, is_address
+from knowgap.plugins import is_reference
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.doctor import Finding
+
+
+@o.grouped
+def doctor(
+    *,
+    index: Annotated[
+        str | None,
+        Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well: its folder, or its URL."),
+    ] = None,
+    model: o.NamedModel,
+    as_json: o.Json = False,
+) -> None:
+    """Say what this machine has, what is missing for which feature, and how to get it.
+
+    A language model that is named is asked for one word.
+    """
+    from knowgap.retrieval.doctor import examine, examine_index
+
+    if index is not None and is_address(index):
+        check_address(index, "--index")
+    elif index is not None and is_reference(index) and not Path(index).exists():
+        raise UsageError(f"--index {index}: only the folder of an index, or its URL, can be examined")
+    findings = [*examine(), *_examine_model(model), *(examine_index(index) if index is not None else ())]
+    if as_json:
+        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        show_table("what this machine has", ["", "state", "found"], [[f.name, f.state, _told(f)] for f in findings])
+    if any(finding.state == "broken" for finding in findings):
+        raise typer.Exit(2)
+
+
+def _told(finding: Finding) -> str:
+    """What was found; of what is missing, also what needs it and how to get it."""
+    if finding.state == "ok":
+        return finding.detail
+    serves = f"would serve {finding.serves}" if finding.serves else ""
+    return "; ".join(filter(None, (finding.detail, serves, finding.remedy)))
+
+
+def _examine_model(options: o.NamedModel) -> list[Finding]:
+    """Whether the language model of the options answers, and for which providers the environment has a key."""
+    from knowgap.retrieval.doctor import Finding
+
+    keys = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
+    found = [Finding("keys", "ok", f"set: {', '.join(keys)}", "providers of language models")]
+    if not keys:
+        told = "no variable such as OPENAI_API_KEY is set; a server of your own needs none"
+        found = [Finding("keys", "absent", told, "providers of language models")]
+    name, where = "language model", f" at {options.api_base}" if options.api_base else ""
+    if options.lm in (None, "extractive"):
+        told = f"none is named{f', so that none is asked{where}' if where else ''}: the embedded reader answers"
+        remedy = "name one with --lm openai/NAME (or KNOWGAP_LM), and a server of your own with --api-base"
+        return [Finding(name, "absent", told, "answers in whole sentences, compile and questions", remedy), *found]
+    try:
+        lm = factories.load_lm(o.ModelOptions(options.lm, options.api_base))
+    except KnowgapError as error:
+        return [Finding(name, "broken", str(error), "answers"), *found]
+    return [Finding(name, "ok", f"{lm.model} answers{where}", "answers"), *found]
+
+
+COMMANDS = {"doctor": doctor}

@@ -1,0 +1,237 @@
+"""Pages of a website as files of a folder, for an index of documents.
+
+Only the host that was named is asked, by one request after another; `robots.txt` is obeyed, and number and sizes of the
+pages are bounded. Nothing of a page is run.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.robotparser import RobotFileParser
+
+import httpx
+
+from knowgap.errors import DataError
+from knowgap.retrieval.documents.reading import KINDS
+from knowgap.storage.files import write_file
+from knowgap.storage.progress import Progress, no_progress
+
+PAGES = 500
+"""Pages that are read at most."""
+
+LARGEST_PAGE = 32 * 2**20
+"""A larger page, in bytes, is left out; all together have at most eight times as many."""
+
+_AGENT = "knowgap"
+_TIMEOUT = 20.0  # seconds
+_REDIRECTS = 5
+_LONGEST_DELAY = 10.0  # seconds between requests that robots.txt may ask for
+_SUFFIXES = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+}
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
+
+
+@dataclass
+class Site:
+    """What was read of a website.
+
+    Attributes:
+        pages: the files that were written, or were as they are, by address.
+        problems: addresses that could not be read, each with the reason.
+        left_out: how many addresses were not read because of the bounds, `robots.txt`, another host or their kind.
+    """
+
+    pages: dict[str, Path] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def leave_out(self, reason: str) -> None:
+        """Count an address that is not read."""
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+
+class _Unread(Exception):
+    """An address that is left out, with the reason."""
+
+
+def read_site(address: str, folder: Path, progress: Progress | None = None) -> Site:
+    """Write the pages of a website as files into a folder; one that has not changed is not written again.
+
+    Args:
+        address: a sitemap, whose pages on the same host are read; an address that ends with `/`, for it and the pages
+            beneath it that it and they link to; or one page.
+        folder: gets the files, as `HOST/path/of/page.html`; files of pages that are gone are removed from it.
+        progress: called after each page.
+
+    Raises:
+        DataError: the address cannot be read.
+    """
+    with httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT}) as client:
+        return _Reader(client, address, folder).read(progress or no_progress)
+
+
+class _Reader:
+    def __init__(self, client: httpx.Client, address: str, folder: Path) -> None:
+        self.client, self.folder, self.site = client, folder, Site()
+        self.start = urldefrag(address)[0]
+        if not urlsplit(self.start).path:
+            self.start += "/"
+        self.host = urlsplit(self.start).netloc.lower()
+        self.beneath = self.start if self.start.endswith("/") else None
+        self.size = 0
+
+    def read(self, progress: Progress) -> Site:
+        """Read the address, and what it leads to, until nothing is left or a bound is reached."""
+        robots, waiting, seen = self._robots(), deque([self.start]), {self.start}
+        delay = min(float(robots.crawl_delay(_AGENT) or 0), _LONGEST_DELAY)
+        while waiting:
+            address = waiting.popleft()
+            if len(self.site.pages) >= PAGES or self.size >= 8 * LARGEST_PAGE:
+                self.site.leave_out(f"beyond the first {len(self.site.pages)} pages")
+                continue
+            try:
+                if not robots.can_fetch(_AGENT, address):
+                    raise _Unread("that robots.txt forbids")
+                found = self._read_page(address)
+            except _Unread as reason:
+                if address == self.start:
+                    raise DataError(f"cannot be read: it is one {reason}", path=address) from None
+                self.site.leave_out(str(reason))
+                continue
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
+                reason = str(error) or type(error).__name__
+                if address == self.start:
+                    raise DataError(f"cannot be read ({reason}); is the network there?", path=address) from error
+                self.site.problems[address] = reason
+                continue
+            for each in found:
+                if each not in seen:
+                    seen.add(each)
+                    waiting.append(each)
+            progress(len(self.site.pages), min(len(seen), PAGES), "reading pages")
+            time.sleep(delay)
+        self._remove_others()
+        return self.site
+
+    def _robots(self) -> RobotFileParser:
+        """What `robots.txt` allows: everything if there is none, nothing if the server refuses or fails."""
+        robots = RobotFileParser()
+        try:
+            with self._opened(urljoin(self.start, "/robots.txt")) as response:
+                lines = self._content(response).decode("utf-8", "replace").splitlines()
+        except httpx.HTTPStatusError as error:
+            status, lines = error.response.status_code, list[str]()
+            robots.allow_all = 400 <= status < 500 and status not in (401, 403)
+            robots.disallow_all = not robots.allow_all
+        except _Unread:
+            lines = []
+        except httpx.HTTPError as error:
+            raise DataError(
+                f"cannot be read ({error or type(error).__name__}); is the network there?", path=self.start
+            ) from error
+        robots.parse(lines)
+        return robots
+
+    def _read_page(self, address: str) -> list[str]:
+        """Write a page; return the addresses that are to be read because of it."""
+        with self._opened(address) as response:
+            content = self._content(response)
+            reached, kind = (
+                str(response.url),
+                response.headers.get("content-type", "").partition(";")[0].lower().strip(),
+            )
+        self.size += len(content)
+        if address.endswith(".gz"):
+            content = zlib.decompressobj(31).decompress(content, LARGEST_PAGE)
+        if re.search(rb"<(urlset|sitemapindex)[\s>]", content[:4096]):
+            return self._of_this_host(_locations(content), reached)
+        suffix = PurePosixPath(urlsplit(reached).path).suffix.lower()
+        suffix = _SUFFIXES.get(kind, suffix if suffix in KINDS and kind in ("", "application/octet-stream") else "")
+        if not suffix:
+            raise _Unread(f"of the unknown kind {kind or 'without a name'}")
+        path = self.folder / self._file_name(reached, suffix)
+        if not path.is_file() or path.read_bytes() != content:
+            write_file(path, content, durable=False)
+        self.site.pages[address] = path
+        if self.beneath is None or suffix != ".html":
+            return []
+        return [each for each in self._of_this_host(_links(content), reached) if each.startswith(self.beneath)]
+
+    @contextmanager
+    def _opened(self, address: str) -> Iterator[httpx.Response]:
+        """The response of a server, after redirections within the host."""
+        for _ in range(_REDIRECTS + 1):
+            with self.client.stream("GET", address) as response:
+                if not response.has_redirect_location:
+                    response.raise_for_status()
+                    yield response
+                    return
+                address = urldefrag(urljoin(address, response.headers["location"]))[0]
+            if urlsplit(address).netloc.lower() != self.host:
+                raise _Unread("of another host")
+        raise _Unread("with too many redirections")
+
+    def _content(self, response: httpx.Response) -> bytes:
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > LARGEST_PAGE:
+                raise _Unread(f"larger than {LARGEST_PAGE >> 20} MiB")
+        return bytes(content)
+
+    def _of_this_host(self, references: list[str], base: str) -> list[str]:
+        found = [urldefrag(urljoin(base, each))[0] for each in references]
+        return [a for a in found if urlsplit(a).scheme in ("http", "https") and urlsplit(a).netloc.lower() == self.host]
+
+    def _file_name(self, address: str, suffix: str) -> str:
+        """`HOST/path` of an address, with a suffix that tells the kind, and without what a folder cannot hold."""
+        parts = urlsplit(address)
+        names = [_UNSAFE.sub("_", name) for name in unquote(parts.path).split("/") if name not in ("", ".", "..")]
+        if not names or parts.path.endswith("/"):
+            names.append("index")
+        if parts.query:
+            names[-1] = f"{names[-1]}-{sha256(parts.query.encode()).hexdigest()[:8]}"
+        if KINDS.get(PurePosixPath(names[-1]).suffix.lower()) != KINDS[suffix]:
+            names[-1] += suffix
+        return "/".join(re.sub(r"^\.", "_", name)[-120:] for name in (_UNSAFE.sub("_", self.host), *names))
+
+    def _remove_others(self) -> None:
+        """Remove the files of pages that are gone; if something could not be read, its file stays."""
+        kept = {*self.site.pages.values()}
+        if self.site.problems or "beyond" in " ".join(self.site.left_out):
+            return
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path not in kept:
+                path.unlink()
+
+
+def _locations(sitemap: bytes) -> list[str]:
+    found = re.findall(
+        r"<loc>\s*(?:<!\[CDATA\[)?(.*?)(?:\]\]>)?\s*</loc>", sitemap.decode("utf-8", "replace"), re.DOTALL
+    )
+    return [html.unescape(each.strip()) for each in found]
+
+
+def _links(page: bytes) -> list[str]:
+    from bs4 import BeautifulSoup
+
+    links = BeautifulSoup(page, "html.parser").find_all("a", href=True)
+    return [str(link["href"]) for link in links if "nofollow" not in (link.get("rel") or [])]

@@ -1,0 +1,104 @@
+"""Tables as passages and as questions: columns that are named, guessed and said."""
+
+import pytest
+
+from knowgap.compiling.data import build_index, load_dataset, read_corpus
+from knowgap.compiling.data.corpus import read_corpus_lines
+from knowgap.errors import DataError, UsageError
+from knowgap.retrieval.documents.reading import Reading
+from knowgap.retrieval.passage import Passage
+
+TOWNS = "Name;Info;Year\nTarn;A town.;1200\nOrle;;1300\n"
+
+
+def read(path, columns=None):
+    notes: list[str] = []
+    return [passage for _, passage in read_corpus_lines(path, columns, notes.append)], notes
+
+
+def test_columns_with_the_names_of_the_parts_need_no_remark(tmp_path):
+    path = tmp_path / "towns.csv"
+    path.write_text('ID,Title,Text\nt,Tarn,"A town,\nsmall"\n')
+    assert read(path) == ([Passage("t", "Tarn", "A town,\nsmall")], [])
+
+
+def test_columns_are_guessed_and_said(tmp_path):
+    path = tmp_path / "faq.csv"
+    path.write_text("Question,Answer,Author\nHow?,So.,Ada\n")
+    passages, [note] = read(path)
+    assert passages == [Passage("2", "How?", "So.")]
+    assert note == "columns: title is question, text is answer; not read: author; --column NAME=COLUMN names others"
+
+
+def test_without_a_column_of_text_every_column_is(tmp_path):
+    path = tmp_path / "towns.csv"
+    path.write_text(TOWNS)
+    passages, [note] = read(path)
+    assert passages == [Passage("2", "Tarn", "info: A town.\nyear: 1200"), Passage("3", "Orle", "year: 1300")]
+    assert "title is name, text is every other column, with its name" in note
+
+
+def test_named_columns_come_first(tmp_path):
+    path = tmp_path / "towns.csv"
+    path.write_text(TOWNS)
+    passages, [note] = read(path, {"text": "NAME", "id": "Year"})
+    assert passages == [Passage("1200", "", "Tarn"), Passage("1300", "", "Orle")]
+    assert "not read: info" in note
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"txt": "Info"}, "unknown part of a passage 'txt': did you mean 'text'"),
+        ({"text": "Inf"}, "unknown column 'inf': did you mean 'info'"),
+        ({"text": "info", "title": "Info"}, "one column stands for two parts: text=info, title=info"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path, columns, problem):
+    path = tmp_path / "towns.csv"
+    path.write_text(TOWNS)
+    with pytest.raises(UsageError) as error:
+        read(path, columns)
+    assert problem in str(error.value)
+
+
+def test_columns_go_with_tables_alone(tmp_path):
+    (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "x"}\n')
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# A\n\nText.")
+    for source in ("docs.jsonl", "docs"):
+        with pytest.raises(UsageError, match="columns are named for a table"):
+            build_index(tmp_path / source, tmp_path / "index", engine="bm25", columns={"text": "x"})
+
+
+def test_rows_without_text_and_ids_that_repeat_are_named(tmp_path):
+    path = tmp_path / "towns.csv"
+    path.write_text("title,text\n , \n")
+    with pytest.raises(DataError, match=r"towns\.csv:2"):
+        read(path)
+    path.write_text("id,text\na,x\na,y\n")
+    with pytest.raises(DataError, match="stood in an earlier line"):
+        read(path)
+
+
+def test_an_index_of_a_table_follows_it(tmp_path):
+    path, reading = tmp_path / "towns.csv", Reading()
+    path.write_text(TOWNS)
+    build = {"engine": "bm25", "columns": {"text": "info"}}
+    path.write_text("Name,Info\nTarn,A town.\n")
+    assert len(build_index(path, tmp_path / "index", reading=reading, **build)) == 1
+    assert "text is info" in reading.notes["towns.csv"]
+    path.write_text("Name,Info\nTarn,A town.\nOrle,A bridge.\n")
+    assert len(build_index(path, tmp_path / "index", **build)) == 2
+    with pytest.raises(UsageError, match=r"another index stands there \(columns"):
+        build_index(path, tmp_path / "index", engine="bm25")
+
+
+def test_a_corpus_and_questions_say_what_they_guessed(tmp_path):
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    with pytest.warns(UserWarning, match=r"towns.csv: columns: title is name"):
+        assert len(list(read_corpus(tmp_path / "towns.csv"))) == 2
+    (tmp_path / "asked.csv").write_text("Q,Expected\nWhere?,Tarn\n")
+    with pytest.warns(UserWarning, match=r"asked.csv: question is q, answer is expected"):
+        data = load_dataset(tmp_path / "asked.csv", split_as="test")
+    assert [(e.question, e.answer) for e in data.questions("test")] == [("Where?", "Tarn")]
