@@ -26,6 +26,7 @@ BENCHMARKS = (
     "faults",
     "mutations",
     "retrieval",
+    "precision",
     "scale",
     "embedded",
     "tuning",

@@ -65,16 +65,18 @@ class Bert(nn.Module):
         model.load_state_dict(own)
         return model.eval(), weights
 
-    def forward(self, ids: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, attention: torch.Tensor, types: torch.Tensor | None = None) -> torch.Tensor:
         """The last layer's vectors, [texts, tokens, width].
 
         Args:
             ids: token ids [texts, tokens].
             attention: 1 for a token that others see, 0 for padding [texts, tokens].
+            types: 0 for a token of the first text of a pair, 1 for one of the second [texts, tokens]; None for all 0.
         """
         places = torch.arange(ids.shape[1], device=ids.device)
         parts = self.embeddings
-        states = parts["word_embeddings"](ids) + parts["token_type_embeddings"].weight[0]
+        of_types = parts["token_type_embeddings"]
+        states = parts["word_embeddings"](ids) + (of_types.weight[0] if types is None else of_types(types))
         states = parts["LayerNorm"](states + parts["position_embeddings"](places))
         seen = None if bool(attention.all()) else attention.bool()[:, None, None, :]
         layers: Any = self.encoder["layer"]

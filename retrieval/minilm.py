@@ -56,21 +56,6 @@ def minilm_folder() -> Path:
     return folder
 
 
-def load_minilm() -> tuple[Any, Any]:
-    """The tokenizer and the model of Transformers, loaded anew at each call.
-
-    Raises:
-        CheckpointError: see `minilm_folder`.
-    """
-    from knowgap.retrieval.hub import loading_model
-
-    with loading_model(minilm_folder()) as (source, arguments):
-        from transformers import AutoModel, AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(source, **arguments)
-        return tokenizer, AutoModel.from_pretrained(source, **arguments).eval()
-
-
 def write_weights(
     folder: str | Path, name: str, tensors: Mapping[str, npt.NDArray[Any]], settings: Mapping[str, Any] | None = None
 ) -> Path:

@@ -25,6 +25,7 @@ from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Patience, Problem
+from knowgap.service.searching import how_far
 from knowgap.signatures.types import SubAnswer
 
 MAX_QUESTION = 32_768
@@ -204,6 +205,7 @@ class Answering:
         if completed is not None:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer["cost"] = cost.model_dump(mode="json")
+        answer.update(how_far(self._program.retriever))
         if citations:
             cited = CitedAnswer.of(prediction, self._program.retriever)
             answer["cited_answer"] = cited.text

@@ -1,4 +1,4 @@
-"""The index of a folder that is being served: words first, then vectors, and whatever changes in the folder."""
+"""The index of a folder that is being served: words first, in portions, then vectors, and what changes in the folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,16 @@ from knowgap.storage.progress import Progress, no_progress
 
 _LOG = logging.getLogger(__name__)
 _WORDS = "bm25"
+_FIRST_PORTION = 2.0  # seconds
 
 
 class LiveIndex(NeverCopied):
     """A retriever over a folder of documents that follows the folder.
 
-    A thread indexes the folder by words, which takes seconds, and then with the engine, whose index takes over when it
-    is complete. From then on it looks for changes. Both indexes are kept, so that the next start reads only what has
-    changed.
+    A thread indexes the folder by words, in portions: the files that are read in the first two seconds can be searched
+    then, and each further portion takes twice as long as the one before. Then it indexes the folder with the engine,
+    whose index takes over when it is complete. From then on it looks for changes. Both indexes are kept, so that the
+    next start reads only what has changed.
 
     Args:
         folder: the documents.
@@ -35,6 +38,9 @@ class LiveIndex(NeverCopied):
         seconds: between two looks for changes.
         progress: called as documents are read and passages are encoded.
         say: called with a line when something can be searched, and when a document cannot be read.
+
+    Attributes:
+        being_read: how many documents can be searched, and how many there are, while they are not the same; else None.
 
     Raises:
         DataError: there is no such folder.
@@ -51,11 +57,12 @@ class LiveIndex(NeverCopied):
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
         self.folder = Path(folder).absolute()
-        open_folder(self.folder)
+        documents = len(open_folder(self.folder).files)
         key = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
         self._kept = kept / f"{self.folder.name or 'root'}-{key}"
         self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
         self._index: Any = None
+        self.being_read: tuple[int, int] | None = (0, documents)
         self._told, self._problems = "no document has been read yet", set[tuple[str, str]]()
         self._ended, self._changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
@@ -124,23 +131,36 @@ class LiveIndex(NeverCopied):
 
     def _index_all(self) -> None:
         """Bring the index up to date; before there is one with the engine, search by words."""
-        kept = self._kept / self._engine
-        if self._index is None and kept.is_dir():
-            self._index = open_index(kept)
-        if self._index is None and self._engine != _WORDS:
-            self._build(_WORDS)
-        self._build(self._engine)
+        complete = (self._kept / self._engine).is_dir()
+        for engine in (self._engine, _WORDS):
+            if self._index is None and (self._kept / engine).is_dir():
+                self._index, self.being_read = open_index(self._kept / engine), None
+        if self._engine == _WORDS or not complete:
+            self._build_by_words()
+        if self._engine != _WORDS:
+            self._build(self._engine, Reading())
 
-    def _build(self, engine: str) -> None:
-        reading, kept = Reading(), self._kept / engine
+    def _build_by_words(self) -> None:
+        seconds = _FIRST_PORTION
+        while True:
+            reading = Reading(until=time.monotonic() + seconds)
+            self._build(_WORDS, reading)
+            if not reading.remaining:
+                return
+            seconds *= 2
+
+    def _build(self, engine: str, reading: Reading) -> None:
+        kept = self._kept / engine
         index: Any = build_index(self.folder, kept, engine=engine, reading=reading, progress=self._report)
-        self._index = index
+        self._index, documents = index, len(open_folder(self.folder).files)
+        self.being_read = (documents - reading.remaining, documents) if reading.remaining else None
         for name, problem in reading.problems.items() - self._problems:
             self._say(f"{name}: {problem}; left out")
         self._problems = {*reading.problems.items()}
         if reading.update is not None and not reading.update.files:
             return
         how = "by words" if engine == _WORDS else f"with {engine}"
+        how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
         self._say(f"{len(index):,} passages can be searched {how}")
 
     def _report(self, done: int, total: int, what: str) -> None:

@@ -70,13 +70,14 @@ class Searching:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the engine, the digests and the search quality of the index."""
+        """Return the engine, the digests and the search quality of the index, and how far its documents are read."""
         index, quality = self._retriever, getattr(self._retriever, "quality", None)
         manifest = getattr(index, "manifest", None)
         return {
             "engine": getattr(manifest, "engine", type(index).__name__),
             **{name: getattr(index, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
             "quality": None if quality is None else str(quality),
+            **how_far(index),
         }
 
     async def search(self, asked: SearchRequest, gone: Callable[[], Awaitable[object]]) -> bytes:
@@ -122,6 +123,12 @@ class Searching:
             found = search_all(self._retriever, queries, asked.k)
         results = [[_record(hit) for hit in hits] for hits in found]
         return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
+
+
+def how_far(retriever: object) -> dict[str, Any]:
+    """How many documents of a folder that is served can be searched, and how many there are, while some cannot."""
+    documents = getattr(retriever, "being_read", None)
+    return {} if documents is None else {"being_read": {"searchable": documents[0], "documents": documents[1]}}
 
 
 def _record(hit: Hit) -> dict[str, Any]:

@@ -15,7 +15,8 @@
     GET  /files/NAME             a file that the index was made of, if visitors may open them
     PUT  /files/NAME             a file for the folder that is served, if visitors may add some
     GET, POST /search            the passages for one query or many: see `searching`
-    GET  /healthz                {"status": "ok", "program": its name, "index": its engine, digests and quality}
+    GET  /healthz                {"status": "ok", "program": its name, "index": its engine, digests and quality, and
+                                 "being_read": {"searchable", "documents"} while documents are still being read}
     GET  /metrics                what is counted, for Prometheus
 
 Without a program, there are only the last three; without an index, there is no /search.

@@ -85,7 +85,7 @@ def features(
         title = "" if rng.random() < settings.untitled else example.title
         before = len(joined(title, example.text)) - len(example.text)
         windows = tokenize_pairs(
-            tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
+            tokenizer.backend_tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
         )
         starts: dict[int, float] = {}
         ends: dict[int, float] = {}

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import add_changes, load_minilm, read_weights
+from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
@@ -64,12 +64,14 @@ class SpanHead:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
+        from knowgap.retrieval.bert import Bert, FastTokenizer
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
         stored, tensors = read_weights(folder or Path(__file__).parent, "span_head", lambda found: found.get("ranking"))
         self.ranking = Ranking(**{name: np.array(rows) for name, rows in stored.items()}) if stored else None
         self._output = tensors["output"].astype(np.float32)
-        self._tokenizer, self._encoder = load_minilm()
+        self._tokenizer = FastTokenizer(minilm_folder() / "tokenizer.json").backend_tokenizer
+        self._encoder = Bert.load(minilm_folder())[0]
         add_changes(self._encoder, tensors)
         pack_linear_layers(self._encoder)
         self._lock = threading.Lock()
@@ -89,8 +91,9 @@ class SpanHead:
         for window in windows:
             types = [int(i >= window.first) for i in range(len(window.ids))]
             with torch.inference_mode(), half_precision("cpu"):
-                output = self._encoder(input_ids=torch.tensor([window.ids]), token_type_ids=torch.tensor([types]))
-            logits = (output.last_hidden_state[0].float().numpy() @ self._output.T).astype(np.float64)
+                ids = torch.tensor([window.ids])
+                states = self._encoder(ids, torch.ones_like(ids), torch.tensor([types]))[0]
+            logits = (states.float().numpy() @ self._output.T).astype(np.float64)
             found[window.pair] += _spans(logits, window, *pairs[window.pair][1:])
         return [_without_overlaps(candidates) for candidates in found]
 
@@ -111,22 +114,25 @@ class Window(NamedTuple):
 def tokenize_pairs(
     tokenizer: Any, pairs: Sequence[tuple[str, str, str]], window: int = _WINDOW, overlap: int = _OVERLAP
 ) -> list[Window]:
-    """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage."""
-    asked = tokenizer([asked for asked, _, _ in pairs], return_offsets_mapping=True, verbose=False)["offset_mapping"]
-    ends = (max(end for _, end in places[:_QUESTION_TOKENS]) for places in asked)
-    read = tokenizer(
-        [question[:end] for (question, _, _), end in zip(pairs, ends, strict=True)],
-        [joined(title, text) for _, title, text in pairs],
-        truncation="only_second",
-        max_length=window,
-        stride=overlap,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
+    """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage.
+
+    Args:
+        tokenizer: of the library `tokenizers`; its truncation is changed, so that it is used by one thread at a time.
+        pairs: what is tokenized.
+        window: tokens of a window.
+        overlap: tokens that a window repeats of the one before.
+    """
+    tokenizer.no_truncation()
+    asked = tokenizer.encode_batch([asked for asked, _, _ in pairs])
+    ends = (max(end for _, end in text.offsets[:_QUESTION_TOKENS]) for text in asked)
+    tokenizer.enable_truncation(window, stride=overlap, strategy="only_second")
+    read = tokenizer.encode_batch(
+        [(question[:end], joined(title, text)) for (question, title, text), end in zip(pairs, ends, strict=True)]
     )
-    names = ("overflow_to_sample_mapping", "input_ids", "token_type_ids", "offset_mapping")
     return [
-        Window(pair, ids, (first := types.index(1)), offsets[first:-1])
-        for pair, ids, types, offsets in zip(*(read[name] for name in names), strict=True)
+        Window(pair, part.ids, (first := part.type_ids.index(1)), part.offsets[first:-1])
+        for pair, text in enumerate(read)
+        for part in (text, *text.overflowing)
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from xml.etree.ElementTree import iterparse
 
+from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.restructured import read_restructured
 from knowgap.retrieval.documents.spreadsheets import read_sheets
@@ -22,6 +23,8 @@ MEMORY = 6 * 2**30
 _UNPACKED = 2**30  # bytes in an Office file, which is an archive
 _TEXT = 64_000_000  # characters
 _SLIDE = re.compile(r"\s*<!-- Slide number: (\d+) -->\n?")
+_ESCAPE = re.compile(r"\\([_*\[\]()<>#.!+-])")
+_LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\([^()\s]*\)")
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _BOMS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -55,9 +58,13 @@ def convert(kind: str, content: bytes) -> Text:
     return made
 
 
-def _plain(content: bytes) -> Text:
-    text, guessed = decode(content)
-    return Text(text, note=f"is not UTF-8; read as {guessed}" if guessed else "")
+def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
+    def convert(content: bytes) -> Text:
+        text, guessed = decode(content)
+        made = read(text)
+        return replace(made, note="; ".join(filter(None, [guessed and f"is not UTF-8; read as {guessed}", made.note])))
+
+    return convert
 
 
 def decode(content: bytes) -> tuple[str, str]:
@@ -83,13 +90,6 @@ def decode(content: bytes) -> tuple[str, str]:
     return text, guessed
 
 
-def _restructured(content: bytes) -> Text:
-    text, guessed = decode(content)
-    made = read_restructured(text)
-    notes = [f"is not UTF-8; read as {guessed}" if guessed else "", made.note]
-    return replace(made, note="; ".join(filter(None, notes)))
-
-
 def _checked_office(content: bytes) -> bytes:
     """The content of an Office file that may be unpacked."""
     if content.startswith(_LAYERED):
@@ -111,13 +111,14 @@ def _office(converter: str) -> Callable[[bytes], Text]:
         import markitdown.converters
 
         made = getattr(markitdown.converters, converter)().convert(io.BytesIO(content), markitdown.StreamInfo())
+        markdown = _LINK.sub(r"\1", _ESCAPE.sub(r"\1", made.markdown.replace("\xa0", " ")))
         text, pages, end = "", [], 0
-        for slide in _SLIDE.finditer(made.markdown) if converter == "PptxConverter" else ():
-            text += made.markdown[end : slide.start()]
+        for slide in _SLIDE.finditer(markdown) if converter == "PptxConverter" else ():
+            text += markdown[end : slide.start()]
             text += "\n\n" if text else ""
             pages.append((len(text), int(slide[1])))
             end = slide.end()
-        return Text(text + made.markdown[end:], made.title or "", pages)
+        return Text(text + markdown[end:], made.title or "", pages)
 
     return convert
 
@@ -133,9 +134,9 @@ def _word(content: bytes) -> Text:
 
 
 _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
-    "text": _plain,
-    "reStructuredText": _restructured,
-    "Markdown": _plain,
+    "text": _read_with(lambda text: Text(text, headings=underlined_headings(text))),
+    "reStructuredText": _read_with(read_restructured),
+    "Markdown": _read_with(read_markdown),
     "HTML": read_html,
     "PDF": lambda content: read_pdf(content, _TEXT),
     "Word": _word,

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import Any
 
+import psutil
 from typing_extensions import Self
 
 from knowgap.retrieval.documents.conversion import MEMORY, convert
@@ -29,12 +29,13 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds in which the process is to have started, before the time of a file begins
+_PATIENCE = 10  # times the time of a file that may pass on the clock, where other processes keep the processor busy
 _UNITS = {"PDF": "page", "PowerPoint": "slide", "Excel": "row"}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long files may take, in seconds, which grows with their sizes.
+    """How long files may take, in seconds of the processor, which grow with their sizes.
 
     A MiB of an ordinary file takes about 3 seconds, and of an Excel file 27: its numbers are packed tightly.
 
@@ -71,6 +72,7 @@ class Converter:
         self._splitter = splitter
         self._budget = budget or Budget()
         self._left = self._budget.all
+        self._used = 0.0  # seconds of the processor for the latest file
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "knowgap-converter")
 
@@ -102,7 +104,7 @@ class Converter:
         if self._left <= 0:
             raise NotNow(used_up)
         by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
-        process, started = self._running(), time.monotonic()
+        process = self._running()
         self._left += by_size
         allowed = self._budget.file + by_size
         seconds = min(allowed, self._left)
@@ -113,12 +115,11 @@ class Converter:
             if seconds < allowed:
                 raise NotNow(used_up) from error
             reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
-            (computed,) = error.args
-            if computed is not None and computed < seconds / 3:
+            if error.args == (True,):
                 raise NotNow(f"{reason}, since the machine is busy; the same command again reads it") from error
             raise Unreadable(f"{reason}; save it in another format, or in parts") from error
         finally:
-            self._left = min(self._left - (time.monotonic() - started), self._budget.all)
+            self._left = min(self._left - self._used, self._budget.all)
         if "problem" in answer:
             raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
         return Converted([(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"])
@@ -133,17 +134,20 @@ class Converter:
         waiting: Callable[[str], None],
     ) -> dict[str, Any]:
         head = {"name": name, "kind": kind, "size": len(content), "seconds": seconds}
-        started, before = time.monotonic(), _seconds_computed(process.pid)
+        started, before = time.monotonic(), _processor_seconds(process)
         answer = self._thread.submit(_exchange, process, json.dumps(head).encode() + b"\n" + content)
-        while not answer.done():
-            passed = time.monotonic() - started
-            if passed >= seconds:
-                now = _seconds_computed(process.pid)
+        while True:
+            done, passed = answer.done(), time.monotonic() - started
+            self._used = max(0.0, _processor_seconds(process) - before)
+            if done:
+                break
+            if self._used >= seconds or passed >= _PATIENCE * seconds:
+                busy, self._used = self._used < seconds / 3, max(self._used, seconds)
                 self._end()
-                raise TimeoutError(None if now is None or before is None else now - before)
+                raise TimeoutError(busy)
             if passed >= 1:
-                waiting(f"reading {name}, {passed:.0f} of at most {seconds:.0f} seconds")
-            wait([answer], min(1.0, seconds - passed))
+                waiting(f"reading {name} for {passed:.0f} s")
+            wait([answer], min(1.0, max(0.05, seconds - self._used)))
         try:
             return json.loads(answer.result())
         except (OSError, ValueError) as error:
@@ -174,13 +178,13 @@ class Converter:
             self._thread.submit(process.communicate)
 
 
-def _seconds_computed(process: int) -> float | None:
-    """The processor's time that a process has taken; None where the system does not show it as Linux does."""
+def _processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    """What a process has computed so far; 0 if it has ended."""
     try:
-        user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
-    except OSError:
-        return None
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        times = psutil.Process(process.pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:

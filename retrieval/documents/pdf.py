@@ -17,6 +17,9 @@ _ROMAN = "i"  # a page number in Roman digits
 _REPEATED = 3  # pages on which a line is a running head
 _LARGER = 1.12  # times the size of most letters, from which on a line is a heading
 _LONGEST_HEADING = 120  # characters
+_LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
+_CONTENTS = {"contents", "tableofcontents", "listoffigures", "listoftables", "inhaltsverzeichnis", "inhalt", "sommaire"}
+_LED = 5  # lines with leaders, from which on a page is one of a table of contents
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
 
@@ -32,7 +35,7 @@ def read_pdf(content: bytes, most: int) -> Text:
 
     The headings are those of its outline, where its pages have them; else the lines that are larger than most. A line
     at the top or bottom of pages that stands on three of them or more, a page number in it apart, is a running head:
-    its first one stays, and page numbers do not.
+    its first one stays, and page numbers do not. Lines of a table of contents, which end in leaders, are left out.
     """
     import pypdfium2
 
@@ -50,7 +53,7 @@ def read_pdf(content: bytes, most: int) -> Text:
             break
     if not length:
         raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
-    lines = _without_running_heads(pages)
+    lines = _without_contents(_without_running_heads(pages))
     chosen = _outlined(document, lines) or _larger(lines)
     title = document.get_metadata_dict().get("Title", "").strip()
     return _assembled(lines, chosen, "" if _FILE_NAME.search(title) or " " not in title else title)
@@ -97,6 +100,21 @@ def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
                 told |= repeated
             kept.append(line)
     return kept
+
+
+def _without_contents(lines: list[_Line]) -> list[_Line]:
+    """The lines without those that end in leaders, and those around them, unless there are no others."""
+    led = Counter(line.page for line in lines if _LEADERS.search(line.text))
+    leading = [
+        bool(_LEADERS.search(line.text) or (led[line.page] >= _LED and re.search(r"\s[\dxvi]+$", line.text)))
+        for line in lines
+    ]
+    kept = [
+        line
+        for n, line in enumerate(lines)
+        if not leading[n] and not (_letters(line.text) in _CONTENTS and any(leading[n + 1 : n + 6]))
+    ]
+    return kept or lines
 
 
 def _most_letters(lines: Iterable[_Line]) -> float:

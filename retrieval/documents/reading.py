@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -156,6 +157,8 @@ class Reading:
         split: how many of them became several passages.
         parts: into how many passages these were split.
         update: what has changed in an index that was there; None if it was built.
+        until: the time, of `time.monotonic`, from which on no further file is read once one was; None for no limit.
+        remaining: how many files were left for another call because of it.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -166,6 +169,8 @@ class Reading:
     split: int = 0
     parts: int = 0
     update: Update | None = None
+    until: float | None = None
+    remaining: int = 0
 
     def count(self, passages: int) -> None:
         """Count a document that became so many passages."""
@@ -223,7 +228,8 @@ def read_documents(
     """Read the files of a folder in the order of their names, and keep `reading` up to date.
 
     A file whose content is that of its record in `known` is not read again; its problem is named again. A file that
-    takes a while is named to `progress`, once a second.
+    takes a while is named to `progress`, once a second. What `reading.until` leaves for another call stays as `known`
+    has it.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
@@ -239,6 +245,11 @@ def read_documents(
                     if before.problem:
                         reading.problems[name] = before.problem
                     yield ReadFile(name, before)
+                    continue
+                if reading.until is not None and reading.documents and time.monotonic() > reading.until:
+                    reading.remaining += 1
+                    if before is not None:
+                        yield ReadFile(name, before)
                     continue
                 waiting = partial(progress or no_progress, number, len(folder.files))
                 made = converter.convert(name, kind, content, waiting)

@@ -6,8 +6,10 @@ import re
 
 from knowgap.retrieval.documents.text import Heading, Text
 
-_ROLE = re.compile(r"(?::[\w:.+-]+:)?`([^`<>]+?)(?:\s*<[^`<>]+>)?`_{0,2}")
-_LEADING = re.compile(r"( *)\.\. (?:toctree|contents|sectnum|index|highlight|currentmodule|meta)::")
+_ROLE = re.compile(r"``(.+?)``|(?::[\w:.+-]+:)?`([^`<>]+?)(?:\s*<[^`<>]+>)?`_{0,2}|[ ]?\[(?:#\w*|\*)\]_")
+_LEADING = re.compile(
+    r"( *)\.\. (?:toctree|contents|sectnum|index|highlight|currentmodule|meta|(?:\|[^|]+\| )?image)::"
+)
 _TARGET = re.compile(r" *\.\. _[^:]+:.*$|__ .*$|:orphan:\s*$")
 _QUIET = {
     "report_level": 5,
@@ -21,7 +23,7 @@ _QUIET = {
 
 
 def read_restructured(text: str) -> Text:
-    """The source without tables of contents, targets and roles, with its headings, which docutils finds.
+    """The source without tables of contents, pictures, targets and roles, with its headings, which docutils finds.
 
     Without docutils it is read as plain text, which is noted.
     """
@@ -53,6 +55,11 @@ def read_restructured(text: str) -> Text:
     return Text(source, headings=headings)
 
 
+def _spoken(found: re.Match[str]) -> str:
+    """What is read of a literal, a role or a mark of a footnote."""
+    return f"`{found[1]}`" if found[1] else (found[2] or "")
+
+
 def _is_rule(line: str) -> bool:
     line = line.strip()
     return len(line) > 1 and not line[0].isalnum() and line == line[0] * len(line)
@@ -69,5 +76,5 @@ def _cleaned(lines: list[str]) -> list[str]:
         if leading := _LEADING.match(line):
             inside = len(leading[1])
         elif not _TARGET.match(line):
-            kept.append(_ROLE.sub(r"\1", line).replace("``", "`").replace("\\ ", ""))
+            kept.append(_ROLE.sub(_spoken, line).replace("\\ ", ""))
     return kept

@@ -24,6 +24,7 @@ PASSAGE_TOKENS = 256
 """Tokens of a passage at most, with its title and the marks of the encoder; less where the encoder reads less."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
+_MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _TABLE_RULE = re.compile(r"[ \t]*(\|[ \t]*)?:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*(\|[ \t]*)?$")
@@ -224,8 +225,9 @@ def _chunker(tokenizer: Any, capacity: int, markdown: bool) -> Any:
 
 
 def _distinct(parts: list[str]) -> list[str]:
-    """Parts of a title without those that the next one repeats."""
-    return [part for n, part in enumerate(parts) if n + 1 == len(parts) or part.casefold() != parts[n + 1].casefold()]
+    """Parts of a title without those that the next one repeats, and those with which the first one begins."""
+    kept = [part for n, part in enumerate(parts) if n + 1 == len(parts) or part.casefold() != parts[n + 1].casefold()]
+    return [part for n, part in enumerate(kept) if not n or not kept[0].casefold().startswith(part.casefold())]
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
@@ -282,11 +284,12 @@ def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
         if fence:
             continue
         if heading := _HEADING.match(bare):
-            yield len(heading[1]), heading[2].rstrip(" \t").rstrip("#").strip(), start, position
+            words = heading[2].rstrip(" \t").rstrip("#").strip()
+            yield len(heading[1]), _MARKED.sub(r"\2", words), start, position
             above, above_alone = "", True
             continue
         if above.strip() and above_alone and "|" not in above and (rule := _UNDERLINE.match(bare)):
-            yield (1 if rule[1][0] == "=" else 2), above.strip(), above_start, position
+            yield (1 if rule[1][0] == "=" else 2), _MARKED.sub(r"\2", above.strip()), above_start, position
             above, above_alone = "", True
             continue
         above_alone = not above.strip()

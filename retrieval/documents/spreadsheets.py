@@ -22,8 +22,9 @@ def read_sheets(content: bytes) -> Text:
     """Every sheet under its name as a heading; a row is a line such as `town: Tarn; founded: 1931-05-02`.
 
     The first row that has a text in at least half as many cells as the widest of the first rows, and nothing but
-    texts and years, has the names of the columns. Rows above it, and those of a sheet without such a row, are read
-    without names.
+    texts and years, has the names of the columns; or, where columns of numbers and dates begin further down, the last
+    such row above them that names each of these columns. Rows above it, and those of a sheet without such a row, are
+    read without names.
     """
     import openpyxl
 
@@ -52,7 +53,7 @@ def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, st
     """The number of each row that is read, and what it says."""
     first = list(islice(rows, _FIRST))
     width = max((len(row) for _, row in first), default=0)
-    at = next((n for n, (_, row) in enumerate(first) if len(row) >= max(1, width / 2) and _are_names(row)), None)
+    at = _row_of_names([row for _, row in first], max(1, width / 2))
     names = {} if at is None or len(first) < 2 else {column: _shown(cell) for column, cell in first[at][1].items()}
     for place, (number, row) in enumerate(first):
         if not names or place < (at or 0):
@@ -63,6 +64,17 @@ def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, st
         yield first[at][0], _line(first[at][1], {})
     for number, row in rows:
         yield number, _line(row, names)
+
+
+def _row_of_names(rows: list[dict[int, Any]], width: float) -> int | None:
+    """Which row has the names of the columns, and at least `width` cells; None if none has."""
+    named = [_are_names(row) for row in rows]
+    candidates = [n for n, row in enumerate(rows) if named[n] and len(row) >= width]
+    values = next((n for n, row in enumerate(rows) if not named[n] and len(row) >= width), 0)
+    cells = rows[values].items() if values else ()
+    numbers = {column for column, cell in cells if not isinstance(cell.value, (str, bool))}
+    above = [n for n in candidates if n < values and numbers and numbers <= rows[n].keys()]
+    return above[-1] if above else next(iter(candidates), None)
 
 
 def _are_names(row: dict[int, Any]) -> bool:

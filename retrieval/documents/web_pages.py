@@ -15,7 +15,7 @@ _UNSEEN = ["script", "style", "template", "head", "title", "hr"]
 _ROLES = ["navigation", "search", "contentinfo"]
 _BLOCKS = ["div", "table", "ul", "ol", "p", "dl", "header", "section", "td"]
 _NAMED = re.compile(
-    r"(?:^|[-_])(?:nav|navbar|navigation|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)\d*$"
+    r"(?:^|[-_])(?:nav|navbar|navheader|navfooter|navigation|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)\d*$"
 )
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
 _STEP = re.compile(r"\W*(?:next|prev|previous|up|home|contents|index|top|back)\b", re.IGNORECASE)
@@ -60,7 +60,7 @@ def read_html(content: bytes) -> Text:
         for table in soup("table"):
             if table.find(_NOT_IN_CELLS) is not None:
                 _dissolve(table)
-        return Text(_markdown(soup), title)
+        return Text(_markdown(soup), title.replace("\xa0", " "))
     except RecursionError:
         return Text(soup.get_text("\n", strip=True), title, note=NESTED)
 
@@ -76,7 +76,7 @@ def _markdown(soup: Any) -> str:
         escape_underscores=False,
         table_infer_header=True,
     )
-    return converter.convert_soup(soup).strip()
+    return converter.convert_soup(soup).replace("\xa0", " ").strip()
 
 
 def _not_found(hidden: str | None) -> bool:
@@ -122,9 +122,9 @@ def _leads_around(element: Any) -> bool:
     if named and "footer" in " ".join(map(str, filter(None, names))).lower():
         return letters <= _SHORT and element.find("footer") is None and not element.find(["h1", "h2", "h3", "p", "pre"])
     linked = sum(len(link.get_text("", strip=True)) for link in links)
+    if letters <= _SHORT and (named or linked >= letters / 3) and sum(map(_is_step, links)) > 1:
+        return True
     if named:
         return linked >= letters / 2
-    if letters <= _SHORT and linked >= letters / 3 and sum(map(_is_step, links)) > 1:
-        return True
     inside = [link for link in links if str(link["href"]).startswith("#")]
     return len(links) > 2 and len(inside) == len(links) and linked >= _LINKED * letters

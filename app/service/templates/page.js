@@ -27,6 +27,8 @@ async function* readEvents(body) {
   }
 }
 
+const readSo = read => read.searchable.toLocaleString("en") + " of " + count(read.documents, "document", "documents");
+
 // What the page says of a step while the answer is being found.
 function stepLine(step) {
   const where = line => (line ?? "").split(" → ")[1] ?? "nothing";
@@ -57,7 +59,9 @@ function showTurn(turn, place) {
       setTimeout(() => { copy.lastChild.textContent = "Copy"; }, 1500);
     } } }, icon("copy"), make("span", { text: "Copy" }));
     copy.hidden = !navigator.clipboard;
+    const read = turn.answer.being_read;
     columns.append(...[make("div", {}, answerText(turn.answer, sources, key),
+      read ? make("p", { class: "note", text: readSo(read) + " had been read when this was answered." }) : null,
       make("div", { class: "tools" }, copy, againButton(turn, "Ask again"),
         make("span", { text: cost.seconds.toFixed(1) + " s · " + count(cost.lm_calls, "model call", "model calls") }))),
       sourceList(turn.answer, sources, key), storyBox(turn.answer, sources, key)].filter(Boolean));
@@ -237,7 +241,16 @@ document.addEventListener("keydown", event => {
 });
 addEventListener("popstate", () => leave(() => showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null)));
 
+// How much of the documents can be searched, while they are being read.
+async function showReading() {
+  const health = await fetch("healthz").then(response => response.json()).catch(() => null), read = health?.index?.being_read;
+  at("reading").hidden = !read;
+  if (read) at("reading").textContent = read.searchable ? readSo(read) + " can be searched so far; the others are being read." : "The documents are being read.";
+  if (read || !health) setTimeout(showReading, read ? 2000 : 15000);
+}
+
 showTheme();
+showReading();
 showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null);
 if (!lasting) document.querySelector(".foot .small").textContent = "This browser keeps no questions: they are gone when you reload.";
 at("question").value = new URLSearchParams(location.search).get("q") ?? "";

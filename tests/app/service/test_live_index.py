@@ -93,6 +93,40 @@ def test_words_can_be_searched_before_vectors(docs, tmp_path, monkeypatch):
     later.close()
 
 
+def test_what_was_read_in_the_first_seconds_can_be_searched_while_the_others_are_read(docs, tmp_path, monkeypatch):
+    for number in range(5):
+        (docs / f"town-{number}.txt").write_text(f"Town {number} lies on a river.\n", encoding="utf-8")
+    monkeypatch.setattr(module, "_FIRST_PORTION", 0.0)
+    seen, go_on, said = [], threading.Event(), []
+    build = module.build_index
+
+    def slowly(*arguments, **options):
+        if seen:
+            assert go_on.wait(SECONDS)
+        seen.append(options["engine"])
+        return build(*arguments, **options)
+
+    monkeypatch.setattr(module, "build_index", slowly)
+    index = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=SECONDS, say=said.append)
+    assert index.being_read == (0, 6)
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
+        index.start()
+        wait_until(lambda: len(index))
+        assert titles(index) == ["tarn.md"]
+        part = {"searchable": 1, "documents": 6}
+        assert client.get("/healthz").json()["index"]["being_read"] == part
+        assert client.post("/v1/ask", json=ASKED).json()["being_read"] == part
+        go_on.set()
+        wait_until(lambda: index.being_read is None)
+        assert len(titles(index)) == 6
+        assert "being_read" not in client.get("/healthz").json()["index"]
+        assert "being_read" not in client.post("/v1/ask", json=ASKED).json()
+    index.close()
+    assert said[0] == "1 passages can be searched by words, 5 documents are still to be read"
+    assert len(seen) == 6
+
+
 def test_an_empty_folder_is_waited_for(tmp_path):
     (tmp_path / "docs").mkdir()
     said = []

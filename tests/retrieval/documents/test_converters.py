@@ -90,6 +90,85 @@ def test_a_pdf_has_its_headings_and_no_running_heads(outline: bool):
     assert not [line for line in text.splitlines() if line.strip().isdigit()]
 
 
+def test_the_contents_of_a_pdf_are_no_passage():
+    contents = [f"{n}.1 Bridge number {n} {'. ' * 30}{n}" for n in range(1, 7)]
+    text = convert("PDF", pdf([["Contents", *contents, "II Towns 9"], ["The Orle Bridge.", "See page 9"]])).text
+    assert text == "The Orle Bridge.\nSee page 9"
+    assert convert("PDF", pdf([contents])).text.startswith("1.1 Bridge number 1")
+
+
+MARKDOWN = """---
+title: "Bridges of the Isk"
+layout: default
+---
+(target)=
+# *Orle* `Bridge`
+
+<!-- YAML
+added: v1 -->
+
+## Table of contents
+
+* [Opening](#opening)
+  * [Later](#later)
+
+## Opening
+
+| town       | year       |
+| ---------- | ---------- |
+| Orle       | 1931       |
+
+```html
+<!-- kept -->
+- [kept](#too)
+```
+
+[other]: other.md
+[site]: https://orle.example
+"""
+
+
+def test_markdown_has_no_front_matter_comments_or_lists_of_its_headings():
+    assert passages(convert("Markdown", MARKDOWN.encode()), markdown=True) == [
+        (
+            "Bridges of the Isk / Orle Bridge / Opening",
+            "| town | year |\n| --- | --- |\n| Orle | 1931 |\n\n"
+            "```html\n<!-- kept -->\n- [kept](#too)\n```\n\n[site]: https://orle.example",
+        )
+    ]
+
+
+def test_plain_text_has_underlined_headings_and_a_table_none():
+    text = "1. Bridges\n==========\n\nMany.\n\nOrle\n----\n\nOpened in 1931.\n\ntown   year\n----------\nOrle   1931\n"
+    assert passages(convert("text", text.encode())) == [
+        ("1. Bridges", "Many."),
+        ("1. Bridges / Orle", "Opened in 1931.\n\ntown   year\n----------\nOrle   1931"),
+    ]
+
+
+def test_a_title_is_not_repeated_by_the_first_heading():
+    page = "<title>Heaps — Tarn&nbsp;1.2</title><h1><code>Heaps</code></h1><p>A.</p><h2>Push</h2><p>B.</p>"
+    page += '<div class="navheader"><table><tr><th>8.1.&nbsp;Types, of which there are very many</th></tr>'
+    page += "<tr><td><a href=a>Prev</a></td><td><a href=b>Up</a></td><td><a href=c>Next</a></td></tr></table></div>"
+    assert passages(convert("HTML", page.encode()), markdown=True) == [
+        ("Heaps — Tarn 1.2", "A."),
+        ("Heaps — Tarn 1.2 / Push", "B."),
+    ]
+
+
+def test_literals_of_restructured_text_stay_as_they_are():
+    source = b"Not ``/bin/a`` and ``/usr/bin/a`` [#]_.\n\n.. image:: a.svg\n   :alt: A\n\nThe :ref:`end <e>`.\n"
+    assert convert("reStructuredText", source).text == "Not `/bin/a` and `/usr/bin/a`.\n\nThe end.\n"
+
+
+def test_the_names_of_columns_stand_right_above_numbers_and_dates():
+    notes = [["Notes", None, None], ["which", "name", "nothing"], ["Name", "Age", "Born"]]
+    rows = [*notes, ["Vera", 88, datetime.date(1928, 7, 23)], ["Ada", 36, datetime.date(1815, 12, 10)]]
+    assert convert("Excel", sheet("S", rows)).text.endswith(
+        "which; name; nothing\nName: Vera; Age: 88; Born: 1928-07-23\nName: Ada; Age: 36; Born: 1815-12-10"
+    )
+
+
 def test_lines_that_open_few_pages_and_the_numbers_of_a_table_stay():
     pages = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
     assert convert("PDF", pdf(pages)).text == "Minutes\nThe council met.\n12\nMinutes\nThe council met again.\n13 votes"

@@ -1,0 +1,73 @@
+"""Markdown and plain text without what leads around, and the headings of plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from knowgap.retrieval.documents.text import Heading, Text
+
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
+_TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w.-]+\)=\s*$|\[[^\]]+\]:\s+(?!https?:)\S+\s*$")
+_OF_CONTENTS = re.compile(r" {0,3}#{1,6}\s+(?:table of )?contents\s*#*\s*$", re.IGNORECASE)
+_PADDED = re.compile(r"(---)-+|( ) +")
+_SPACED = re.compile(r"\s{3}")
+_LONGEST_HEADING = 100  # characters
+
+
+def read_markdown(source: str) -> Text:
+    """The source without front matter, comments, lists of links to its own headings and targets of links.
+
+    What stands in blocks of code stays. Rows of tables are without padding. The title is the one in the front matter.
+    """
+    source, title = source.replace("\r\n", "\n"), ""
+    if front := _FRONT.match(source):
+        found = _TITLE.search(front[1])
+        source, title = source[front.end() :], found[1] if found else ""
+    parts, end = [], 0
+    for block in _FENCED.finditer(source):
+        parts += [_without_leading(source[end : block.start()]), block[0]]
+        end = block.end()
+    text = "".join([*parts, _without_leading(source[end:])])
+    return Text(text if text.strip() else source, title)
+
+
+def _without_leading(text: str) -> str:
+    lines = _COMMENT.sub("", text).split("\n")
+    kept = (line for line in lines if not _LEADING.match(line) and not _OF_CONTENTS.match(line))
+    return "\n".join(_PADDED.sub(r"\1\2", line) if line.startswith("|") else line for line in kept)
+
+
+def underlined_headings(text: str) -> list[Heading]:
+    """The headings of plain text: lines with a line of equal signs, hyphens or the like below them.
+
+    A blank line, or the same line of signs, stands above. The level is that at which each kind of sign appears first.
+    """
+    levels: dict[str, int] = {}
+    return [
+        Heading(min(6, levels.setdefault(kind, len(levels) + 1)), words, start, end)
+        for kind, words, start, end in _underlined(text)
+    ]
+
+
+def _underlined(text: str) -> Iterator[tuple[str, str, int, int]]:
+    """Kind of signs, words, start and end of each heading."""
+    lines = text.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    for n in range(len(lines) - 1):
+        words, rule = lines[n].strip(), lines[n + 1].strip()
+        above = lines[n - 1].strip() if n else ""
+        over = above == rule
+        if not (_is_rule(rule, len(words)) and (over or not above)) or (not over and words != lines[n].rstrip()):
+            continue
+        if words and len(words) <= _LONGEST_HEADING and words[0].isalnum() and not _SPACED.search(words):
+            yield rule[0] * (1 + over), words, starts[n - over], min(len(text), starts[n + 2])
+
+
+def _is_rule(line: str, width: int) -> bool:
+    return len(line) >= max(3, 0.8 * width) and line[0] in "=-~^*#+" and line == line[0] * len(line)
