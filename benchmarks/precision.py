@@ -18,7 +18,6 @@ from unittest.mock import patch
 
 import numpy as np
 from real_data import NOT_THERE, real_data
-from retrieval import _random_cross_encoder  # pyright: ignore[reportPrivateUsage]
 from table import Table, note, ratio, seconds
 
 from knowgap.compiling.data import load_dataset
@@ -34,6 +33,7 @@ from knowgap.retrieval.minilm import SentenceEncoder, sentence_encoder
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.rerankers import relevance
 from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder, predict_logits
+from retrieval import _random_cross_encoder  # pyright: ignore[reportPrivateUsage]
 
 _MODULES = ("colbert.encoder", "minilm", "rerankers.cross_encoder")
 """Those of `knowgap.retrieval` that compute in the precision of `half_precision`."""

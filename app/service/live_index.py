@@ -1,4 +1,4 @@
-"""The index of a folder that is being served: words first, in portions, then vectors, and what changes in the folder."""
+"""The index of a folder that is served: by words first, in portions, then with the engine, and what changes later."""
 
 from __future__ import annotations
 
