@@ -218,6 +218,13 @@ def modified(path: Path) -> float:
         return 0.0
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def read_documents(
     folder: Folder,
     splitter: Splitter,
@@ -225,7 +232,8 @@ def read_documents(
     known: dict[str, FileRecord] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[ReadFile]:
-    """Read the files of a folder in the order of their names, and keep `reading` up to date.
+    """Read the files of a folder and keep `reading` up to date: in the order of their names, or from the smallest one on
+    where `reading.until` limits the time.
 
     A file whose content is that of its record in `known` is not read again; its problem is named again. A file that
     takes a while is named to `progress`, once a second. What `reading.until` leaves for another call stays as `known`
@@ -233,8 +241,11 @@ def read_documents(
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
+    files = list(folder.files.items())
+    if reading.until is not None:
+        files.sort(key=lambda file: _size(file[1]))  # so that many can be searched soon
     with Converter(splitter) as converter:
-        for number, (name, path) in enumerate(folder.files.items()):
+        for number, (name, path) in enumerate(files):
             digest: str | None = None
             before = (known or {}).get(name)
             kind = kind_of(path) or ""

@@ -95,7 +95,7 @@ def test_words_can_be_searched_before_vectors(docs, tmp_path, monkeypatch):
 
 def test_what_was_read_in_the_first_seconds_can_be_searched_while_the_others_are_read(docs, tmp_path, monkeypatch):
     for number in range(5):
-        (docs / f"town-{number}.txt").write_text(f"Town {number} lies on a river.\n", encoding="utf-8")
+        (docs / f"a-town-{number}.txt").write_text(f"Town {number} lies on a long river.\n" * 9, encoding="utf-8")
     monkeypatch.setattr(module, "_FIRST_PORTION", 0.0)
     seen, go_on, said = [], threading.Event(), []
     build = module.build_index
