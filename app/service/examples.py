@@ -11,6 +11,7 @@ from knowgap.retrieval.sentences import split_sentences
 
 _LOOKED_AT = 20_000  # passages at the beginning of an index
 _CANDIDATES = 64  # of those, evenly spread
+_NUMBERING = re.compile(r"^(?:[\d.]*\d[\d.]*|[–—-]+\d+[–—-]+)(?:\s+[–—-]+\d+[–—-]+)?\s+")
 _LONGEST_TITLE = 60  # characters
 
 
@@ -48,6 +49,7 @@ def _question(passage: Passage) -> str:
     said = re.match(rf"(?:The |An? )?{name}\s*(\([^)]*\))?,?[^.]{{0,40}}? (is|was|are|were) (?:an?|the|one)\b", first)
     if said is None:
         document, *_, section = title.split(" / ") if " / " in title else (title, "")
+        section = _NUMBERING.sub("", section) or section
         return f"What does “{document}” say about “{section}”?" if section else f"What is “{title}” about?"
     person = re.search(r"\b(?:he|she|his|her|born)\b", passage.text, re.I)
     article = "the " if said[0].startswith("The ") and not title.startswith("The ") else ""

@@ -20,6 +20,7 @@ _LONGEST_HEADING = 120  # characters
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _CONTENTS = {"contents", "tableofcontents", "listoffigures", "listoftables", "inhaltsverzeichnis", "inhalt", "sommaire"}
 _LED = 5  # lines with leaders, from which on a page is one of a table of contents
+_NUMBERING = re.compile(r"(?:chapter|appendix|part|section|kapitel|anhang|teil)?(?:[a-z]?\d{0,6}[a-z]?|[ivxlc]{0,6})")
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
 
@@ -165,7 +166,7 @@ def _is_heading(lines: list[_Line], title: str) -> bool:
     """Whether lines are an entry of the outline, perhaps with a number before it."""
     found = _letters("".join(line.text for line in lines))
     rest = found.removesuffix(title)
-    return found.endswith(title) and (not rest or (len(rest) <= 12 and any(map(str.isdigit, rest))))
+    return found.endswith(title) and _NUMBERING.fullmatch(rest) is not None
 
 
 def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:

@@ -31,7 +31,7 @@ const readSo = read => read.searchable.toLocaleString("en") + " of " + count(rea
 
 // What the page says of a step while the answer is being found.
 function stepLine(step) {
-  const where = line => (line ?? "").split(" → ")[1] ?? "nothing";
+  const where = line => [...new Set(((line ?? "").split(" → ")[1] ?? "nothing").split(", "))].join(", ");
   switch (step.kind) {
     case "asked": case "reranked": case "withheld": case "queried": case "selected": case "answered": case "stopped": return null;
     case "retrieved": return ["Looked for “" + step.queries.join("”, “") + "”: " + where(step.text[1])];
@@ -69,7 +69,7 @@ function showTurn(turn, place) {
     columns.append(make("div", { class: "working" }, make("ol", { id: "steps" }, make("li", { id: "now", text: "Looking in the documents" }))));
   } else {
     const lost = turn.problem ?? { calm: true, message: "The page was closed before the answer came." };
-    columns.append(make("div", { class: "problem" + (lost.calm ? " calm" : "") }, make("p", { text: lost.message }),
+    columns.append(make("div", { class: "problem" + (lost.calm ? " calm" : "") }, make("p", { text: lost.id ? lost.message.split(";")[0].replace(/^./, first => first.toUpperCase()) + "." : lost.message }),
       lost.id ? make("p", { class: "small" }, "If you report this, give the number ", make("code", { text: lost.id })) : null,
       againButton(turn, "Ask again")));
   }
