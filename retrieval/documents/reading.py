@@ -232,9 +232,9 @@ def read_documents(
     known: dict[str, FileRecord] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[ReadFile]:
-    """Read the files of a folder and keep `reading` up to date: in the order of their names, or from the smallest one on
-    where `reading.until` limits the time.
+    """Read the files of a folder and keep `reading` up to date.
 
+    The order is that of their names; where `reading.until` limits the time, the smallest one is read first.
     A file whose content is that of its record in `known` is not read again; its problem is named again. A file that
     takes a while is named to `progress`, once a second. What `reading.until` leaves for another call stays as `known`
     has it.
