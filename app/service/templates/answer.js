@@ -1,5 +1,7 @@
 // An answer with its citations and sources.
 
+const SOURCES_SHOWN = 6; // others are folded
+
 // The sources of an answer, numbered: those that its statements cite, and the others that were read.
 function sourcesOf(answer) {
   const texts = new Map(answer.passages.map(passage => [passage.id, passage.text]));
@@ -122,7 +124,7 @@ function sourceCard(source, key) {
 function sourceList(answer, sources, key) {
   if (!sources.length) return null;
   const cited = new Set(pieces(answer, sources).flatMap(piece => piece.numbers));
-  const [first, others] = [sources.filter(source => cited.has(source.number)), sources.filter(source => !cited.has(source.number))];
+  const first = sources.filter(source => cited.has(source.number)).slice(0, SOURCES_SHOWN), others = sources.filter(source => !first.includes(source));
   const list = some => make("ul", {}, ...some.map(source => sourceCard(source, key)));
   return make("aside", { class: "sources", "aria-label": "Sources: " + answer.question },
     make("p", { class: "label", text: first.length ? "Sources" : "Read for the answer" }),
