@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from models.random_cross_encoder import write_random_cross_encoder
 from real_data import NOT_THERE, real_data
 from table import Table, note, ratio, seconds
 
@@ -33,7 +34,6 @@ from knowgap.retrieval.minilm import SentenceEncoder, sentence_encoder
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.rerankers import relevance
 from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder, predict_logits
-from retrieval import _random_cross_encoder  # pyright: ignore[reportPrivateUsage]
 
 _MODULES = ("colbert.encoder", "minilm", "rerankers.cross_encoder")
 """Those of `knowgap.retrieval` that compute in the precision of `half_precision`."""
@@ -79,7 +79,7 @@ def _times(rounds: int) -> Table:
     sentences, spans = SentenceEncoder(), SpanHead()
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
         colbert = _fitted(passages, Path(folder) / "colbert")
-        _random_cross_encoder(Path(folder) / "cross")
+        write_random_cross_encoder(Path(folder) / "cross")
         cross = load_cross_encoder(Path(folder) / "cross", device="cpu", labels=1, trained=True)
     fresh: dict[str, Callable[[], Any]] = {
         "passages, ColBERT": lambda: colbert.encode_passages(texts[: 5 * _PAIRS]),

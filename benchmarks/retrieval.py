@@ -15,6 +15,7 @@ from typing import Any
 
 from engines import in_process, once
 from fictional import stream_questions
+from models.random_cross_encoder import write_random_cross_encoder
 from real_data import NOT_THERE, real_data
 from table import Table, note, percentile, ratio, seconds
 
@@ -233,7 +234,7 @@ def _reading(steps: int, depth: int) -> Table:
     searches = [index.search(queries, depth) for queries in groups]
     rows: dict[str, tuple[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-        _random_cross_encoder(Path(folder))
+        write_random_cross_encoder(Path(folder))
         model = CrossEncoderReranker(folder, default_threshold=-1e9)  # random scores: all passages survive
         uncached = CrossEncoderReranker(folder)  # does not share the cache of the other
         with quiet_transformers():
@@ -268,18 +269,3 @@ def _reading(steps: int, depth: int) -> Table:
             "hang on the last digits."
         ],
     )
-
-
-def _random_cross_encoder(folder: Path) -> None:
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
-
-    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-    from knowgap.retrieval.minilm import minilm_folder
-
-    source = str(minilm_folder())
-    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
-    config = BertConfig.from_pretrained(source, num_labels=1)
-    torch.manual_seed(0)
-    with quiet_transformers():
-        BertForSequenceClassification(config).save_pretrained(folder)
