@@ -81,7 +81,7 @@ def default_limits(lm: Any, adapter: Any, longest: int = LONGEST_REPLY) -> dict[
 
 def _longest_reply(predictor: dspy.Module, inputs: Mapping[str, Any]) -> int:
     """Tokens of a reply at most: few where all that is asked for is an answer in a short style."""
-    signature = getattr(_predict_of(predictor), "signature", None)
+    signature = getattr(predict_of(predictor), "signature", None)
     alone = signature is not None and [*signature.output_fields] == ["answer"]
     return LONGEST_SHORT_REPLY if alone and inputs.get("style") in _SHORT_STYLES else LONGEST_REPLY
 
