@@ -16,7 +16,6 @@ from .programs.adaptive_note import AdaptiveNote as AdaptiveNote
 from .programs.base import Program as Program
 from .programs.blend_filter import BlendFilter as BlendFilter
 from .programs.migres import MIGRES as MIGRES
-from .programs.modules import ModuleProgram as ModuleProgram
 from .programs.ra_isf import RAISF as RAISF
 from .programs.rq_rag import RQRAG as RQRAG
 from .programs.trace.trace import Trace as Trace

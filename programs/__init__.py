@@ -56,12 +56,13 @@ PROGRAMS: dict[str, str] = {
 """Where the class of each of knowgap's programs is, by the program's name: methods first, then baselines."""
 
 
-def get_program(name: str) -> type[Program]:
+def get_program(name: str | ModuleLike) -> type[Program]:
     """The class of a program; of a `dspy.Module` what makes programs of it, as a class does.
 
     Args:
         name: a key of `PROGRAMS`; `module:Name` of a class from outside, or of a `dspy.Module`, class or object; or
-            what an installed package offers under that name, in the group `knowgap.programs` of its entry points.
+            what an installed package offers under that name, in the group `knowgap.programs` of its entry points. Or
+            a `dspy.Module` itself, class or object; `.with_fields(input=…, output=…)` of the result names its fields.
 
     Raises:
         UnknownName: there is no such program.
@@ -71,14 +72,18 @@ def get_program(name: str) -> type[Program]:
     >>> knowgap.get_program("migres").__name__
     'MIGRES'
     """
-    if name in PROGRAMS:
+    if isinstance(name, str) and name in PROGRAMS:
         module, _, class_name = PROGRAMS[name].partition(":")
         return getattr(importlib.import_module(module), class_name)
     from knowgap.programs.modules import ModuleFactory, as_kind
 
+    if not isinstance(name, str):
+        return as_kind(name)
     found = find("program", name, PROGRAMS)
     if isinstance(as_kind(found), ModuleFactory):
-        return cast("type[Program]", ModuleFactory(found, name if is_reference(name) else reference_of(found)))
+        reference = name if is_reference(name) else reference_of(found)
+        ours = reference.rpartition(":")[2] in PROGRAMS
+        return cast("type[Program]", ModuleFactory(found, reference, name=reference if ours else ""))
     _check_class(found, f"program {name}")
     return found
 

@@ -420,20 +420,12 @@ class Program(Streamable, dspy.Module):
     # What DSPy calls to save, load and copy a program.
 
     def save(self, path: Any, save_program: bool = False, modules_to_serialize: Any = None) -> None:
-        """Write the program's state to a file, or with `save_program` all of it to a folder.
-
-        It works as `dspy.Module.save`. An index is saved as the path of its folder.
-
-        Raises:
-            UsageError: with `save_program`, a part of the program cannot be pickled.
-        """
+        """Save as `dspy.Module.save` does, an index as the path of its folder."""
         try:
             super().save(path, save_program, modules_to_serialize)
         except RuntimeError as error:
-            if not save_program:
-                raise
             raise UsageError(
-                f"{self.name} has a part that cannot be pickled ({error.__context__}): knowgap.save(program, folder) "
+                f"{self.name} has a part that cannot be written ({error.__context__}): knowgap.save(program, folder) "
                 "and knowgap.load(folder, retriever=…) leave index and models out"
             ) from error
 

@@ -68,6 +68,7 @@ class ModuleFactory:
         module: a class that can be made without arguments, except for `retriever`; or an object, of which each program
             gets a copy.
         reference: `module:Name` of the class or the object; default: that of the class.
+        name: of the programs; default: the last part of the reference.
         input: the input that gets the question; empty to guess it from the signature.
         output: the output that is the answer; empty to guess it.
 
@@ -81,21 +82,19 @@ class ModuleFactory:
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, module: ModuleLike, reference: str = "", *, input: str = "", output: str = ""):
-        from knowgap.programs import PROGRAMS
-
+    def __init__(self, module: ModuleLike, reference: str = "", *, name: str = "", input: str = "", output: str = ""):
         self.module, self.input, self.output = module, input, output
         self.code = module if isinstance(module, type) else type(module)
         self.class_reference = reference_of(self.code)
         self.reference = reference or self.class_reference
         self.__name__ = self.reference.rpartition(":")[2]
-        self.name = self.reference if self.__name__ in PROGRAMS else self.__name__
+        self.name = name or self.__name__
         self.__doc__ = self.code.__doc__
 
     def with_fields(self, input: str = "", output: str = "", **_: str) -> ModuleFactory:
         """The same with other names of the input and the output, if they are not empty."""
         names = {"input": input or self.input, "output": output or self.output}
-        return ModuleFactory(self.module, self.reference, **names)
+        return ModuleFactory(self.module, self.reference, name=self.name, **names)
 
     def fields(self) -> dict[str, str]:
         """What an artifact keeps of it: the names of the input and the output, and the class of the module."""
@@ -179,7 +178,7 @@ class ModuleProgram(Program):
         UnknownName: it has no such input or hyperparameter.
 
     >>> import dspy, knowgap
-    >>> program = knowgap.ModuleProgram(dspy.ChainOfThought("question -> answer"))
+    >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
     >>> with dspy.context(lm=knowgap.make_lm("extractive")):
     ...     program(question="Who designed the Orle Bridge?").trace.cost.lm_calls
     1

@@ -27,8 +27,8 @@ def api() -> str:
         except (TypeError, ValueError):
             signature = ""
         lines.append(f"{kind} {name}{signature}")
-        if inspect.isclass(thing) and inspect.ismethod(getattr(thing, "hyperparameters", None)):
-            declared = cast("Any", thing).hyperparameters().values()
+        if inspect.isclass(thing) and hasattr(thing, "hyperparameters"):
+            declared = thing.hyperparameters().values()
             lines += [f"    {h.name} = {h.default!r}  ({h.bounds})" for h in declared]
     return "\n".join(lines) + "\n"
 
