@@ -176,6 +176,8 @@ def compile(
     dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
     metric = dict([next(iter(named_metrics(metrics).items()))])
     common: dict[str, Any] = {"metric": metric, "num_threads": num_threads, "progress": progress, "lm": lm}
+    if optimizer != "study" and not (study is sampler is pruner is None):
+        raise UsageError(f"study, sampler and pruner go with the optimizer study, and {optimizer} runs none")
     if optimizer == "study":
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"

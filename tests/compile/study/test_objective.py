@@ -127,6 +127,7 @@ def test_several_costs_are_objectives_of_a_study_of_compile(examples):
     ("options", "message"),
     [
         ({"study": optuna.create_study()}, r"create it with directions=\['maximize'\]"),
+        ({"sampler": Remembering(), "optimizer": "bootstrap"}, "go with the optimizer study, and bootstrap runs none"),
         ({"pruner": optuna.pruners.NopPruner(), "config": StudyConfig(prune=False)}, "nothing for the pruner to stop"),
     ],
 )
