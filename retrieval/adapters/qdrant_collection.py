@@ -36,7 +36,7 @@ class QdrantCollection(NeverCopied):
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         self._collection, server = parts.path.strip("/"), urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         if not self._collection or options.keys() - {"encoder", "using"}:
-            form = "http://host:6333/COLLECTION?encoder=MODEL&using=VECTORS"
+            form = "qdrant+http://host:6333/COLLECTION?encoder=MODEL&using=VECTORS"
             raise UsageError(f"{without_credentials(url)}: name the collection, as in {form}; the rest may be left out")
         self.name = f"qdrant {without_credentials(server)}/{self._collection}"
         self._client = connect(server, key_for(server, None, named=True))
