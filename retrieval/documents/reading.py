@@ -78,7 +78,8 @@ def open_folder(root: str | Path) -> Folder:
     """
     root = Path(root)
     if not root.is_dir():
-        raise DataError("there is no such folder", path=root)
+        problem = "is a file, and a folder of documents is needed here" if root.exists() else "there is no such folder"
+        raise DataError(problem, path=root)
     found = Folder(root)
     for path in sorted(_walk(root, found), key=lambda path: os.fsencode(path.relative_to(root))):
         found.files.setdefault(shown_name(path.relative_to(root).as_posix()), path)

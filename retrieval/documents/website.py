@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
@@ -133,7 +134,7 @@ class _Reader:
 
     def _robots(self) -> RobotFileParser:
         """What `robots.txt` allows: everything if there is none, nothing if the server refuses or fails."""
-        robots = RobotFileParser()
+        robots: Any = RobotFileParser()  # its two switches are not in the types of the standard library
         try:
             with self._opened(urljoin(self.start, "/robots.txt")) as response:
                 lines = self._content(response).decode("utf-8", "replace").splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, KnowgapError, UsageError
-from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment, building_folder
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment, building_folder, check_place
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import acquire_lock, naming, release_lock, replace_folder
@@ -121,9 +121,11 @@ def start_build(
 
     Raises:
         IndexFolderError: another process is building the same index.
+        IndexForeign: something other than an index is at the path.
         OSError: a file cannot be written; the error names a file, and the same build goes on from there.
     """
     with lock_index(path) as target:
+        check_place(target)
         build = IndexBuild(target, overwrite, check)
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)

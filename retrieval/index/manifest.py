@@ -202,9 +202,24 @@ def _check_is_index(folder: Path) -> None:
             )
         raise IndexMissing(f"{folder}: no index there; {_REMEDY}")
     if not folder.is_dir():
-        raise IndexForeign(f"{folder}: a file, not an index folder")
+        raise IndexForeign(
+            f"{folder}: a file, not an index folder; `knowgap index --corpus {folder} --index FOLDER` builds one of it"
+        )
     if not (folder / MANIFEST).is_file():
-        raise IndexForeign(f"{folder}: not an index (it has no {MANIFEST}); {_REMEDY}")
+        raise IndexForeign(
+            f"{folder}: not an index (it has no {MANIFEST}); if it holds documents, `knowgap index --corpus {folder} "
+            "--index FOLDER` builds one of them"
+        )
+
+
+def check_place(target: Path) -> None:
+    """Refuse to build an index where something else is.
+
+    Raises:
+        IndexForeign: there is a file, or a folder with other files.
+    """
+    if target.is_file() or (target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file()):
+        raise IndexForeign(f"{target}: not an index, but other files: an index has a folder of its own; name another")
 
 
 def building_folder(target: Path) -> Path:

@@ -160,3 +160,19 @@ def test_of_what_a_provider_lacks_the_first_line_is_said():
     error = LMNotConfiguredError("a resource is required\n\n  To fix:\n    - set X", model="azure/x")
     lm = make_lm("openai/x", api_base="http://127.0.0.1:9/v1")
     assert str(as_language_model_error(error, lm)).endswith("cannot be used: [azure/x] a resource is required")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ([*ASK[:2], "--index", "docs.jsonl"], "`knowgap index --corpus docs.jsonl --index FOLDER` builds one of it"),
+        ([*ASK[:2], "--index", "notes"], "`knowgap index --corpus notes --index FOLDER` builds one of them"),
+        (["serve", "docs.jsonl"], "docs.jsonl: is a file, and a folder of documents is needed here"),
+        (["index", "--corpus", "notes", "--index", "notes"], "notes: not an index, but other files: an index has"),
+    ],
+)
+def test_documents_in_the_place_of_an_index_are_told_how_to_become_one(indexed, words, reason):
+    (indexed.folder / "notes").mkdir()
+    (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    assert reason in indexed.refusal(*words)
+    assert [path.name for path in (indexed.folder / "notes").iterdir()] == ["a.md"]
