@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, KnowgapError, UsageError
-from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment, building_folder, check_place
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, MANIFEST, Manifest, Segment, building_folder, check_place
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import acquire_lock, naming, release_lock, replace_folder
@@ -112,7 +112,7 @@ def start_build(
 ) -> Iterator[IndexBuild]:
     """Build an index, or continue a build; its pieces stay if the block is interrupted.
 
-    A block that raises a `KnowgapError` before anything was encoded leaves none.
+    A block that raises a `KnowgapError` before anything was encoded, or a part of a hybrid index built, leaves none.
 
     Args:
         path: the folder of the index.
@@ -133,7 +133,7 @@ def start_build(
             try:
                 yield build
             except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
-                if not any(build.folder.rglob("encoded.json")):
+                if not any(path.name in ("encoded.json", MANIFEST) for path in build.folder.rglob("*.json")):
                     shutil.rmtree(build.folder, ignore_errors=True)
                 raise
 
