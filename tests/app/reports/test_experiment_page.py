@@ -86,10 +86,10 @@ def test_failures_and_reasons_stand_in_their_cells_and_all_text_is_text():
     assert render_cost_chart(experiment) == ""
     assert "<script" not in html
     assert page.text.count(HOSTILE) == 9  # title, baseline, two data sets, group, two rows, two notes
-    assert f"a{HOSTILE}: few questions (4): where all scores are equal, the mean may lie 75 points away" in page.text
+    assert f"a{HOSTILE}: few questions (4): scores are known to within ±40 points only" in page.text
     assert "| one&lt;script>alert(1)&lt;/script> a\\|b |" in render_markdown(experiment)
     assert "| 1; replies: 2 unreadable, 3 cut off |" in render_markdown(experiment)
-    assert "Few questions (4): where all scores are equal, the mean may lie 75 points away." in table_markdown(
+    assert "Few questions (4): scores are known to within ±40 points only." in table_markdown(
         experiment, 0
     )
     assert ",4,1,2,3," in experiment.csv()
