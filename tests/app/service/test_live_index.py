@@ -15,7 +15,7 @@ from knowgap.service import Server
 from knowgap.service import live_index as module
 from knowgap.service.live_index import LiveIndex
 
-SECONDS = 60
+SECONDS = 150
 ASKED = {"question": "Which river flows through Tarn?", "citations": False}
 
 
