@@ -45,7 +45,7 @@ class Source:
     Args:
         file: its file, relative to the folder that was indexed; control characters are escaped.
         start: where its text begins in the text of the file (of the record, for JSON Lines and TSV), in characters.
-            Text and Markdown are taken as they are; other files, as the Markdown or text that is made of them.
+            Plain text is taken as it is; other files, as the Markdown or text that is made of them.
         end: where it ends.
         unit: what is counted in `first` and `last`: "page", "slide", "row" or "line"; empty for nothing.
         first: the first page, slide, row or line on which it stands, from 1; 0 for none.
