@@ -43,7 +43,8 @@ class LanguageModelTrainer(Trainer):
         from accelerate.state import AcceleratorState, PartialState
         from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 
-        plugin = FullyShardedDataParallelPlugin(**self.args.fsdp_plugin_args)
+        settings: dict[str, Any] = {**(self.args.fsdp_plugin_args or {})}
+        plugin = FullyShardedDataParallelPlugin(**settings)
         PartialState._shared_state["distributed_type"] = DistributedType.FSDP
         AcceleratorState._shared_state.update(distributed_type=DistributedType.FSDP, fsdp_plugin=plugin)
         self.is_fsdp_enabled = True
@@ -52,5 +53,6 @@ class LanguageModelTrainer(Trainer):
         """Train; with FSDP, gather the weights at the end."""
         done = super().train(*args, **options)
         if self.is_fsdp_enabled:
-            self.weights = self.accelerator.get_state_dict(self.model)
+            gathered: Any = self.accelerator.get_state_dict(self.model)
+            self.weights = gathered
         return done

@@ -109,7 +109,7 @@ def memory_needs(
         for fsdp in (False, True) if processes > 1 and divided is not None else (False,):
             run = narrow if fsdp and half else model
             states = alone
-            if fsdp:
+            if fsdp and divided is not None:
                 whole = total.weights - (wide.depth - 2) * wide.layer.weights  # two layers, and what is outside
                 states = divided / processes + run.size * whole + 4 * wide.layer.weights
             states += _CUDA * cuda
