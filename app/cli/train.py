@@ -49,11 +49,12 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
         ),
     ] = None
     labels: Annotated[
-        Path | None,
+        str | None,
         Option(
             "--labels",
-            help="With rq-rag, transcripts, and with ra-isf, the labels of one --sub-model, in the layout of the "
-            "authors' training sets; no teacher is asked.",
+            help="With rq-rag (transcripts) and ra-isf. only: let the teacher write them, and train nothing; the same "
+            "command without it trains on them. A file: take those in it, in the layout of the authors' training sets, "
+            "with ra-isf of one --sub-model; no teacher is asked.",
         ),
     ] = None
     mix: Annotated[
@@ -78,14 +79,6 @@ def train(
     *,
     output: Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")],
     options: TrainOptions,
-    labels_only: Annotated[
-        bool,
-        Option(
-            "--labels-only",
-            help="With rq-rag and ra-isf: let the teacher write transcripts or labels, and train nothing. The same "
-            "command without it trains on them.",
-        ),
-    ] = False,
     dry_run: Annotated[
         bool,
         Option(
@@ -98,7 +91,7 @@ def train(
         str | None,
         Option(
             "--gpus",
-            help="With --dry-run or --labels-only: the GPUs that would train, as NUMBERxGB, such as 8x80. [default: "
+            help="With --dry-run or --labels only: the GPUs that would train, as NUMBERxGB, such as 8x80. [default: "
             "those of this machine]",
         ),
     ] = None,
@@ -130,17 +123,16 @@ def train(
     tasks = check_tasks(options.sub_model or TASKS)
     if kind == "ra-isf":
         arguments["tasks"] = tasks
+    labels_only = options.labels == "only"
     if gpus is not None:
         if not (dry_run or labels_only) or kind not in _GENERATIVE:
-            raise UsageError(f"--gpus {gpus}: goes with --dry-run or --labels-only of rq-rag and ra-isf")
+            raise UsageError(f"--gpus {gpus}: goes with --dry-run or --labels only, of rq-rag and ra-isf")
         arguments["gpus"] = parse_gpus(gpus)
+    if options.labels is not None and (kind not in _GENERATIVE or (labels_only and dry_run)):
+        raise UsageError(f"--labels {options.labels}: goes with rq-rag and ra-isf, and only without --dry-run")
     if labels_only:
-        if kind not in _GENERATIVE or dry_run:
-            raise UsageError("--labels-only: goes with rq-rag and ra-isf, and without --dry-run")
         arguments["labels_only"] = True
-    if options.labels is not None:
-        if kind not in _GENERATIVE:
-            raise UsageError(f"--labels {options.labels}: goes with rq-rag and ra-isf, not with {kind}")
+    if options.labels is not None and not labels_only:
         arguments["labels" if kind == "ra-isf" else "transcripts"] = options.labels
     elif kind == "rq-rag" or (kind == "ra-isf" and any(getattr(config, f"{task}_from") != "data" for task in tasks)):
         arguments["teacher"] = factories.load_lm(options, asks=not dry_run and is_main_process())
@@ -198,7 +190,7 @@ def _show_memory(name: str, plan: TrainingPlan) -> None:
     number, size = plan.gpus or (1, None)
     rows: list[list[str]] = []
     for need in plan.memory:
-        ways = {"yes": need.whole, "with gradient checkpointing": need.checkpointed}
+        ways = {"yes": need.whole, "checkpointed": need.checkpointed}
         fits = "" if size is None else next((way for way, needed in ways.items() if needed <= size), "no")
         figures = [f"{each:.1f}" for each in (need.states, need.checkpointed, need.whole)]
         rows.append([need.method, "yes" if need.fsdp else "no", *figures, fits, f"{need.disk:.0f}"])

@@ -162,7 +162,7 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         assert (plan["memory"][0]["method"], plan["gpus"]) == ("full, float32", None)
         far = result_of(capsys, "rq-rag", *words, "--dry-run", "--gpus", "2x24")[0]["rq-rag"]
         assert (far["gpus"], len(far["memory"])) == ([2, 24.0], 7)
-        labels = result_of(capsys, "rq-rag", *words, "--labels-only")[0]["rq-rag"]
+        labels = result_of(capsys, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
         assert (labels["examples"], labels["teacher_calls"]) == (4, 0)
         assert Path("new-transcripts.jsonl").exists()
         assert not Path("new").exists()
@@ -189,8 +189,8 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         (["ra-isf", "--model", "embedded"], "writes no text"),
         (["rq-rag"], "name the model to start from with --model"),
         (["reranker", "--sub-model", "know"], "--sub-model know: goes with ra-isf"),
-        (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80: goes with --dry-run or --labels-only of rq-rag"),
-        (["reranker", "--labels-only"], "--labels-only: goes with rq-rag and ra-isf"),
+        (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80: goes with --dry-run or --labels only, of rq-rag"),
+        (["reranker", "--labels", "only"], "--labels only: goes with rq-rag and ra-isf"),
         (["reranker", "--labels", "labels.jsonl"], "--labels labels.jsonl: goes with rq-rag and ra-isf"),
         (["reranker", "--mix", "questions.jsonl=many"], "--mix questions.jsonl=many: write a share such as 0.1"),
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
