@@ -87,3 +87,18 @@ def test_a_corpus_of_flashrag(tmp_path):
     path.write_text(json.dumps({"id": "0", "contents": '"Orle Bridge"\nAda Venn built it.\nIt is old.'}))
     [passage] = read_corpus(path)
     assert (passage.id, passage.title, passage.text) == ("0", "Orle Bridge", "Ada Venn built it.\nIt is old.")
+
+
+def test_the_layout_of_a_name_is_that_of_the_file_unless_its_records_are_others(tmp_path):
+    official = {"_id": "1", "question": "Who?", "answer": "Ada", "supporting_facts": [], "context": []}
+    path = tmp_path / "dev.json"
+    for record, layout in (
+        (official, "hotpotqa"),
+        ({"question": "Who?", "answer": ["Ada"]}, None),
+        ({"query": "Who?"}, "hotpotqa"),
+    ):
+        path.write_text(json.dumps([record]))
+        assert layout_named("hotpotqa", path) == layout
+    assert layout_named("hotpotqa", tmp_path / "nowhere") is None
+    assert layout_named("own", path) is None
+    assert layout_named("strategyqa", tmp_path) == "strategyqa"

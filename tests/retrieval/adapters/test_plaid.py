@@ -12,6 +12,7 @@ import pytest
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign
 from knowgap.retrieval.adapters.opening import open_adapter
+from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
@@ -19,6 +20,14 @@ from knowgap.retrieval.index.engines import as_retriever
 from tests.retrieval.conformance import QUERIES, corpus
 
 PASSAGES = [*corpus(40)]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded checkpoint, fitted to `PASSAGES`."""
+    folder = tmp_path_factory.mktemp("embedded") / "checkpoint"
+    write_embedded_checkpoint(PASSAGES, folder, dim=128)
+    return folder
 
 
 @pytest.fixture(scope="module")
