@@ -89,9 +89,7 @@ def test_failures_and_reasons_stand_in_their_cells_and_all_text_is_text():
     assert f"a{HOSTILE}: few questions (4): scores are known to within ±40 points only" in page.text
     assert "| one&lt;script>alert(1)&lt;/script> a\\|b |" in render_markdown(experiment)
     assert "| 1; replies: 2 unreadable, 3 cut off |" in render_markdown(experiment)
-    assert "Few questions (4): scores are known to within ±40 points only." in table_markdown(
-        experiment, 0
-    )
+    assert "Few questions (4): scores are known to within ±40 points only." in table_markdown(experiment, 0)
     assert ",4,1,2,3," in experiment.csv()
 
 

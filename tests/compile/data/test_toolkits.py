@@ -6,6 +6,7 @@ import pytest
 
 from knowgap.compiling.data import detect_layout, load_dataset
 from knowgap.compiling.data.corpus import read_corpus
+from knowgap.compiling.data.registry import layout_named
 from knowgap.errors import DataError
 
 FLASHRAG = {"id": "test_0", "question": "Who?", "golden_answers": ["Ada Venn", "Venn"], "metadata": {"type": "bridge"}}
