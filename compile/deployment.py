@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.statistics import Comparison
 from knowgap.compiling.study.config import parse_rule
-from knowgap.errors import UsageError
+from knowgap.errors import UsageError, shorten
 
 T = TypeVar("T")
 
@@ -114,6 +115,29 @@ def too_few(chosen: str, number: int) -> Verdict:
         False,
         f"{which} tell whether {chosen} is better than the program as it was, which is kept: bring at least "
         f"{2 * LEAST}, or hold out 0 to take the choice untested.",
+    )
+
+
+def explain_zeros(evaluations: Iterable[Evaluation], metric: str) -> str:
+    """What is likely wrong where every answer of some evaluations scores 0; empty where one does not."""
+    records = [record for evaluation in evaluations for record in evaluation.records]
+    if not records or any(record.scores.get(metric) for record in records):
+        return ""
+    unanswered = [record for record in records if not record.answer]
+    answers = Counter(record.answer for record in records)
+    said = f"all {len(records)} answers score 0 by {metric}"
+    if 2 * len(unanswered) >= len(records):
+        problem = next((record.error for record in unanswered if record.error), "replies are empty or cannot be read")
+        return f"{said}: {len(unanswered)} questions have no answer ({shorten(problem, 200)})"
+    [(answer, times)] = answers.most_common(1)
+    if 2 * times > len(records):
+        return f"{said}: the language model answers {shorten(answer, 60)!r} to {times} questions"
+    example = next(record for record in records if record.answer)
+    expected = next(iter(example.reference), "")
+    return (
+        f"{said}: the answer to one question is {shorten(example.answer, 100)!r}, and the reference answer is "
+        f"{shorten(expected, 60)!r}; check that the index has the passages that the questions need, and that the "
+        "metric fits how answers are worded"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowgap.cli.display import out, progress
+from knowgap.cli.display import out, progress, remark
 from knowgap.cli.evaluate import Job, show_comparisons, show_scores
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM 
     `lm` is the language model of the improved program, if it was finetuned.
     """
     from knowgap.compiling.compiler import score_and_save
+    from knowgap.compiling.deployment import explain_zeros
 
     with progress(f"scoring on {job.dataset.name}") as report:
         scored = score_and_save(
@@ -67,5 +68,7 @@ def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM 
             show_comparisons(results, job.metrics[0])
     if scored.verdict is not None:
         out.print(str(scored.verdict), markup=False)
+    if zeros := explain_zeros(scored.evaluations.values(), job.metrics[0]):
+        remark(f"warning: {zeros}")
     out.print(f"saved in {scored.artifact}", markup=False)
     return scored
