@@ -21,9 +21,7 @@ REPAIRABLE = 8_000
 _LONGEST_JSON = 50_000
 _BRACKETS, _DEPTH, _QUOTES = 100, 8, 400
 """Opening brackets in all and inside of one another, and quotes, that damaged JSON may have to be repaired."""
-_END = 200
-"""Characters at the end of a text in which a last word is looked for: the time to look grows with their square."""
-
+_END = 200  # characters at the end of a text in which a last word is looked for: the time grows with their square
 STRAIGHT_QUOTES = str.maketrans(dict.fromkeys("“”„«»", '"') | dict.fromkeys("‘’", "'"))
 """Translates typographic quotes into straight ones."""
 _QUOTES_AROUND = {'"': '"', "'": "'", "`": "`", "“": "”", "«": "»", "‘": "’"}
@@ -42,8 +40,8 @@ _DENIAL = re.compile(  # a sentence that says that there is no answer
 _YES = frozenset({"yes", "yeah", "yep", "y", "true", "t", "correct", "right", "1"})
 _NO = frozenset({"no", "nope", "n", "false", "f", "incorrect", "wrong", "0"})
 _DEGREES = {
-    "almost certain": 0.95, "nearly certain": 0.95, "very unlikely": 0.1, "highly unlikely": 0.1,
-    "very low": 0.1, "very high": 0.9, "very likely": 0.9, "highly likely": 0.9, "very confident": 0.9,
+    "almost certain": 0.95, "nearly certain": 0.95, "very unlikely": 0.1, "highly unlikely": 0.1, "very low": 0.1,
+    "very high": 0.9, "very likely": 0.9, "highly likely": 0.9, "very confident": 0.9,
     "highly confident": 0.9, "very sure": 0.95, "unlikely": 0.25, "improbable": 0.25, "unsure": 0.25,
     "uncertain": 0.25, "doubtful": 0.25, "impossible": 0.0, "guess": 0.0, "low": 0.25, "certain": 1.0,
     "certainly": 1.0, "definitely": 1.0, "definite": 1.0, "sure": 1.0, "high": 0.75, "likely": 0.75,
@@ -61,9 +59,8 @@ _NUMBER = re.compile(r"^\s*(?:[(\[]?(\d{1,2})[.):\]]\)?)\s")
 _NAMED = re.compile(r"^\s*(?:q|query|question|sub-?(?:question|query)|step)\s*\d{1,2}\s*[:.)]\s+", re.I)
 _BULLET = re.compile(r"^\s*(?:[-*•–—·▪]|\(?\d{1,2}[.):\]]\)?|\[\d{1,2}\]|\(?[a-z][.)])\s+")
 _NO_ITEM = re.compile(
-    r"(?:there (?:is|are) )?(?:no|none of the|neither)\b[^?\n]*\b"
-    r"(?:questions?|quer(?:y|ies)|further|more|additional|needed|useful|relevant|facts?|statements?|passages?)\b[^?\n]*",
-    re.I,
+    r"(?i)(?:there (?:is|are) )?(?:no|none of the|neither)\b[^?\n]*\b"
+    r"(?:questions?|quer(?:y|ies)|further|more|additional|needed|useful|relevant|facts?|statements?|passages?)\b[^?\n]*"
 )
 """A sentence that says that a list is empty."""
 
@@ -159,8 +156,8 @@ def read_text(value: Any, name: str = "", *, optional: bool = False) -> str:
         return "yes" if value else "no"
     if isinstance(value, Mapping):
         own = [item for key, item in value.items() if str(key).casefold() == name.casefold()]
-        several = [f"{key}: {read_text(item)}" for key, item in value.items()]
-        value = own[:1] or (several if len(value) != 1 else [*value.values()])
+        single = own[:1] or (len(value) == 1 and [*value.values()])
+        value = single or [f"{key}: {read_text(item)}" for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         parts = [read_text(item) for item in value]
         return (", " if all(len(part.split()) <= 5 for part in parts) else "\n").join(filter(None, parts))

@@ -213,10 +213,20 @@ class ProgramOptions:
     parts: Parts = None
     allow_hub: AllowHub = None
     input: Annotated[
-        str | None, Option("--input", help="The input of a dspy.Module that gets the question. [default: guessed]")
+        str | None,
+        Option(
+            "--input",
+            rich_help_panel=MODELS,
+            help="The input of a dspy.Module that gets the question. [default: guessed]",
+        ),
     ] = None
     output: Annotated[
-        str | None, Option("--output", help="The output of a dspy.Module that is the answer. [default: guessed]")
+        str | None,
+        Option(
+            "--output",
+            rich_help_panel=MODELS,
+            help="The output of a dspy.Module that is the answer. [default: guessed]",
+        ),
     ] = None
 
 
@@ -326,6 +336,7 @@ class StudyOptions(JobOptions):
         list[str] | None,
         Option(
             "--range",
+            rich_help_panel=STUDY,
             help="Search a number within other bounds, as NAME=LOW:HIGH; the numbers of a dspy.Module are searched "
             "only so. Can be repeated.",
         ),

@@ -117,11 +117,13 @@ def tokenize_pairs(
     """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage.
 
     Args:
-        tokenizer: of the library `tokenizers`; its truncation is changed, so that it is used by one thread at a time.
+        tokenizer: of the library `tokenizers`; its padding and truncation are changed, so that one thread
+            uses it at a time.
         pairs: what is tokenized.
         window: tokens of a window.
         overlap: tokens that a window repeats of the one before.
     """
+    tokenizer.no_padding()
     tokenizer.no_truncation()
     asked = tokenizer.encode_batch([asked for asked, _, _ in pairs])
     ends = (max(end for _, end in text.offsets[:_QUESTION_TOKENS]) for text in asked)

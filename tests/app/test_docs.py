@@ -90,9 +90,17 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                     assert elsewhere
                     assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"
                 else:
-                    assert words[0] in ("git", "cd", "cp", "pip", "export", "transformers", "llama-server"), (
-                        f"{page} has an unknown command {words}"
-                    )
+                    assert words[0] in (
+                        "git",
+                        "cd",
+                        "cp",
+                        "pip",
+                        "export",
+                        "torchrun",
+                        "transformers",
+                        "vllm",
+                        "llama-server",
+                    ), f"{page} has an unknown command {words}"
     return lines(printed.getvalue())
 
 

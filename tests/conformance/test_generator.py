@@ -24,7 +24,8 @@ class Recorder:
         spoil: called instead of writing there.
     """
 
-    def __init__(self, generator, broken=None, spoil=None):
+    def __init__(self, generator, broken=None, spoil=None, window=None):
+        self.refused = 0  # a generator cuts its own prompts to its window
         self.generator, self.broken, self.spoil = generator, broken, spoil
         self.name, self.digest = generator.name, generator.digest
         self.calls, self.weighed, self._lock = [], Counter(), threading.Lock()

@@ -18,7 +18,7 @@ def run(parts, answers=None, *, known=None, **kwargs):
         return inputs["question"] not in parts if known is None else inputs["question"] in known
 
     def answer(inputs):
-        return answers.get(inputs["question"], f"<{inputs['question']}>")
+        return answers.get(inputs["question"], f"about {inputs['question']}")
 
     def split(inputs):
         return parts.get(inputs["question"], [])
@@ -61,18 +61,18 @@ def test_the_papers_presets_ask_every_sub_question_as_it_was_written(preset):
     [
         (["Who?", "Where was #7 born?"], ["Who?", "Where was #7 born?"]),  # there is no seventh
         (["Where was #2 born?", "Who?"], ["Where was #2 born?", "Who?"]),  # a later one
-        (["Where was #1 born?", "Who #1?"], ["Where was #1 born?", "Who <Where was #1 born?>?"]),  # itself
-        (["", "Who?", "Where was #2 born?"], ["Who?", "Where was <Who?> born?"]),  # numbered as the model numbers
-        (["Who?", "who", "Where was #2 born?"], ["Who?", "Where was <Who?> born?"]),  # a repeated one
+        (["Where was #1 born?", "Who #1?"], ["Where was #1 born?", "Who about Where was #1 born??"]),  # itself
+        (["", "Who?", "Where was #2 born?"], ["Who?", "Where was about Who? born?"]),  # numbered as the model numbers
+        (["Who?", "who", "Where was #2 born?"], ["Who?", "Where was about Who? born?"]),  # a repeated one
         ([ROOT, "Where was #1 born?"], ["Where was #1 born?"]),  # the question itself, which is left out
-        (["Who?", "#1 and #1 or #12?"], ["Who?", "<Who?> and <Who?> or #12?"]),
+        (["Who?", "#1 and #1 or #12?"], ["Who?", "about Who? and about Who? or #12?"]),
         (["Who?", f"Where was #{10**30} or #0 born?"], ["Who?", f"Where was #{10**30} or #0 born?"]),
     ],
 )
 def test_a_reference_that_stands_for_nothing_is_left_as_it_is(lines, questions):
     prediction, _ = run({ROOT: lines})
     assert sorted(asked(prediction)) == sorted(questions)
-    assert prediction.answer == f"<{ROOT}>"
+    assert prediction.answer == f"about {ROOT}"
 
 
 def test_a_number_sign_that_the_question_has_is_no_reference():
@@ -87,7 +87,7 @@ def test_what_refers_to_an_unknown_answer_is_not_asked():
     parts = {ROOT: ["Who?", "Where was #1 born?", "Which town has #2?", "When?"]}
     prediction, engine = run(parts, known=("When?",), depth=1)
     assert known_of(engine) == ["When?", ROOT, "Who?"]
-    assert [part.answer for part in prediction.sub_answers] == ["", "", "", "<When?>"]
+    assert [part.answer for part in prediction.sub_answers] == ["", "", "", "about When?"]
     assert {step.why for step in prediction.trace.of(Rejected)} == {"refers to an answer that is unknown"}
     assert [step.what for step in prediction.trace.of(Rejected)] == ["Where was #1 born?", "Which town has #2?"]
 
@@ -108,7 +108,7 @@ def test_a_sub_question_that_comes_up_again_is_not_solved_again(concurrent):
     assert [(p.question, p.answer) for p in prediction.sub_answers] == [
         ("A?", "a"),
         ("B?", "b"),
-        ("Who is a or b?", "<Who is a or b?>"),
+        ("Who is a or b?", "about Who is a or b?"),
     ]
 
 
@@ -125,6 +125,6 @@ def test_questions_that_wait_for_each_other_come_to_an_end(parts, concurrent):
     prediction, engine = run(parts, depth=5, concurrent=concurrent)
     other, _ = run(parts, depth=5, concurrent=not concurrent)
     assert len(set(known_of(engine))) == len(known_of(engine))
-    assert prediction.answer == f"<{ROOT}>"
+    assert prediction.answer == f"about {ROOT}"
     assert prediction.sub_answers == other.sub_answers
     assert [(s.kind, s.branch) for s in prediction.trace.steps] == [(s.kind, s.branch) for s in other.trace.steps]

@@ -73,4 +73,4 @@ def test_an_artifact_keeps_the_options_and_ask_takes_them_over(indexed, server):
     indexed(*ask, "--lm", "openai/local", "--lm-option", "max_tokens=65")
     assert sent(server, "max_completion_tokens") == {65}
     indexed(*ask, "--lm", "openai/another")
-    assert sent(server, "max_completion_tokens") == {1500}
+    assert sent(server, "max_completion_tokens") == {300}

@@ -184,7 +184,7 @@ def test_everything_from_the_data_is_text_failures_included():
     def rule(outputs, inputs):
         if inputs["question"] == "Who?":
             raise RuntimeError(HOSTILE)
-        return {"answer": HOSTILE}
+        return {"answer": f"Ada, {HOSTILE}"}  # the question by itself is no answer
 
     engine.rule = rule
     evaluation = evaluate(Tunable(make_retriever(make_examples(2))), examples, "exact_match", lm=lm, traces=True)
