@@ -1,6 +1,7 @@
 """The search space of a study: a program's declared hyperparameters, and its demonstrations, as Optuna parameters.
 
 A number that may be None becomes two parameters: `name.set`, whether it is a number, and `name`, the number if it is.
+A whole number is searched up to four times its default, at least up to 5, unless a range is given.
 A hyperparameter with conditions is only searched if they hold, and otherwise keeps the program's value.
 
 In a study of several programs, the parameter `program` chooses one, and opens its own search space, in which all names
@@ -21,6 +22,9 @@ from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Op
 
 if TYPE_CHECKING:
     from optuna import Trial
+
+_MOST_TIMES = 4
+"""A whole number is searched up to so many times its default: a trial that reads fifty passages costs ten others."""
 
 PROGRAM = "program"
 """Optuna's parameter that chooses among several programs."""
@@ -135,7 +139,10 @@ class SearchSpace:
         self, name: str, declaration: Integer | RealNumber, given: tuple[float, float] | None
     ) -> tuple[float, float]:
         """The range of a number, wide enough for the default, the program's own value and those to be tried."""
-        search = (declaration.low, declaration.high) if isinstance(declaration, Integer) else declaration.search
+        if isinstance(declaration, Integer):
+            search = (declaration.low, min(declaration.high, max(5, _MOST_TIMES * declaration.default)))
+        else:
+            search = declaration.search
         low, high = (float(declaration.check(edge)) for edge in (given or search))
         known = [declaration.check(values[name]) for values in self._known if values.get(name) is not None]
         low, high = min([low, *known]), max([high, *known])

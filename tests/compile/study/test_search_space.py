@@ -9,6 +9,7 @@ from compile_helpers import Tunable
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
 
 
@@ -57,6 +58,14 @@ def test_the_range_takes_in_the_default_and_the_current_value():
     found, _ = drawn(space, n=1, enqueue=[space.parameters(program.values())])
     assert found[0][0]["limit"] == 7.5
     assert SearchSpace(Tunable(), StudyConfig(ranges={"top_k": (2, 3)})).ranges["top_k"] == (1, 3)
+
+
+def test_a_whole_number_is_searched_up_to_four_times_its_default():
+    """So that one trial does not cost as much as ten others: fifty passages are permitted, and not searched."""
+    space = SearchSpace(RAG())
+    assert space.ranges["top_k"] == (1, 20)
+    assert SearchSpace(RAG(), StudyConfig(ranges={"top_k": (5, 50)})).ranges["top_k"] == (5, 50)
+    assert SearchSpace(RAG(top_k=30)).ranges["top_k"] == (1, 30)
 
 
 def test_choice_of_what_to_search():
