@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 # DSPy reads these when it is first imported.
@@ -24,8 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
-    longest = ("test_smoke", "test_docs", "test_demo", "test_stopping")
-    items.sort(key=lambda item: (item.path.suffix != ".ipynb", item.path.stem not in longest))
+    longest = ("test_notebooks", "test_smoke", "test_docs", "test_demo", "test_stopping")
+    items.sort(key=lambda item: item.path.stem not in longest)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -55,20 +55,37 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         optuna.logging.set_verbosity(optuna.logging.INFO)
 
 
-@pytest.fixture(scope="session")
-def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index that commands on the bundled sample use, built once for all workers; tests take copies."""
+def build_once(folders: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """A folder that `build` fills, once for all workers. Tests must not change it."""
     from filelock import FileLock
 
+    ours = folders.getbasetemp()
+    place = (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / name
+    with FileLock(f"{place}.lock"):
+        if not place.exists():
+            build(place.with_suffix(".partial"))
+            place.with_suffix(".partial").rename(place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index that commands on the bundled sample use; tests take copies."""
     from knowgap.cli.main import main
 
-    ours = tmp_path_factory.getbasetemp()
-    home = (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "sample-home"
-    home.mkdir(exist_ok=True)
-    with FileLock(home / "lock"), pytest.MonkeyPatch.context() as patch:
-        if not list(home.glob("indexes/*")):
+    def build(home: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KNOWGAP_HOME", str(home))
             with pytest.raises(SystemExit):
                 main(["search", "Rolmabris", "--data", "sample"])
-    [index] = home.glob("indexes/*")
+
+    [index] = (build_once(tmp_path_factory, "sample-home", build) / "indexes").iterdir()
     return index
+
+
+@pytest.fixture(scope="session")
+def tiny_generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A generator of RQ-RAG that writes the format."""
+    from tests.lms.rq_rag.tiny import write_generator
+
+    return build_once(tmp_path_factory, "tiny-generator", write_generator)

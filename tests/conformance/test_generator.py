@@ -12,7 +12,6 @@ from knowgap.errors import LanguageModelError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed
-from tests.lms.rq_rag.tiny import write_generator
 
 
 class Recorder:
@@ -67,9 +66,8 @@ class _Transcript:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def generator(tmp_path_factory):
-    folder = write_generator(tmp_path_factory.mktemp("generator") / "tiny")
-    TestRQRAGWithGenerator.generator = TranscriptGenerator(folder, device="cpu", max_new_tokens=24)
+def generator(tiny_generator):
+    TestRQRAGWithGenerator.generator = TranscriptGenerator(tiny_generator, device="cpu", max_new_tokens=24)
 
 
 class TestRQRAGWithGenerator(ProgramConformance):

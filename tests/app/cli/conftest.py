@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import Command
 
 from knowgap.cli.main import main
 
@@ -63,17 +62,19 @@ class Outside:
         self.folder, self.script = folder, scripts / "knowgap"
         self.script.write_text("from knowgap.cli.main import main\n\nmain()\n")
         self.environment = {**os.environ, "KNOWGAP_HOME": str(folder / "home"), "COLUMNS": "200"}
+        self._printed = scripts / "printed"
 
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, str(self.script), *words]
+    def start(self, *words: str) -> Command:
+        return Command(
+            words, self.folder, run_by=[str(self.script)], environment=self.environment, output=self._printed
+        )
 
     def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
         """What a command prints on standard output and on standard error."""
-        done = subprocess.run(
-            self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout, done.stderr
+        process = self.start(*words)
+        _, said = process.communicate()
+        assert process.returncode == code, said
+        return self._printed.read_text(encoding="utf-8"), said
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

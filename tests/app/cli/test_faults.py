@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from dspy.utils.exceptions import LMAuthError, LMBillingError
 from support import scripted_lm
 
 from knowgap.cli import factories
+from knowgap.cli.main import main
 from knowgap.storage import files
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
@@ -135,16 +136,30 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     assert says in indexed.refusal(*bootstrap)
 
 
-@pytest.mark.parametrize("command", [("ls",), ("ls", "--json"), ("experiment", "--list"), ("doctor",)])
-def test_a_reader_that_closes_its_pipe(tmp_path, command):
+CLOSED = "error: standard output was closed before everything was written\n"
+
+
+@pytest.fixture
+def closed_pipe() -> int:
+    """A pipe that nobody reads."""
     read, write = os.pipe()
     os.close(read)
+    return write
+
+
+def test_a_reader_that_closes_its_pipe(tmp_path, closed_pipe):
     environment = {**os.environ, "KNOWGAP_HOME": str(tmp_path)}
-    call = [sys.executable, "-m", "knowgap", *command]
-    done = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, env=environment, check=False)
-    os.close(write)
-    assert done.returncode == 2
-    assert done.stderr == "error: standard output was closed before everything was written\n"
+    call = [sys.executable, "-m", "knowgap", "ls", "--json"]
+    done = subprocess.run(call, stdout=closed_pipe, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    os.close(closed_pipe)
+    assert (done.returncode, done.stderr) == (2, CLOSED)
+
+
+@pytest.mark.parametrize("command", [("ls",), ("experiment", "--list"), ("search", "hall", "--index", "idx")])
+def test_a_reader_that_closes_its_pipe_before_a_table_is_written(indexed, closed_pipe, capsys, command):
+    with os.fdopen(closed_pipe, "w") as output, redirect_stdout(output), pytest.raises(SystemExit) as end:
+        main(list(command))
+    assert (end.value.code, capsys.readouterr().err) == (2, CLOSED)
 
 
 @pytest.mark.parametrize(

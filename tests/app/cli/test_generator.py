@@ -2,18 +2,17 @@
 
 import pytest
 
-from tests.lms.rq_rag.tiny import write_base_model, write_generator
+from tests.lms.rq_rag.tiny import write_base_model
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rq_rag", "--part", "generator=gen")
 
 
 @pytest.fixture
-def folder(tmp_path):
-    write_generator(tmp_path / "gen")
-    write_base_model(tmp_path / "base")
+def generator(indexed, tiny_generator):
+    (indexed.folder / "gen").symlink_to(tiny_generator)
 
 
-def test_it_answers(indexed, folder):
+def test_it_answers(indexed, generator):
     trace = indexed.json(*ASK, "--preset", "multi_hop", "--set", "depth=1")["trace"]
     assert {step["kind"] for step in trace["steps"]} >= {"refined", "retrieved", "answered", "selected"}
     queries = {step["query"] for step in trace["steps"] if step["kind"] == "refined"}
@@ -29,10 +28,11 @@ def test_it_answers(indexed, folder):
         (["--part", "generator=./nowhere"], "no generator at './nowhere'"),
     ],
 )
-def test_what_has_no_effect_is_refused(indexed, folder, words, said):
+def test_what_has_no_effect_is_refused(indexed, generator, words, said):
+    write_base_model(indexed.folder / "base")
     assert said in indexed.refusal(*ASK, *words)
 
 
-def test_demonstrations_are_of_no_use_to_it(indexed, folder):
+def test_demonstrations_are_of_no_use_to_it(indexed, generator):
     said = indexed.refusal("compile", *ASK[2:], "--optimizer", "bootstrap")
     assert "finds demonstrations, which a generator is not shown" in said

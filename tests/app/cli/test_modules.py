@@ -198,21 +198,18 @@ def test_a_saved_module_is_loaded_in_python(compiled):
 def test_a_saved_module_is_served(compiled):
     outside, server = compiled
     artifact = "hops:Hops:compiled/artifact"
-    command = outside.command("serve", "--program", artifact, "--index", "idx", "--port", "0", *lm(server))
-    with subprocess.Popen(
-        command, cwd=outside.folder, env=outside.environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            for line in process.stderr:
-                if found := re.search(r"serving knowgap/Hops at (http://\S+);", line):
-                    break
-            reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river is at Gornford?"}, timeout=60)
-            assert reply.json()["answer"] == "Gorn"
-            assert reply.json()["cost"]["lm_calls"] == 3
-            assert "Gornford" in [passage["id"] for passage in reply.json()["passages"]]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
+    process = outside.start("serve", "--program", artifact, "--index", "idx", "--port", "0", *lm(server))
+    try:
+        for line in process.stderr:
+            if found := re.search(r"serving knowgap/Hops at (http://\S+);", line):
+                break
+        reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river is at Gornford?"}, timeout=60)
+        assert reply.json()["answer"] == "Gorn"
+        assert reply.json()["cost"]["lm_calls"] == 3
+        assert "Gornford" in [passage["id"] for passage in reply.json()["passages"]]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
 
 
 def test_an_agent_is_asked_and_its_steps_are_shown(bench):

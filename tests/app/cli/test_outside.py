@@ -176,19 +176,16 @@ def test_programs_are_compared_and_tables_run(outside):
 @pytest.mark.long
 def test_it_is_served(outside):
     words = ("--program", "mine:Twice:compiled/artifact", "--index", OURS[-1], "--port", "0")
-    command = outside.command("serve", *words)
-    with subprocess.Popen(
-        command, cwd=outside.folder, env=outside.environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            for line in process.stderr:
-                if found := re.search(r"serving knowgap/Twice at (http://\S+);", line):
-                    break
-            reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river flows through Sarr?"}, timeout=60)
-            assert "Umbe" in reply.json()["answer"]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
+    process = outside.start("serve", *words)
+    try:
+        for line in process.stderr:
+            if found := re.search(r"serving knowgap/Twice at (http://\S+);", line):
+                break
+        reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river flows through Sarr?"}, timeout=60)
+        assert "Umbe" in reply.json()["answer"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
 
 
 def test_what_is_wrong_is_one_line(outside):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from endpoint import Endpoint, endpoint
+from forked import Command
 
 from knowgap.cli.running.waiting import Announcer
 
@@ -45,17 +45,12 @@ def server() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def started(indexed) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    processes: list[subprocess.Popen[str]] = []
+def started(indexed) -> Iterator[Callable[..., Command]]:
+    processes: list[Command] = []
 
-    def start(*words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "knowgap", *words]
-        process = subprocess.Popen(
-            command, cwd=indexed.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        processes.append(process)
-        return process
+    def start(*words: str, **more: bool) -> Command:
+        processes.append(Command(words, indexed.folder, **more))
+        return processes[-1]
 
     yield start
     for process in processes:
@@ -70,7 +65,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def stop(process: subprocess.Popen[str], code: int = 130) -> str:
+def stop(process: Command, code: int = 130) -> str:
     """Press Ctrl-C once; return what the process said."""
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=SOON)[1]
@@ -134,14 +129,12 @@ def test_the_same_command_asks_what_was_not_answered(started, server):
 
 def test_ctrl_c_ends_the_building_of_an_index(started):
     process = started("index", "--data", "sample", "--index", "big")
-    assert process.stderr is not None
     assert "indexing" in process.stderr.readline()
     stop(process)
 
 
 def test_ctrl_c_ends_a_server(started):
     process = started("serve", "--search-only", "--index", "idx", "--port", "0")
-    assert process.stderr is not None
     assert "serving the index idx" in process.stderr.readline()
     stop(process, code=0)
 
@@ -150,7 +143,6 @@ def test_ctrl_c_ends_a_server(started):
 def test_a_long_wait_is_said(started, server):
     words = ["ask", "Who built the hall?", "--index", "idx", "--program", "direct", "--lm", "openai/local"]
     process = started(*words, "--api-base", server.api_base)
-    assert process.stderr is not None
     assert process.stderr.readline().startswith("waiting for openai/local 1")
     stop(process)
 
@@ -181,11 +173,8 @@ def test_a_bar_shows_the_wait_until_a_reply_comes():
 @pytest.mark.parametrize("in_the_background", [False, True], ids=["in the foreground", "in the background"])
 def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(started, server, in_the_background):
     """A shell that is not interactive lets what it starts in the background ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN if in_the_background else signal.default_int_handler)
     words = ["serve", "--index", "idx", "--program", "direct", "--lm", "openai/local", "--port", "0", "--grace", "0.5"]
-    process = started(*words, "--api-base", server.api_base)
-    signal.signal(signal.SIGINT, before)
-    assert process.stderr is not None
+    process = started(*words, "--api-base", server.api_base, in_the_background=in_the_background)
     url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(httpx.post, f"{url}/v1/ask", json={"question": "Who built the hall?"}, timeout=SOON)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -19,6 +18,7 @@ import optuna
 import pytest
 from compile_worker import study as run_study
 from compile_worker import study_arguments, work
+from forked import PROCESSES
 
 from knowgap.compiling import StudyConfig
 from knowgap.compiling.study.storage import open_storage
@@ -26,15 +26,6 @@ from knowgap.compiling.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
 
 KILLS, WORKERS, TRIALS = 10, 3, 12
-
-
-@pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["compile_worker", "knowgap.compiling.study.run", "knowgap.lms", "optuna.storages._rdb.storage"]
-    )
-    return context
 
 
 @contextmanager
@@ -51,13 +42,13 @@ def results(storage: str):
         return {}
 
 
-def survive(processes, storage: str, seed: int) -> None:
+def survive(storage: str, seed: int) -> None:
     """Kill one, two or three of three workers at random moments, and the others soon after, until ten are dead."""
     rng = random.Random(seed)
     kills, seen = 0, {}
     while kills < KILLS and len(seen) < TRIALS - 1:
         deadlines = [rng.uniform(0.1, 0.8) if n < rng.randint(1, WORKERS) else 0.0 for n in range(WORKERS)]
-        workers = [processes.Process(target=work, args=(storage, TRIALS, deadline)) for deadline in deadlines]
+        workers = [PROCESSES.Process(target=work, args=(storage, TRIALS, deadline)) for deadline in deadlines]
         for worker in workers:
             worker.start()
         for worker, deadline in sorted(zip(workers, deadlines, strict=True), key=lambda pair: not pair[1]):
@@ -68,7 +59,7 @@ def survive(processes, storage: str, seed: int) -> None:
         now = results(storage)
         assert {number: now.get(number) for number in seen} == seen
         seen = now
-    last = [processes.Process(target=work, args=(storage, TRIALS, 0.0)) for _ in range(WORKERS)]
+    last = [PROCESSES.Process(target=work, args=(storage, TRIALS, 0.0)) for _ in range(WORKERS)]
     for worker in last:
         worker.start()
     for worker in last:
@@ -82,8 +73,8 @@ def survive(processes, storage: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("suffix", [pytest.param("db", marks=pytest.mark.long), "journal"])
-def test_ten_kills_on_one_machine(processes, tmp_path, suffix):
-    survive(processes, str(tmp_path / f"study.{suffix}"), seed=1)
+def test_ten_kills_on_one_machine(tmp_path, suffix):
+    survive(str(tmp_path / f"study.{suffix}"), seed=1)
 
 
 def free_port() -> int:
@@ -155,8 +146,8 @@ def mariadb():
 
 @pytest.mark.long
 @pytest.mark.parametrize("server", ["postgres", "mariadb"])
-def test_ten_kills_on_a_database_server(processes, server, request):
-    survive(processes, request.getfixturevalue(server), seed=2)
+def test_ten_kills_on_a_database_server(server, request):
+    survive(request.getfixturevalue(server), seed=2)
 
 
 @pytest.mark.parametrize("server", [False, True])

@@ -11,14 +11,8 @@ from knowgap.lms.trained import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 from tests.lms.rq_rag.completion_server import serving
-from tests.lms.rq_rag.tiny import write_generator
 
 PASSAGES = [Passage("a", "Ada Moor", "She painted ships in the harbour of Tarn."), Passage("b", "Wick", "A town.")]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_generator(tmp_path_factory.mktemp("generator") / "gen")
 
 
 def answer(generator, **settings):
@@ -27,12 +21,12 @@ def answer(generator, **settings):
 
 
 @pytest.mark.parametrize(("by_text", "strategy"), [(False, "perplexity"), (False, "ensemble"), (True, "confidence")])
-def test_tree_leaves_and_choice_are_the_same(folder, by_text, strategy):
+def test_tree_leaves_and_choice_are_the_same(tiny_generator, by_text, strategy):
     settings = {"depth": 2, "top_k": 1, "strategy": strategy, "actions": "all", "answer_once": False}
     settings |= {"stop_confidence": None}
-    here = answer(TranscriptGenerator(folder, max_new_tokens=24), **settings)
-    with serving(folder, by_text=by_text) as (url, asked):
-        there = answer(load_trained("generator", f"{folder}@{url}"), **settings)
+    here = answer(TranscriptGenerator(tiny_generator, max_new_tokens=24), **settings)
+    with serving(tiny_generator, by_text=by_text) as (url, asked):
+        there = answer(load_trained("generator", f"{tiny_generator}@{url}"), **settings)
     assert len(here.leaves) > 3
     assert [leaf["path"] for leaf in there.leaves] == [leaf["path"] for leaf in here.leaves]
     assert [leaf["answer"] for leaf in there.leaves] == [leaf["answer"] for leaf in here.leaves]
@@ -40,13 +34,13 @@ def test_tree_leaves_and_choice_are_the_same(folder, by_text, strategy):
         numbers = {name: value for name, value in other.items() if isinstance(value, float)}
         assert {name: one[name] for name in numbers} == pytest.approx(numbers, abs=1e-4)
     assert (there.answer, there.passages) == (here.answer, here.passages)
-    assert {body["model"] for body in asked} == {str(folder)}
+    assert {body["model"] for body in asked} == {str(tiny_generator)}
 
 
-def test_options_are_scored_alike(folder):
+def test_options_are_scored_alike(tiny_generator):
     question = "Which? A: ships B: mills C: towns"
-    with serving(folder) as (url, _):
-        trees = [TranscriptGenerator(folder, server=each).start(question, "choose") for each in (None, url)]
+    with serving(tiny_generator) as (url, _):
+        trees = [TranscriptGenerator(tiny_generator, server=each).start(question, "choose") for each in (None, url)]
         for tree in trees:
             assert tree.read("", PASSAGES[:1]) == 1
         here, there = (tree.choose([""], ["A", "B", "C"]) for tree in trees)
@@ -54,9 +48,9 @@ def test_options_are_scored_alike(folder):
     assert there[0].logprobs == pytest.approx(here[0].logprobs, abs=1e-4)
 
 
-def test_a_server_that_fails_is_named(folder):
-    with serving(folder) as (url, asked):
-        generator = TranscriptGenerator(folder, server=url + "/nothing")
+def test_a_server_that_fails_is_named(tiny_generator):
+    with serving(tiny_generator) as (url, asked):
+        generator = TranscriptGenerator(tiny_generator, server=url + "/nothing")
         asked.clear()
     with pytest.raises(LanguageModelError, match=r"http://127.0.0.1:\d+/v1/nothing/models: "):
         generator.start("Who?", "short").write([("", "answer")])

@@ -9,7 +9,7 @@ from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
 from knowgap.lms.rq_rag.prefix_cache import can_share
 from knowgap.lms.rq_rag.tree import TranscriptTree
 from knowgap.retrieval.passage import Passage
-from tests.lms.rq_rag.tiny import ACTIONS, tiny_llama, tiny_tokenizer, write_generator
+from tests.lms.rq_rag.tiny import ACTIONS, tiny_llama, tiny_tokenizer
 
 QUESTION = "Who?"
 FOUND = [
@@ -21,13 +21,8 @@ PATHS = ["", *ACTIONS, *(f"{first}/{second}" for first in ACTIONS for second in 
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_generator(tmp_path_factory.mktemp("generator") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def generator(folder):
-    return TranscriptGenerator(folder, device="cpu", max_new_tokens=40)
+def generator(tiny_generator):
+    return TranscriptGenerator(tiny_generator, device="cpu", max_new_tokens=40)
 
 
 def grow(tree, sample=False):
