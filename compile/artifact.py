@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dspy
 import orjson
@@ -23,7 +23,6 @@ from knowgap.compiling.evaluation.delegating_program import AnyProgram, Delegati
 from knowgap.compiling.evaluation.provenance import Provenance, connection_options, provenance_of, state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
-from knowgap.compiling.study.summary import StudyFacts
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds, shorten
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
@@ -34,6 +33,9 @@ from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import restore_folder, write_file, write_folder
+
+if TYPE_CHECKING:
+    from knowgap.compiling.study.summary import StudyFacts
 
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
 

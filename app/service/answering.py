@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +29,8 @@ from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Patience, Problem
 from knowgap.service.searching import how_far
 from knowgap.signatures.types import SubAnswer
+
+_LOG = logging.getLogger(__name__)
 
 MAX_QUESTION = 32_768
 """Characters of a question; those before it and their answers may have as many together."""
@@ -67,6 +71,7 @@ class Answering:
         metrics = metrics or prometheus.CollectorRegistry()
         self._program, self._lm, self._link = program, lm, link
         self._free, self._deadline = max_questions, deadline
+        self._warming = False
         self._questions = prometheus.Counter(
             "knowgap_questions", "Questions, by what became of them.", ["outcome"], registry=metrics
         )
@@ -93,6 +98,24 @@ class Answering:
             cite_answer("Is it ready?", "yes", [_READY], entailment=parts.get("entailment"))
         if (reranker := parts.get("reranker")) is not None:
             reranker.score([("ready", _READY.text)])
+
+    def begin_to_warm_up(self) -> None:
+        """Warm up in another thread; questions wait for it, and fail by themselves where something cannot be loaded."""
+
+        def load() -> None:
+            try:
+                self.warm_up()
+            except Exception:
+                _LOG.exception("what answers need could not be loaded before the first question")
+            finally:
+                self._warming = False
+
+        self._warming = True
+        threading.Thread(target=load, name="knowgap warm-up", daemon=True).start()
+
+    async def _warmed_up(self) -> None:
+        while self._warming:
+            await asyncio.sleep(0.05)
 
     async def answer(
         self,
@@ -174,6 +197,7 @@ class Answering:
     ) -> AsyncGenerator[StepTold | Answer, None]:
         try:
             async with Patience(gone, self._deadline) as patience:
+                await patience.wait_for(self._warmed_up())
                 completed = None
                 if said:
                     completed = await patience.wait_for(self._call(FollowUp(said), question, lm))

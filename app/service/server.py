@@ -84,7 +84,7 @@ class Server(HTTPServer):
     """Serves a program, an index, or both until it is stopped.
 
     Args:
-        program: the program; what its first question would wait for is loaded here.
+        program: the program; what its first question would wait for is loaded here, or, with a `LiveIndex`, meanwhile.
         lm: the language model that it asks; None takes the one that DSPy is configured with.
         index: what /search searches; None takes the program's own index.
         max_questions: how many questions are answered at the same time.
@@ -133,7 +133,10 @@ class Server(HTTPServer):
             link = self._files.link if self._files is not None else None
             limits = {"max_questions": max_questions, "deadline": deadline}
             self._answering = Answering(program, lm, **limits, metrics=metrics, link=link)
-            self._answering.warm_up()
+            if isinstance(index, LiveIndex):  # its page is there before anything has been read
+                self._answering.begin_to_warm_up()
+            else:
+                self._answering.warm_up()
             self.name = self._answering.name
             self._page = _templates().get_template("page.html.jinja")
             routes += [

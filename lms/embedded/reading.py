@@ -13,11 +13,11 @@ from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
 from knowgap.lms.embedded.questions import Plan, fill, plan
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
 from knowgap.lms.embedded.text import Sentence, analyse, dates, mentions, name_words, stems, value_of
+from knowgap.retrieval.logistic import softmax
 
 _MOST_PASSAGES = 5
 _CLOSE = 0.5  # to the most probable answer: this share of its probability

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
 from knowgap.retrieval.lexical import Stemmed, content_words
+from knowgap.retrieval.logistic import expit
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.rerankers.relevance import coverage
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached

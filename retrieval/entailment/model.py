@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from scipy.special import expit, softmax
-
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
 from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.logistic import expit, softmax
 from knowgap.retrieval.rerankers.cross_encoder import check_trained, load_cross_encoder, predict_logits
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 
@@ -90,7 +89,7 @@ class NLICrossEncoder(PairScorer):
         logits = predict_logits(self._model, pairs)
         if logits.shape[1] == 1:
             return expit(logits[:, 0]).tolist()
-        return softmax(logits, axis=1)[:, self._entailment_label].tolist()
+        return softmax(logits)[:, self._entailment_label].tolist()
 
 
 class T5TrueNLI(PairScorer):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from knowgap.retrieval.lexical import Stemmed, content_words
+from knowgap.retrieval.logistic import expit
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, write_weights
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached

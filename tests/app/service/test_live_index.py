@@ -13,6 +13,7 @@ from knowgap.errors import DataError, IndexMissing, UsageError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.service import Server
 from knowgap.service import live_index as module
+from knowgap.service.answering import Answering
 from knowgap.service.live_index import LiveIndex
 
 SECONDS = 150
@@ -176,3 +177,30 @@ def test_files_are_added_only_where_that_was_allowed(live, tmp_path):
     index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
     with pytest.raises(UsageError, match="not to an index"):
         Server(RAG(index), lm, port=0, allow_upload=True)
+
+
+@pytest.mark.parametrize("problem", [None, OSError("no such weights")])
+def test_the_page_is_there_while_models_are_loaded_and_questions_wait_for_them(live, monkeypatch, caplog, problem):
+    loaded = threading.Event()
+
+    def warm_up(answering):
+        assert loaded.wait(SECONDS)
+        if problem is not None:
+            raise problem
+
+    monkeypatch.setattr(Answering, "warm_up", warm_up)
+    lm, engine = scripted_lm(lambda *_: {"answer": "the Isk"})
+    live.start()
+    wait_until(lambda: len(live) == 1)
+    answers = []
+    with Server(RAG(live), lm, port=0) as server, httpx.Client(base_url=server.url, timeout=SECONDS) as client:
+        question = threading.Thread(target=lambda: answers.append(client.post("/v1/ask", json=ASKED).json()["answer"]))
+        question.start()
+        assert httpx.get(f"{server.url}/", timeout=SECONDS).status_code == 200
+        assert httpx.get(f"{server.url}/healthz", timeout=SECONDS).json()["status"] == "ok"
+        assert not engine.calls
+        assert not answers
+        loaded.set()
+        question.join()
+    assert answers == ["the Isk"]
+    assert ("could not be loaded" in caplog.text) == (problem is not None)
