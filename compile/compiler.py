@@ -52,10 +52,10 @@ class Compiled(Generic[P]):
 
     Attributes:
         program: a copy with the settings, demonstrations or instructions that were found; the program as it was if a
-            study's choice is not better than it on the dev questions that were held out, which `verdict` tells.
+            study's choice is not better than it on the questions that were held out, which `verdict` tells.
         before: the program as it was; of several programs the first, which is the base of the comparison.
         study: the trials, if a study was run; its `program` is the choice, better or not.
-        held_out: the dev questions that the study has not seen.
+        held_out: the dev and training questions that the study has not seen.
         verdict: whether the choice is better than the program as it was; None if that was not to be tested.
         calibration: δ, if it was calibrated.
         evaluations: of the program as it was and of what was found, such as "held-out after"; with an `output` those of
@@ -149,8 +149,9 @@ def compile(
             comparison with the best trial.
         config: how a study searches, and its limits.
         hold_out: how many dev questions a study does not see: on these, its choice is tested against the program as it
-            was, which is kept if the choice is not better. Default: a third; 20 of 40 to 59; none of fewer, which are
-            too few to say. With 0, the choice is taken untested.
+            was, which is kept if the choice is not better. Default: a third, or 20 of 40 to 59, or none of fewer, and
+            training questions besides; see `knowgap.compiling.deployment.split_off`. With 0, the choice is taken
+            untested.
         seed: the seed of every random choice.
         num_threads: how many questions are asked at a time; the result does not depend on it.
         output: a folder that gets the study, the evaluations of the program before and after on dev and test, and the
@@ -181,7 +182,7 @@ def compile(
     if optimizer == "study":
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"
-        dev, held_out = split_off(dev, hold_out, seed)
+        dev, train, held_out = split_off(dev, train, hold_out, seed)
         tuned = run_study(
             several,
             dev,
@@ -223,7 +224,7 @@ def compile(
 def check_choice(
     found: Compiled[P], dataset: Dataset | Sequence[dspy.Example], metrics: Metrics, **options: Any
 ) -> Compiled[P]:
-    """Test the choice of a study against the program as it was on the dev questions that were held out.
+    """Test the choice of a study against the program as it was on the questions that were held out.
 
     Args:
         found: what the study chose, with the questions.

@@ -1,4 +1,4 @@
-"""Whether what a study has chosen is better than the program as it was, on dev questions that it has not seen."""
+"""Whether what a study has chosen is better than the program as it was, on questions that it has not seen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowgap.errors import UsageError, shorten
 T = TypeVar("T")
 
 LEAST = 20
-"""How many questions are held out at least, where there are twice as many."""
+"""How many questions are held out at least, where there are enough."""
 
 _SIGNIFICANT = 0.05
 _QUANTILES = 1.96 + 0.84  # of the normal distribution: a two-sided test at 5% that finds a true gain in 80 of 100 cases
@@ -43,33 +43,46 @@ class Verdict:
         return self.text
 
 
-def split_off(questions: Sequence[T], number: int | None, seed: int) -> tuple[list[T], list[T]]:
-    """Hold out some dev questions, drawn at random, from a study.
+def split_off(
+    dev: Sequence[T], train: Sequence[T], number: int | None, seed: int
+) -> tuple[list[T], list[T], list[T]]:
+    """Hold out some questions, drawn at random, from a study.
 
     Args:
-        questions: the dev questions.
-        number: how many are held out; None for a third, or for 20 of 40 to 59, or for none of fewer; 0 for none.
+        dev: the dev questions.
+        train: the training questions.
+        number: how many dev questions are held out, and no training question; 0 for none. With None, these are a third
+            of the dev questions, or 20 of 40 to 59, or none of fewer; and besides as many training questions as there
+            are dev questions, at least 20, but no more than a third of all. Fewer than 20 in all are not held out.
         seed: of the draw.
 
     Returns:
-        The questions for the study, and those that are held out, both in their order.
+        The dev questions and the training questions for the study, and those that are held out, all in their order.
 
     Raises:
-        UsageError: no question would be left for the study.
+        UsageError: no dev question would be left for the study.
 
-    >>> [len(part) for part in split_off(range(90), None, seed=0)]
-    [60, 30]
-    >>> [len(part) for part in split_off(range(45), None, seed=0)]
-    [25, 20]
+    >>> [len(part) for part in split_off(range(90), (), None, seed=0)]
+    [60, 0, 30]
+    >>> [len(part) for part in split_off(range(45), range(200), None, seed=0)]
+    [25, 155, 65]
     """
-    size = len(questions)
+    size, spare = len(dev), 0
     if number is None:
         number = max(size // 3, LEAST) if size >= 2 * LEAST else 0
+        spare = min(max(size, LEAST), len(train) // 3)
+        spare = spare if number + spare >= LEAST else 0
     if not 0 <= number <= max(0, size - 1):
         raise UsageError(f"hold_out = {number}: of {size} dev questions, from 0 to {max(0, size - 1)} can be held out")
-    drawn = {*random.Random(seed).sample(range(size), number)}
-    held = [question for place, question in enumerate(questions) if place in drawn]
-    return [question for place, question in enumerate(questions) if place not in drawn], held
+    dev, held = _draw(dev, number, seed)
+    train, more = _draw(train, spare, seed)
+    return dev, train, [*held, *more]
+
+
+def _draw(questions: Sequence[T], number: int, seed: int) -> tuple[list[T], list[T]]:
+    drawn = {*random.Random(seed).sample(range(len(questions)), number)}
+    parts = [question for place, question in enumerate(questions) if place not in drawn]
+    return parts, [questions[place] for place in sorted(drawn)]
 
 
 def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "best", cost: str = "lm_calls") -> Verdict:
@@ -87,7 +100,7 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "be
         cost: what the rule counts.
     """
     found, (kind, amount) = compare(before, after), parse_rule(rule)
-    said = f"{chosen} against the program as it was, on {found.n} dev questions that were held out: {found}"
+    said = f"{chosen} against the program as it was, on {found.n} questions that were held out: {found}"
     if kind != "best":
         costs = [evaluation.costs()[cost] for evaluation in (before, after)]
         told = " instead of ".join("?" if value is None else f"{value:.3g}" for value in reversed(costs))
@@ -114,7 +127,7 @@ def too_few(chosen: str, number: int) -> Verdict:
     return Verdict(
         False,
         f"{which} tell whether {chosen} is better than the program as it was, which is kept: bring at least "
-        f"{2 * LEAST}, or hold out 0 to take the choice untested.",
+        f"{2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to take the choice untested.",
     )
 
 

@@ -66,7 +66,7 @@ class CompileOptions(o.StudyOptions):
             min=0,
             help="Dev questions that a study does not see, on which its choice is tested: the program as it was is "
             "saved if the choice is not better. 0 saves the choice untested. [default: a third; 20 of 40 to 59; none "
-            "of fewer than 40]",
+            "of fewer than 40; and training questions besides]",
         ),
     ] = None
     teacher: Annotated[
@@ -78,8 +78,8 @@ class CompileOptions(o.StudyOptions):
 def compile_(*, context: Context, options: CompileOptions) -> None:
     """Find what serves a program best on the train and dev splits; score it on dev and test before and after; save it.
 
-    Several programs are compared by one study. What it chooses is saved if it is better on dev questions that the study
-    has not seen, else the program as it was.
+    Several programs are compared by one study. What it chooses is saved if it is better on questions that the study has
+    not seen, else the program as it was.
     """
     from knowgap.compiling.compiler import WAYS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
@@ -126,8 +126,9 @@ def _study(job: Job, programs: list[Program], folder: Path, options: CompileOpti
     from knowgap.reports.report import write_report
 
     dataset = job.dataset
-    dev, held_out = split_off(dataset.questions("dev", options.limit), options.hold_out, options.seed)
-    seen = replace(job, dataset=replace(dataset, splits={**dataset.splits, "dev": dev}))
+    dev, train = dataset.questions("dev", options.limit), dataset.splits.get("train", [])[: options.limit]
+    dev, train, held_out = split_off(dev, train, options.hold_out, options.seed)
+    seen = replace(job, dataset=replace(dataset, splits={**dataset.splits, "dev": dev, "train": train}))
     tuned = run_study(seen, programs, folder, options, command, **more)
     if is_local_worker():
         return

@@ -1,4 +1,4 @@
-"""What a study chose is taken only if it is better on dev questions that the study has not seen."""
+"""What a study chose is taken only if it is better on questions that the study has not seen."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ from knowgap.programs.baselines.rag import RAG
 
 
 @pytest.mark.parametrize(
-    ("size", "number", "parts"),
+    ("sizes", "number", "parts"),
     [
-        (90, None, (60, 30)),
-        (60, None, (40, 20)),
-        (45, None, (25, 20)),
-        (39, None, (39, 0)),
-        (9, 4, (5, 4)),
-        (9, 0, (9, 0)),
+        ((90, 0), None, (60, 0, 30)),
+        ((60, 300), None, (40, 240, 80)),
+        ((45, 60), None, (25, 40, 40)),
+        ((45, 2), None, (25, 2, 20)),
+        ((39, 0), None, (39, 0, 0)),
+        ((10, 59), None, (10, 59, 0)),
+        ((10, 60), None, (10, 40, 20)),
+        ((9, 60), 4, (5, 60, 4)),
+        ((9, 60), 0, (9, 60, 0)),
     ],
 )
-def test_a_third_is_held_out_and_at_least_twenty(size, number, parts):
-    study, held_out = split_off(range(size), number, seed=3)
-    assert (len(study), len(held_out)) == parts
-    assert sorted([*study, *held_out]) == list(range(size))
-    assert (study, held_out) == split_off(range(size), number, seed=3)
+def test_a_third_is_held_out_and_at_least_twenty(sizes, number, parts):
+    questions = range(sizes[0]), range(100, 100 + sizes[1])
+    study, train, held_out = found = split_off(*questions, number, seed=3)
+    assert tuple(map(len, found)) == parts
+    assert sorted([*study, *train, *held_out]) == [*questions[0], *questions[1]]
+    assert found == split_off(*questions, number, seed=3)
 
 
 @pytest.mark.parametrize("number", [-1, 9, 100])
 def test_the_study_must_have_a_question_left(number):
     with pytest.raises(UsageError, match="can be held out"):
-        split_off(range(9), number, seed=0)
+        split_off(range(9), range(60), number, seed=0)
 
 
-def tuned(examples, **options):
+def tuned(examples, dev=None, **options):
     lm = lm_of(QualityEngine({e.question: e.answer for e in examples}))
     arguments = {"n_trials": 12, "demos": "none", "lm": lm, "config": StudyConfig(prune=False), **options}
-    return compile(Tunable(make_retriever(examples)), examples, "exact_match", **arguments)
+    return compile(Tunable(make_retriever(examples)), dev or examples, "exact_match", **arguments)
 
 
 def test_a_better_choice_is_taken():
@@ -53,6 +57,14 @@ def test_a_better_choice_is_taken():
     assert str(found.verdict).endswith("It is better.")
     seen = {*found.study.questions}
     assert seen.isdisjoint(example.id for example in found.held_out)
+
+
+def test_few_dev_questions_will_do_where_training_questions_can_be_held_out():
+    examples = make_examples(80)
+    found = tuned(examples, dev=examples[:20], trainset=examples[20:])
+    assert (len(found.study.questions), len(found.held_out), found.verdict.comparison.n) == (20, 20, 20)
+    assert {e.id for e in found.held_out} <= {e.id for e in examples[20:]}
+    assert found.verdict.better
 
 
 def test_of_few_questions_the_program_as_it_was_is_kept(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def try_choice(job: Job, found: Compiled[Any]) -> Compiled[Any]:
-    """Test the choice of a study on the dev questions that it has not seen."""
+    """Test the choice of a study on the questions that it has not seen."""
     from knowgap.compiling.compiler import check_choice
 
     options = job.options
@@ -53,7 +53,7 @@ def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM 
     )
     for split, meaning in (
         ("dev", "the questions it was chosen on"),
-        ("held-out", "dev questions that the study has not seen"),
+        ("held-out", "questions that the study has not seen"),
         ("test", "no choice was made on it"),
     ):
         results = {

@@ -61,6 +61,7 @@ def run_study(
             config=config,
             demos=demos,
             teacher_lm=teacher_lm,
+            hold_out=0,  # which is the caller's to do
         ).study
         assert tuned is not None
     for problem in problems:
