@@ -3,12 +3,13 @@
 `metered` makes a copy of a language model of DSPy's that reports each call, the calls that a cache answers included.
 The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is the
 meter's. A tracker is also a callback of DSPy's, which sees the calls of models that no meter is on, such as a
-predictor's own (`predictor.lm = …`), and counts them from what DSPy writes into histories. Those of which DSPy writes
-nothing are reported as uncounted.
+predictor's own (`predictor.lm = …`), and counts them from the model's history. Those that are not in it are reported as
+uncounted.
 """
 
 from __future__ import annotations
 
+import contextvars
 import os
 import re
 import socket
@@ -19,7 +20,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import dspy
-from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -80,21 +80,9 @@ class Usage(BaseModel):
         return Usage(**{name: value + getattr(other, name) for name, value in self})
 
 
-class _Passing(int):
-    """A size of histories: DSPy tells trackers of calls, and next to nothing of them is kept."""
-
-
-_PASSING = _Passing(16)  # DSPy passes nothing on where it keeps none; a few more than threads that make calls at a time
-
-
-class _Entries:
-    """Stands where DSPy expects a module's history, and passes on what DSPy appends."""
-
-    def __init__(self, see: Callable[[Mapping[str, Any]], None]):
-        self.append = see
-
-    def __len__(self) -> int:
-        return 0
+_SMALL_HISTORY = 100
+"""Calls that DSPy keeps where it is to keep none, from which trackers learn of models that no meter is on: more than
+the threads that call one model at a time."""
 
 
 class UsageTracker(BaseCallback):
@@ -106,10 +94,10 @@ class UsageTracker(BaseCallback):
 
     def __init__(self, prices: Prices | None = None):
         self.usage, self._prices = Usage(), prices
+        self.keeps_history = True  # whether DSPy keeps a history of the calls that are counted
         self._lock = threading.Lock()
-        self._unmetered: dict[str, bool] = {}  # calls under way, and whether they are counted
+        self._unmetered: dict[str, Any] = {}  # calls under way to models that no meter is on
         self._asked: dict[str, int] = {}  # predictors at work, and how many calls they have made
-        self.history = _Entries(self._see)
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Count a call, from the entry that DSPy makes for its history."""
@@ -120,24 +108,24 @@ class UsageTracker(BaseCallback):
         with self._lock:
             self.usage += usage
 
-    def _see(self, entry: Mapping[str, Any]) -> None:
-        """Count a call that DSPy writes into histories, if no meter counts it."""
-        if (call := ACTIVE_CALL_ID.get()) in self._unmetered:
-            self._unmetered[call] = True
-            self.add(_usage_of(entry, None))
-
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Stop a cancelled question before its next call, and notice a model that no meter is on."""
         check_cancelled()
         if (predictor := ACTIVE_CALL_ID.get()) in self._asked:
             self._asked[predictor] += 1
         if _meter_of(instance) is None:
-            self._unmetered[call_id] = False
+            self._unmetered[call_id] = instance
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Report the call of a model of which DSPy has written nothing."""
-        if self._unmetered.pop(call_id, True) is False and exception is None:
-            self.add(Usage(uncounted_calls=1))
+        """Count the call of a model that no meter is on, by the entry in its history that holds the same outputs."""
+        if call_id not in self._unmetered:
+            return
+        history = getattr(self._unmetered.pop(call_id), "history", ())
+        if exception is None:
+            # An entry keeps the very object that the call returns: the outputs, or the response to a whole request.
+            mine = (entry for entry in [*history][::-1] if outputs is entry["outputs"] or outputs is entry["response"])
+            entry = next(mine, None)
+            self.add(Usage(uncounted_calls=1) if entry is None else _usage_of(entry, None))
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Notice that a predictor begins to ask."""
@@ -154,12 +142,12 @@ class _Meter:
     """Passes the entry of each call on: to trackers, and to the model's own history where one is kept."""
 
     def __init__(self, lm: dspy.BaseLM, counting: Sequence[UsageTracker]):
-        self.lm, self._counting = lm, counting
+        self.lm, self._counting, self._keeps = lm, counting, keeps_history()
 
     def __call__(self, entry: Mapping[str, Any]) -> None:
         for tracker in (*trackers(), *self._counting):
             tracker.append(entry)
-        if keeps_history():
+        if self._keeps:
             self.lm.update_history(entry)
 
 
@@ -195,14 +183,14 @@ def trackers() -> list[UsageTracker]:
 
 def keeps_history() -> bool:
     """Whether DSPy is to keep a history of the calls made here."""
-    size = dspy.settings.max_history_size
-    return not dspy.settings.disable_history and size > 0 and not isinstance(size, _Passing)
+    wanted = not dspy.settings.disable_history and dspy.settings.max_history_size > 0
+    return wanted and all(tracker.keeps_history for tracker in trackers())
 
 
 @contextmanager
 def metering() -> Iterator[None]:
-    """Let DSPy make the entries that meters read, also where it is to keep none of them."""
-    size = dspy.settings.max_history_size if keeps_history() else _PASSING
+    """Let DSPy make the entries that meters and trackers read, also where it is to keep none of them."""
+    size = dspy.settings.max_history_size if keeps_history() else _SMALL_HISTORY
     with dspy.context(disable_history=False, max_history_size=size):
         yield
 
@@ -213,9 +201,9 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
 
     They are counted whichever model of DSPy's answers; one whose class makes calls in a way of its own is uncounted.
     """
+    tracker.keeps_history = keeps_history()
     callbacks = [*(dspy.settings.callbacks or ()), tracker]
-    callers = [*(dspy.settings.caller_modules or ()), tracker]  # DSPy appends each call to the history of each
-    with metering(), dspy.context(callbacks=callbacks, caller_modules=callers, lm=metered(dspy.settings.lm)):
+    with metering(), dspy.context(callbacks=callbacks, lm=metered(dspy.settings.lm)):
         yield tracker
 
 
@@ -226,11 +214,8 @@ def without_history() -> Iterator[None]:
     Trackers around it count as before, and a trace that somebody collects (`dspy.context(trace=[])`) is collected.
     """
     trace = dspy.settings.trace
-    with dspy.context(
-        disable_history=not trackers(),
-        max_history_size=0,
-        trace=None if trace is main_thread_config.trace else trace,
-    ):
+    everybodys = contextvars.Context().run(lambda: dspy.settings.trace)  # outside of every `dspy.context`
+    with dspy.context(disable_history=not trackers(), max_history_size=0, trace=None if trace is everybodys else trace):
         yield
 
 

@@ -2,29 +2,32 @@
 
 DSPy tells its callbacks of language models, predictors and `dspy.Retrieve`; that it tells of `dspy.ColBERTv2` and
 `dspy.Embeddings` too is arranged here. Indexes of knowgap's tell of their searches themselves. Code that searches in
-another way, or in a thread without DSPy's settings, is not seen.
+another way, or in a thread without DSPy's settings, is not seen; predictors asked in such a thread are uncounted calls.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import dspy
-from dspy.utils.callback import ACTIVE_CALL_ID, with_callbacks
+from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback, with_callbacks
 from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.errors import shorten
-from knowgap.lms.metering import UsageTracker
+from knowgap.lms.metering import UsageTracker, trackers
 from knowgap.programs.passages import knowledge_tokens
 from knowgap.programs.replies.outputs import without_surrogates
 from knowgap.programs.trace.recorder import TraceRecorder
 from knowgap.programs.trace.steps import Malformed, Retrieved
 from knowgap.retrieval.passage import SEARCH_LISTENERS, Hit, Passage
 
+_LOG = logging.getLogger("knowgap")
 _SEARCHERS: tuple[Any, ...] = (dspy.Retrieve, dspy.ColBERTv2, dspy.Embeddings)
 _BEGINNING = 60  # letters and digits of a passage by which it is known again in a prompt
 
@@ -106,6 +109,51 @@ class ModuleWatcher(UsageTracker):
             self.searches += len(queries)
             self._recorder.cost.retrievals += len(queries)
             self._recorder.add(step, *(hit.passage for hits in found for hit in hits))
+
+
+_WARNED: dict[str, str] = {}
+"""Modules of whose stray calls was warned, with the first call."""
+
+
+class StrayCalls(BaseCallback):
+    """Notices what a module's predictors do in threads without DSPy's settings, where no tracker counts their calls.
+
+    Args:
+        name: the module's, for a warning.
+    """
+
+    def __init__(self, name: str):
+        self._name, self._questions, self._calls = name, list[None](), list[str]()
+
+    @contextmanager
+    def noticed(self, module: dspy.Module) -> Iterator[None]:
+        """Notice calls while the module answers a question."""
+        for _, predictor in module.named_predictors():
+            if self not in predictor.callbacks:
+                predictor.callbacks.append(self)
+        self._questions.append(None)
+        try:
+            yield
+        finally:
+            self._questions.pop()
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Notice that a predictor is asked where no tracker is."""
+        if not self._questions or trackers():
+            return
+        self._calls.append(call_id)
+        if _WARNED.setdefault(self._name, call_id) == call_id:
+            _LOG.warning(
+                "%s: asks its model in threads that lack DSPy's settings, where calls are not counted: use "
+                "dspy.Parallel, or contextvars.copy_context().run in the thread",
+                self._name,
+            )
+
+    def take(self) -> int:
+        """How many were noticed since the last time; of questions at the same time, the first to ask gets them all."""
+        calls = len(self._calls)
+        del self._calls[:calls]
+        return calls
 
 
 def _tell(queries: Sequence[str], k: int, found: list[list[Hit]]) -> None:

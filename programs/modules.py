@@ -17,7 +17,7 @@ from knowgap.lms.metering import Usage, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Hyperparameter, Integer, Real, Setting
-from knowgap.programs.module_watcher import ModuleWatcher, read_passages
+from knowgap.programs.module_watcher import ModuleWatcher, StrayCalls, read_passages
 from knowgap.programs.replies.asking import module_settings
 from knowgap.programs.replies.outputs import without_surrogates
 from knowgap.programs.trace.recorder import current_recorder
@@ -201,7 +201,7 @@ class ModuleProgram(Program):
         as_it_is = not made and isinstance(module, dspy.Module)
         self.module = cast("dspy.Module", module) if as_it_is else self.factory.make(retriever)
         self.input = _input_of(self.module, self.factory)
-        self._numbers = _declare(self.module)
+        self._numbers, self._strays = _declare(self.module), StrayCalls(self.factory.reference)
         super().__init__(retriever, **hyperparameters)
 
     @property
@@ -237,7 +237,8 @@ class ModuleProgram(Program):
         recorder = current_recorder()
         watcher, output = ModuleWatcher(recorder, self.module), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
-        with track_usage(watcher), dspy.context(**module_settings(dspy.settings.lm), **index):
+        settings = {**module_settings(dspy.settings.lm), **index}
+        with track_usage(watcher), dspy.context(**settings), self._strays.noticed(self.module):
             try:
                 output = self.module(**{self.input: question})
             except AdapterParseError:
@@ -253,8 +254,10 @@ class ModuleProgram(Program):
         else:
             found = recorder.passages
             passages = [found[name] for name in found if name in recorder.shown] or [*found.values()]
+        around = self._strays.take()
         if not (watcher.usage.asked or watcher.usage.uncounted_calls or self.predictors()):
-            recorder.tracker.add(Usage(uncounted_calls=1))  # whatever answers is nothing that DSPy knows of
+            around += 1  # whatever answers is nothing that DSPy knows of
+        recorder.tracker.add(Usage(uncounted_calls=around))
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
 

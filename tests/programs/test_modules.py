@@ -6,18 +6,21 @@ import json
 import logging
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import cloudpickle
 import dspy
 import numpy as np
 import pytest
-from support import AroundTheMeter, OverlapRetriever, ScriptedEngine, lm_of, scripted_lm
+from endpoint import endpoint
+from support import AroundTheMeter, OverlapRetriever, ScriptedEngine, in_chat_format, lm_of, scripted_lm
 
 import knowgap
 from knowgap.compiling import evaluate, load, save
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.objective import Objective
 from knowgap.errors import ArtifactError, UnknownName, UsageError
+from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.module_watcher import read_passages
 from knowgap.programs.modules import ModuleProgram
@@ -74,6 +77,59 @@ def asked(program, rule=words, question="Which town is on the Lome?"):
 @pytest.fixture
 def index(tmp_path):
     return knowgap.build_index(TOWNS, tmp_path / "idx", engine="bm25")
+
+
+class Asks(dspy.Module):
+    """Asks the model of DSPy's settings once, and another one in several ways."""
+
+    def __init__(self, other, how):
+        self.other, self.how = other, how
+        self.draft, self.reader = dspy.ChainOfThought("question -> answer"), dspy.Predict("question, n: int -> answer")
+        self.reader.lm = other
+        self.agent = dspy.ReAct("question -> answer", tools=[list], max_iters=2)
+
+    def forward(self, question):
+        numbered = [{"question": question, "n": n} for n in range(5)]
+        if self.how == "by itself":
+            self.other(question)
+        elif self.how == "agent":
+            with dspy.context(lm=self.other):
+                self.agent(question=question)
+        elif self.how == "threads of DSPy":
+            dspy.Parallel(num_threads=3, disable_progress_bar=True)([(self.reader, inputs) for inputs in numbered])
+        elif self.how == "own threads":
+            with ThreadPoolExecutor(3) as pool:
+                list(pool.map(lambda inputs: self.reader(**inputs), numbered))
+        else:
+            self.reader(**numbered[0])
+            self.reader(**numbered[0])
+        return self.draft(question=question).answer
+
+
+@pytest.mark.parametrize(
+    ("how", "calls", "cached", "uncounted"),
+    [
+        ("by itself", 2, 0, 0),
+        ("agent", 3, 0, 0),
+        ("threads of DSPy", 6, 0, 0),
+        ("twice", 3, 1, 0),
+        ("own threads", 1, 0, 5),
+    ],
+)
+def test_calls_and_tokens_are_those_of_the_servers_wherever_they_are_made(how, calls, cached, uncounted, caplog):
+    quiet_dspy()
+    with endpoint() as first, endpoint() as second:
+        step = in_chat_format({"next_thought": "It is known.", "next_tool_name": "finish", "next_tool_args": {}})
+        second.reply_of = lambda body: step if "next_tool_name ## ]]`" in str(body["messages"][-1]) else None
+        lm, other = (make_lm("openai/m", api_base=server.api_base) for server in (first, second))
+        program = ModuleProgram(Asks(other, how))
+        with dspy.context(lm=lm), caplog.at_level(logging.WARNING, "knowgap"):
+            cost = program(question="Where is it?").trace.cost
+        requests = len(first.bodies + second.bodies)
+    assert (cost.lm_calls, cost.cached_calls, cost.uncounted_calls) == (calls, cached, uncounted)
+    assert requests == calls - cached + uncounted
+    assert cost.prompt_tokens + cost.completion_tokens == 12 * calls
+    assert ("use dspy.Parallel" in caplog.text) == bool(uncounted)
 
 
 @pytest.mark.parametrize("module", [Hops(), Hops])
