@@ -97,7 +97,7 @@ class UnknownName(UsageError, LookupError):
         names = sorted(known)
         close = get_close_matches(str(name), names, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")
+        return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names) or 'none'}")
 
 
 class EmptyQuestion(UsageError, ValueError):

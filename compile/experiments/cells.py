@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dspy
 
@@ -26,6 +26,7 @@ from knowgap.plugins import is_reference
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import PAPER, Program
 from knowgap.programs.hyperparameters import fit_to_reranker
+from knowgap.programs.modules import ModuleFactory
 from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build, outside_retriever
 from knowgap.retrieval.index.search_settings import Quality
 
@@ -305,7 +306,13 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     try:
         cls = get_program(row.program)
     except UnknownName:
+        if is_reference(row.program):
+            raise
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES]) from None
+    if row.input or row.output:
+        if not isinstance(cls, ModuleFactory):
+            raise UsageError(f"input, output: go with a dspy.Module, and {row.program} is none")
+        cls = cast("type[Program]", cls.with_fields(row.input, row.output))
     preset = cls.paper_preset(column.task) if row.preset == PAPER else row.preset
     if row.preset and not preset:
         raise UnknownName.among(f"preset of {row.program}", f"{PAPER} for the task {column.task}", cls.presets)

@@ -127,6 +127,8 @@ class Row(BaseModel, extra="forbid", frozen=True):
         program: name in the registry, of a probe, or `module:Name` of one from outside; empty if `artifact` or
             `left_out` is given.
         artifact: folder of a compiled program, instead of `program`; one from outside is named as `program`, too.
+        input: of a `dspy.Module`, the input that gets the question, if it cannot be guessed.
+        output: of a `dspy.Module`, the output that is the answer, if it cannot be guessed.
         preset: of the program; `paper` for that of the column's task; empty for the class's defaults.
         settings: hyperparameters.
         by_dataset: more hyperparameters, by data set.
@@ -147,6 +149,8 @@ class Row(BaseModel, extra="forbid", frozen=True):
     label: str
     program: str = ""
     artifact: str = ""
+    input: str = ""
+    output: str = ""
     preset: str = ""
     settings: dict[str, Any] = {}
     by_dataset: dict[str, dict[str, Any]] = {}

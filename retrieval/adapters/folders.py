@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 import threading
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexForeign, IndexMissing, MissingDependency, UsageError
+from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing, MissingDependency, UsageError, shorten
 from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 
@@ -37,10 +38,26 @@ class Lines:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __getitem__(self, number: int) -> str:
+    def passage(self, number: int) -> Passage:
+        """The passage in a line: a document as JSON, or an id, the text and perhaps a title between tabs.
+
+        Raises:
+            IndexForeign: the line has none.
+        """
         with self._path.open("rb") as file:
             file.seek(self._starts[number])
-            return file.readline().decode()
+            line = file.readline()
+        try:
+            if not line.startswith(b"{"):
+                id, *columns = line.decode().rstrip("\r\n").split("\t")
+                if not columns:
+                    raise ValueError("it is neither JSON nor text between tabs")
+                return Passage(id, columns[1] if len(columns) > 1 else "", columns[0])
+            document = json.loads(line)
+            id = next((document[name] for name in ("id", "_id", "pid") if name in document), number)
+            return passage_of(id, document)
+        except ValueError as error:
+            raise IndexForeign(f"{self._path}: line {number + 1} has no passage ({shorten(error)})") from error
 
 
 class FaissIndex(NeverCopied):
@@ -85,14 +102,8 @@ class FaissIndex(NeverCopied):
                 scores, rows = self._index.search(self._encoder.encode_query(query), k)
             sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0: the inner product; else a distance
             best = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
-            found[query] = [(self._passage(row), sign * score) for row, score in best if row >= 0]
+            found[query] = [(self._lines.passage(row), sign * score) for row, score in best if row >= 0]
         return in_order(queries, found, k)
-
-    def _passage(self, row: int) -> Passage:
-        import orjson
-
-        document = orjson.loads(self._lines[row])
-        return passage_of(document.get("id", document.get("_id", row)), document)
 
 
 class LuceneIndex(NeverCopied):
@@ -111,7 +122,10 @@ class LuceneIndex(NeverCopied):
             problem = f"{folder}: a Lucene index needs Java and `pip install pyserini` ({error})"
             raise MissingDependency(problem) from error
         self.name = f"lucene {Path(folder).name}"
-        self._searcher, self._folder = searcher(str(folder)), folder
+        try:
+            self._searcher, self._folder = searcher(str(folder)), folder
+        except Exception as error:  # Java's
+            raise IndexDamaged(f"{folder}: Lucene cannot open this index ({shorten(error, 200)})") from error
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one."""
@@ -126,7 +140,10 @@ class LuceneIndex(NeverCopied):
         stored = self._searcher.doc(id)
         if stored is None or (text := stored.raw() or stored.contents()) is None:
             raise IndexForeign(f"{self._folder}: does not store its documents: build it with storeRaw")
-        return passage_of(id, text)
+        try:
+            return passage_of(id, text)
+        except ValueError as error:
+            raise IndexForeign(f"{self._folder}: {error}") from error
 
 
 def kind_of(folder: Path) -> str:

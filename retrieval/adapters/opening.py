@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from knowgap.errors import UnknownName, UsageError, check_address, is_address
 from knowgap.retrieval.adapters.folders import FaissIndex, LuceneIndex, kind_of, need_folder
 from knowgap.retrieval.adapters.plaid import PlaidIndex
 from knowgap.retrieval.adapters.qdrant_collection import QdrantCollection
@@ -36,14 +37,20 @@ def open_adapter(name: str | Path) -> Any:
     Raises:
         IndexFolderError: the folder does not have what it needs.
         MissingDependency: a package is not installed.
+        UsageError: an address is not of the form.
 
     >>> open_adapter("some-folder") is None
     True
     """
-    scheme, found, rest = str(name).partition("+http")
+    scheme, found, address = str(name).partition("+")
     if found and scheme in SERVERS:
-        return SERVERS[scheme]("http" + rest)
+        check_address(address, f"{scheme}+ADDRESS:")
+        return SERVERS[scheme](address)
+    if found and is_address(address):
+        raise UnknownName.among("kind of server", scheme, SERVERS)
     kind, found, folder = str(name).partition(":")
+    if found and kind in SERVERS:
+        raise UsageError(f"{name}: a server is named as {kind}+http://HOST:PORT")
     if found and kind in FOLDERS:
         return FOLDERS[kind](need_folder(folder))
     folder = Path(name)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, shorten
-from knowgap.retrieval.adapters.documents import passage_of
 from knowgap.retrieval.adapters.folders import Lines, only_file
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+from knowgap.retrieval.passage import Hit, NeverCopied, check_k, rank_hits
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """Clusters that each token of a query probes; passages that are scored by their own vectors, in all and per hit."""
@@ -82,16 +81,8 @@ class PlaidIndex(NeverCopied):
             near = self._centroids.candidates(vectors, _PROBED, max(_SCORED, _PER_HIT * k))
             scores = self._vectors.rescore(vectors, near)
             best = np.argsort(-scores, kind="stable")[:k]
-            found[query] = rank_hits([(self._passage(int(near[n])), float(scores[n])) for n in best], k)
+            found[query] = rank_hits([(self._passages.passage(int(near[n])), float(scores[n])) for n in best], k)
         return [list(found.get(query, ())) for query in queries]
-
-    def _passage(self, number: int) -> Passage:
-        line = self._passages[number].rstrip("\n")
-        if line.startswith("{"):
-            document = json.loads(line)
-            return passage_of(document.get("id", document.get("pid", number)), document)
-        id, text, *title = line.split("\t")
-        return Passage(id, title[0] if title else "", text)
 
     def _collection(self, recorded: Any) -> Path:
         """The file of passages: in the folder, or where the index was built of it."""

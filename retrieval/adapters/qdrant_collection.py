@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from knowgap.errors import IndexFolderError, IndexForeign, UsageError, without_credentials
 from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
-from knowgap.retrieval.passage import Hit, NeverCopied, check_k
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 
 _AT_ONCE = 64
 
@@ -75,16 +75,19 @@ class QdrantCollection(NeverCopied):
                 for query in asked
             ]
             answers = self._client.query_batch_points(self._collection, requests)
-            found |= {
-                query: [(passage_of(self._id(point), point.payload), float(point.score)) for point in answer.points]
-                for query, answer in zip(asked, answers, strict=True)
-            }
+            for query, answer in zip(asked, answers, strict=True):
+                found[query] = [(self._passage(point), float(point.score)) for point in answer.points]
         return in_order(queries, found, k)
 
-    @staticmethod
-    def _id(point: Any) -> Any:
-        """The passage's own id where the payload has one, else the point's."""
-        return next((point.payload[name] for name in ("id", "_id", "doc_id") if name in point.payload), point.id)
+    def _passage(self, point: Any) -> Passage:
+        """The passage of a point, under its own id where the payload has one."""
+        payload = point.payload or {}
+        try:
+            return passage_of(
+                next((payload[name] for name in ("id", "_id", "doc_id") if name in payload), point.id), payload
+            )
+        except ValueError as error:
+            raise IndexForeign(f"{self.name}: {error}") from error
 
     def close(self) -> None:
         """Close the connections."""

@@ -102,3 +102,64 @@ def test_some_columns_alone(knowgap):
     estimate = knowgap.json(*command, "sample", "--data-path", "hotpotqa=not-needed.json")
     assert [name.count("sample") for name in estimate] == [1]
     assert "sample" in knowgap.refusal(*command, "no_such")
+
+
+MODULE = """
+import dspy
+
+
+class Notes(dspy.Module):
+    def __init__(self, k=1):
+        self.k, self.search = k, dspy.Retrieve(k=5)
+        self.answer = dspy.Predict("context: list[str], question -> answer")
+
+    def forward(self, claim):
+        notes = self.search(claim, k=self.k).passages
+        return dspy.Prediction(verdict=self.answer(context=notes, question=claim).answer, notes="; ".join(notes))
+"""
+BESIDE = """title = "A module beside rag"
+[[columns]]
+dataset = "own"
+metrics = ["exact_match", "lm_calls", "retrievals", "passages"]
+[[rows]]
+label = "plain"
+program = "rag"
+[[rows]]
+label = "notes"
+program = "notebook:Notes"
+output = "verdict"
+[[rows]]
+label = "two notes"
+program = "notebook:Notes"
+output = "verdict"
+settings = {{ k = 2 }}
+{more}
+"""
+
+
+def test_a_module_is_a_row_beside_a_program(knowgap):
+    (knowgap.folder / "notebook.py").write_text(MODULE)
+    (knowgap.folder / "beside.toml").write_text(BESIDE.format(more=""))
+    run = ["experiment", "beside.toml", *OWN[2:], "--engine", "bm25"]
+    result = knowgap.json(*run)
+    scores = [{each["metric"]: each["ours"]["mean"] for each in cell["figures"]} for cell in result["cells"]]
+    assert scores[1]["exact_match"] > 0
+    assert [[cell[name] for cell in scores] for name in ("lm_calls", "retrievals")] == [[1, 1, 1], [1, 1, 1]]
+    assert 1 == scores[1]["passages"] < scores[2]["passages"] <= 2
+    assert knowgap.json(*run)["spent"]["calls"] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("by_dataset = { own = { kk = 2 } }", "unknown hyperparameter of Notes 'kk': did you mean 'k'"),
+        ('preset = "paper"', "unknown preset of notebook:Notes 'paper for the task multi_hop': known are none"),
+        ('input = "question"', "unknown input of Notes 'question': known are claim"),
+        ('[[rows]]\nlabel = "x"\nprogram = "rag"\noutput = "y"', "go with a dspy.Module, and rag is none"),
+        ('[[rows]]\nlabel = "x"\nprogram = "notebook:Nots"', "unknown name in notebook"),
+    ],
+)
+def test_what_is_wrong_with_a_module_in_a_table_is_one_line(knowgap, more, problem):
+    (knowgap.folder / "notebook.py").write_text(MODULE)
+    (knowgap.folder / "beside.toml").write_text(BESIDE.format(more=more))
+    assert problem in knowgap.refusal("experiment", "beside.toml", *OWN[2:], "--engine", "bm25")

@@ -15,7 +15,16 @@ import faiss
 import numpy as np
 import pytest
 
-from knowgap.errors import IndexFolderError, IndexForeign, IndexMissing, MissingDependency, UsageError, ValueOutOfBounds
+from knowgap.errors import (
+    IndexDamaged,
+    IndexFolderError,
+    IndexForeign,
+    IndexMissing,
+    MissingDependency,
+    UnknownName,
+    UsageError,
+    ValueOutOfBounds,
+)
 from knowgap.retrieval.adapters.documents import passage_of
 from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.index.engines import as_retriever
@@ -59,6 +68,14 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
     (short / "corpus.jsonl").write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
     with pytest.raises(IndexForeign, match=r"has 2 vectors, corpus\.jsonl 1 passages"):
         open_adapter(short)
+    for line, problem in (
+        ('{"id": 1}', "its fields are id"),
+        ("hello", "neither JSON nor"),
+        ('{"id"', "line 1 has no p"),
+    ):
+        (short / "corpus.jsonl").write_text(f"{line}\n" * 2, encoding="utf-8")
+        with pytest.raises(IndexForeign, match=problem):
+            open_adapter(short).search(["Tarn?"], 1)
     (short / "flat.index").write_bytes(b"hello")
     with pytest.raises(IndexForeign, match="is no index of FAISS"):
         open_adapter(short)
@@ -136,6 +153,11 @@ def test_servers_that_refuse_are_told_in_a_line(server: str):
         open_adapter("search-r1+http://127.0.0.1:9").search(["x"], 1)
     with pytest.raises(UsageError, match="name the index, too"):
         open_adapter(f"elasticsearch+{server}/")
+    with pytest.raises(UnknownName, match="unknown kind of server 'elastic': did you mean 'elasticsearch'"):
+        open_adapter(f"elastic+{server}/wiki")
+    for form in ("flashrag+127.0.0.1:8000", "flashrag:http://127.0.0.1:8000", "search-r1+http:/127.0.0.1"):
+        with pytest.raises(UsageError, match="http://"):
+            open_adapter(form)
     assert "secret" not in open_adapter("elasticsearch+http://me:secret@127.0.0.1:9/wiki").name
 
 
@@ -144,6 +166,8 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
 
     class LuceneSearcher:
         def __init__(self, folder: str) -> None:
+            if "damaged" in folder:
+                raise RuntimeError("Format version is not supported")  # as Java says it
             assert folder == str(tmp_path)
 
         def search(self, query: str, k: int) -> list[Any]:
@@ -162,9 +186,14 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
         monkeypatch.setitem(sys.modules, name, module)
     (hits,) = open_adapter(tmp_path).search(["Tarn?"], 1)
     assert [(hit.passage.to_dict(), hit.score) for hit in hits] == [(TARN, 3.0)]
-    stored["tarn"] = None
-    with pytest.raises(IndexForeign, match="storeRaw"):
-        open_adapter(f"lucene:{tmp_path}").search(["Tarn?"], 1)
+    for text, problem in ((None, "storeRaw"), ('{"vector": [1]}', "has no text: its fields are vector")):
+        stored["tarn"] = text
+        with pytest.raises(IndexForeign, match=problem):
+            open_adapter(f"lucene:{tmp_path}").search(["Tarn?"], 1)
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "segments_1").write_bytes(b"")
+    with pytest.raises(IndexDamaged, match=r"cannot open this index \(Format version"):
+        open_adapter(tmp_path / "damaged")
 
 
 def test_documents_are_read_by_the_names_in_use():

@@ -61,6 +61,11 @@ def test_a_collection_is_searched_by_the_vectors_that_fit(server, payloads, vect
     index.close()
 
 
+def test_points_without_text_are_said(server):
+    with pytest.raises(IndexForeign, match="the document 1 has no text: its fields are none"):
+        open_adapter(fill(server, [{}, {}], only=384)).search(["Tarn"], 1)
+
+
 def test_what_does_not_fit_is_said(server):
     address = fill(server, LANGCHAIN, first=384, second=384)
     with pytest.raises(IndexForeign, match=r"has first of 384 numbers, second of 384 numbers: name the encoder"):
