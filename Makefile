@@ -65,7 +65,9 @@ install-test: install $(VENV)/.test ## the same, with what the tests need
 demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load; LM=, API_BASE= and LIMIT= for another model
 	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR) $(if $(LM),--lm $(LM)) $(if $(API_BASE),--api-base $(API_BASE)) $(if $(LIMIT),--limit $(LIMIT))
 
-test: lint types imports docs unit ## lint, types, import contracts, documentation, tests, notebooks; PYTHON=3.10 for another version
+test: install-test ## lint, types, import contracts, documentation, tests, notebooks; PYTHON=3.10 for another version
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types imports docs
+	@$(MAKE) --no-print-directory unit
 
 resolve: install ## check that constraints.txt can be installed on every Python that is promised
 	$(BIN)/python -m pip install --quiet uv
@@ -91,7 +93,7 @@ imports: install-test ## who may import whom
 	$(BIN)/lint-imports
 
 unit: install-test ## the tests, and the notebooks; one thread each, since the workers keep all cores busy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --nbmake --nbmake-timeout=600 tests notebooks
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal tests
 
 docs: install-test ## the documentation, in build/site
 	@mkdir -p build

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked import Command
+from processes import Command
 
 from knowgap.cli.main import main
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from endpoint import Endpoint, endpoint
-from forked import Command
+from processes import Command
 
 from knowgap.cli.running.waiting import Announcer
 

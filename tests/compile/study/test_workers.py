@@ -18,7 +18,7 @@ import optuna
 import pytest
 from compile_worker import study as run_study
 from compile_worker import study_arguments, work
-from forked import PROCESSES
+from processes import PROCESSES
 
 from knowgap.compiling import StudyConfig
 from knowgap.compiling.study.storage import open_storage
