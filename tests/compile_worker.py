@@ -1,12 +1,12 @@
-"""A worker of a study in a process of its own, which may be told to die on its n-th call: see test_tune.py."""
+"""Workers of a study in processes of their own, which may die: see test_tune.py and test_workers.py."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 import threading
+from pathlib import Path
 
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 
@@ -48,8 +48,8 @@ def work(storage: str, n_trials: int, deadline: float) -> None:
     study(**arguments, n_trials=n_trials, study_name="many", storage=storage, num_threads=2)
 
 
-def main() -> None:
-    storage, n_trials, die_after = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def run_mortal(storage: str, n_trials: int, die_after: int, output: str) -> None:
+    """A study whose process dies at its n-th call, or writes what it found and how many calls it made to a file."""
     arguments, engine = study_arguments()
     complete, calls = engine.complete, [0]
 
@@ -61,8 +61,4 @@ def main() -> None:
 
     engine.complete = mortal
     tuning = study(**arguments, n_trials=n_trials, study_name="killed", storage=storage, num_threads=2)
-    sys.stdout.write(json.dumps({"calls": calls[0], "trials": plain(tuning)}))
-
-
-if __name__ == "__main__":
-    main()
+    Path(output).write_text(json.dumps({"calls": calls[0], "trials": plain(tuning)}))

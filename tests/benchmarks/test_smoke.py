@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import record
+
+from knowgap.cli.main import main
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -129,6 +132,7 @@ def test_sub_models_are_compared_with_the_majority():
         assert all(re.fullmatch(r"\d\.\d{3} \[.*\]", row[arm]) for arm in ("majority [95%]", "trained [95%]"))
 
 
+@pytest.mark.long
 def test_near_misses_are_read():
     [rows] = tables(run("near_misses")[0]).values()
     assert [row["form"] for row in rows[-3:]] == ["chat", "json", "xml"]
@@ -237,31 +241,20 @@ def test_a_tiny_generator_is_trained_and_scored():
     assert "kept, multi_hop" in log
 
 
-def test_early_stops_and_needless_rounds(data, tmp_path):
-    options = ["--stopping-lm", "extractive", "--stopping-arms", "MIGRES;MIGRES, second look", "--stopping-output"]
-    report, log = run("stopping", "--data", str(data), *options, str(tmp_path / "out"))
-    [rows] = tables(report).values()
-    assert [row["method"] for row in rows] == ["MIGRES", "MIGRES, second look"]
-    assert {row["wrong early stops"] for row in rows} == {"0%"}
-    assert {row["ended by the model"] for row in rows} == {"100%"}
-    assert float(rows[1]["calls"]) > float(rows[0]["calls"])
-    assert "2WikiMultihopQA is left out" in log
-
-
-def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tmp_path):
-    command = [sys.executable, "-m", "knowgap", "experiment", "overview", "-r", "plain retrieval", "-c", "hotpotqa"]
-    options = ["--engine", "bm25", "-d", f"hotpotqa={data / 'hotpotqa' / 'dev.json'}", "--lm", "extractive", "--json"]
+def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tmp_path, capsys):
+    command = ["experiment", "overview", "-r", "plain retrieval", "-c", "hotpotqa", "--engine", "bm25"]
+    command += ["-d", f"hotpotqa={data / 'hotpotqa' / 'dev.json'}", "--lm", "extractive", "--json"]
 
     def experiment(folder: Path) -> dict[str, Any]:
-        done = subprocess.run([*command, *options, "-o", str(folder)], capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
+        with pytest.raises(SystemExit):
+            main([*command, "-o", str(folder)])
+        return json.loads(capsys.readouterr().out)
 
     first = experiment(tmp_path / "first")
     assert [table["dataset"] for table in (first["table"]["columns"][c["column"]] for c in first["cells"])] == [
         "hotpotqa"
     ]
-    record = [sys.executable, str(FOLDER / "recorded.py"), str(tmp_path / "first"), str(tmp_path / "second")]
-    assert subprocess.run(record, capture_output=True, text=True, check=True).stdout.startswith("2 answers")
+    assert record(tmp_path / "first", tmp_path / "second") == 2
     [file] = (tmp_path / "second" / "answers").iterdir()
     assert "born?" not in file.read_text(encoding="utf-8")
     again = experiment(tmp_path / "second")

@@ -12,25 +12,20 @@ from knowgap.errors import CheckpointError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
-from tests.lms.rq_rag.tiny import write_base_model, write_generator
+from tests.lms.rq_rag.tiny import write_base_model
 
 CORPUS = [Passage("moor", "Ada Moor", "Ada Moor was born in Wick."), Passage("tarn", "Tarn", "Tarn is a town.")]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_generator(tmp_path_factory.mktemp("generator") / "tiny")
-
-
 @pytest.fixture
-def program(folder):
-    generator = TranscriptGenerator(folder, device="cpu", max_new_tokens=24)
+def program(tiny_generator):
+    generator = TranscriptGenerator(tiny_generator, device="cpu", max_new_tokens=24)
     return RQRAG(OverlapRetriever(CORPUS), generator=generator, depth=1)
 
 
-def test_an_evaluation_needs_no_language_model_and_names_the_generator(program, examples, tmp_path):
+def test_an_evaluation_needs_no_language_model_and_names_the_generator(program, tiny_generator, examples, tmp_path):
     result = evaluate(program, examples[:2], ["exact_match"], output=tmp_path / "answers.jsonl")
-    assert result.provenance.lm == "generator/tiny"
+    assert result.provenance.lm == f"generator/{tiny_generator.name}"
     assert result.provenance.sub_models["generator"]["digest"] == program.generator.digest
     assert all(record.cost.lm_calls >= 1 for record in result.records)
     identity = json.loads((tmp_path / "answers.jsonl").read_text().splitlines()[0])["about"]
@@ -39,8 +34,8 @@ def test_an_evaluation_needs_no_language_model_and_names_the_generator(program, 
         program.generator.lm("Who?")
 
 
-def test_the_generator_is_taken_again_while_it_is_the_same(program, folder, tmp_path, recwarn):
-    place = shutil.copytree(folder, tmp_path / "model")
+def test_the_generator_is_taken_again_while_it_is_the_same(program, tiny_generator, tmp_path, recwarn):
+    place = shutil.copytree(tiny_generator, tmp_path / "model")
     program.generator = TranscriptGenerator(place, device="cpu")
     artifact = save(program, tmp_path / "artifact")
     assert json.loads((artifact / "config.json").read_text())["sub_models"] == {
@@ -49,7 +44,7 @@ def test_the_generator_is_taken_again_while_it_is_the_same(program, folder, tmp_
     loaded = load(artifact)
     assert loaded.generator.digest == program.generator.digest
     assert loaded.depth == 1
-    assert load(artifact, generator=folder).generator.name == str(folder)
+    assert load(artifact, generator=tiny_generator).generator.name == str(tiny_generator)
     assert [str(w.message) for w in recwarn if "sub-model" in str(w.message)] == []
     (place / "config.json").write_text((place / "config.json").read_text() + "\n")
     with pytest.warns(UserWarning, match="generator in .* not there or has changed"):

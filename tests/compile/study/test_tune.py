@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import optuna
 import pytest
 from compile_helpers import Tunable, make_examples
-from compile_worker import plain, study_arguments
+from compile_worker import plain, run_mortal, study_arguments
 from compile_worker import study as run_study
+from processes import PROCESSES
 
 from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
 
-TESTS = Path(__file__).parents[2]
 NO_DEMOS = "none"
 
 
@@ -114,17 +112,18 @@ def test_seeds_decide_and_threads_do_not():
 @pytest.mark.parametrize(("suffix", "deadly"), [("db", (13, 23)), ("journal", (40,))])
 def test_a_killed_study_continues_as_if_nothing_had_happened(tmp_path, suffix, deadly):
     def worker(storage, die_after):
-        command = [sys.executable, str(TESTS / "compile_worker.py"), str(storage), "7", str(die_after)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=TESTS, check=False)
+        process = PROCESSES.Process(target=run_mortal, args=(str(storage), 7, die_after, str(tmp_path / "found")))
+        process.start()
+        process.join(120)
+        return process.exitcode
 
     storage = tmp_path / f"study.{suffix}"
     for die_after in deadly:  # while demonstrations are bootstrapped, and in a drawn trial
-        assert worker(storage, die_after).returncode == -9
+        assert worker(storage, die_after) == -9
     (tmp_path / "elsewhere").mkdir()
     moved = storage.rename(tmp_path / "elsewhere" / storage.name)
-    ended = worker(moved, 0)
-    assert ended.returncode == 0, ended.stderr
-    result = json.loads(ended.stdout)
+    assert worker(moved, 0) == 0
+    result = json.loads((tmp_path / "found").read_text())
     whole, engine = run(7, num_threads=2)
     assert result["trials"] == json.loads(json.dumps(plain(whole)))
     assert result["calls"] < len(engine.calls)  # what was finished was not asked again
@@ -257,7 +256,7 @@ def test_given_and_current_settings_are_tried():
         ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
         ({"start": [{"top_k": 77}]}, ValueOutOfBounds, "top_k=77"),
         ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
-        ({"storage": TESTS}, UsageError, "is a folder"),
+        ({"storage": Path(__file__).parent}, UsageError, "is a folder"),
         ({"max_calls": -1}, UsageError, "StudyConfig: max_calls=-1: Input should be greater than or equal to 0"),
         ({"timeout_seconds": 3}, UnknownName, "argument of compile with the optimizer study 'timeout_seconds'"),
     ],
