@@ -33,7 +33,12 @@ Form = Literal["chat", "json", "xml"]
 Raw = dict[str, Any]
 """Values of the fields as they stand in the reply: text, or decoded JSON."""
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning_content)>.*?</\1>|\A(?:(?!<think).)*?</think(?:ing)?>", re.S)
+_THOUGHT = re.compile(
+    r"\A\s*<(think|thinking|reasoning_content)>(?:(?!<\1>).)*</\1>(?=\s*\S)"
+    r"|<(think|thinking|reasoning_content)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
+    re.S,
+)
+"""Those that begin a reply end with the last tag that ends any, since they may quote others."""
 _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
 """Thoughts that were cut off; they may name the fields. A model that forgets to close them writes a reply's end."""
 _OBJECTS = 100
@@ -75,7 +80,8 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
     """
     names = tuple(signature.output_fields)
     whole = _without_thoughts(reply)
-    text = without_quotations(whole, names, form)
+    # Where a passage ends the thoughts in a quotation, all that is left may be the rest of that quotation.
+    text = without_quotations(whole, names, form, alone=whole is reply or not shows_thoughts())
     if (fields := _converted(signature, _whole_object(text, signature))) is not None:
         return fields
     if "completed ## ]]" not in text:
@@ -235,12 +241,16 @@ def _last_set(sections: Sequence[tuple[str, Any]], names: Sequence[str]) -> Raw:
 def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     """The JSON objects with any of the fields, the last one first; a damaged one is repaired.
 
-    Of a reply that is one object whose texts quote others without escaping them, those are not read.
+    An object with all the fields that begins a reply comes before those behind it. Of a reply that is one object whose
+    texts quote others without escaping them, those are not read.
     """
     found, end = _decoded(text)
-    whole = bool(found) and _named(found[0], names).keys() >= {*names} and not _key_places(text[end:], names[-1])
-    if not whole and re.match(r"\s*(?:```\w*\s*)?\{", text):
-        yield from filter(None, [_between_keys(text, names)])
+    if re.match(r"\s*(?:```\w*\s*)?\{", text):
+        whole = bool(found) and not _key_places(text[end:], names[-1])
+        first = _named(found[0], names) if whole else {}
+        if not whole or (len(found) > 1 and first.keys() < {*names}):
+            first = _between_keys(text, names)
+        yield from filter(None, [first])
     if not found and re.search(r"[{,]\s*“", text):
         text = text.translate(values.STRAIGHT_QUOTES)
         found, _ = _decoded(text)
@@ -307,14 +317,18 @@ def _decoded(text: str) -> tuple[list[Any], int]:
 
 
 def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:
-    """The fields of an object by the names in the signature; also where up to `depth` other objects hold it."""
+    """The fields of an object by the names in the signature; also where up to `depth` other objects hold it.
+
+    Where it holds several with other values, such as one that it quotes, none is read.
+    """
     if not isinstance(value, dict) or depth < 0:
         return {}
     by_key = {forms.plain_name(name): name for name in names}
     raw = {
         by_key[forms.plain_name(str(key))]: item for key, item in value.items() if forms.plain_name(str(key)) in by_key
     }
-    return raw or next(filter(None, (_named(item, names, depth - 1) for item in list(value.values())[:9])), {})
+    held = [inner for item in list(value.values())[:9] if not raw and (inner := _named(item, names, depth - 1))]
+    return held[0] if held and all(inner == held[0] for inner in held) else raw
 
 
 def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:

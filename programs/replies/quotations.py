@@ -88,7 +88,7 @@ class _Words(NamedTuple):
     clause: int
 
 
-def without_quotations(text: str, names: tuple[str, ...], form: str) -> str:
+def without_quotations(text: str, names: tuple[str, ...], form: str, alone: bool = True) -> str:
     """A reply without the names and values of fields that it quotes.
 
     Args:
@@ -96,6 +96,7 @@ def without_quotations(text: str, names: tuple[str, ...], form: str) -> str:
         names: the output fields.
         form: the form that was asked for. In a reply that begins with it, the first value of a field is compared with
             the shown values in a form like it, since an ordinary text may hold a label with the right answer.
+        alone: leave a reply as it is that is nothing but one field in its marks.
     """
     source = _SHOWN.get()
     if not source or not (places := _places(text, names)):
@@ -119,7 +120,7 @@ def without_quotations(text: str, names: tuple[str, ...], form: str) -> str:
         if end < 0:
             cut_to = -1
             continue
-        if len(names) == 1 and place.form == form and _is_whole(text, place, end, names):
+        if alone and len(names) == 1 and place.form == form and _is_whole(text, place, end, names):
             return text
         kept.append(text[done : place.begin])
         done = cut_to = end
