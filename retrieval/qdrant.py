@@ -31,6 +31,7 @@ from knowgap.errors import (
     MissingDependency,
     UsageError,
     ValueOutOfBounds,
+    shorten,
 )
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -115,7 +116,7 @@ class QdrantIndex(NeverCopied):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
         if url is None:
             raise UsageError("a Qdrant index is kept by a server: give its URL (--engine-option url=https://HOST:6333)")
-        device, key = choose_device(device), key_for(url, api_key, named=True)
+        device, key = choose_device(device), key_for(url, api_key)
 
         def check(folder: Path) -> None:
             with closing(connect(url, key)) as client:
@@ -152,22 +153,26 @@ class QdrantIndex(NeverCopied):
 
         Args:
             path: its folder.
-            url: the server; None takes that of the build.
-            api_key: the key of the server at `url`; None reads the environment variable QDRANT_API_KEY, for a server
-                that `url` or the environment variable QDRANT_URL names.
+            url: the server; None takes that of the build, if the environment variable QDRANT_URL names it too.
+            api_key: the key of the server; None reads the environment variable QDRANT_API_KEY.
             checkpoint: where its checkpoint is now; None means inside the index, or where it was at the build.
             device: where to encode; None takes a CUDA GPU if there is one.
 
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
             IndexForeign, IndexDamaged: see `Manifest.read`.
-            UsageError: a key for a server that was not named, or that would go over plain HTTP.
+            UsageError: the folder alone names the server, or a key would go over plain HTTP.
             MissingDependency: qdrant-client is not installed.
         """
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
         server = url or manifest.settings["url"]
-        client = connect(server, key_for(server, api_key, named=url is not None))
+        if url is None and _address(server) != _address(os.environ.get("QDRANT_URL", "")):
+            raise UsageError(
+                f"{path} names the Qdrant server {shorten(server, 100)}: QDRANT_URL={shorten(server, 100)} in the "
+                "environment lets it be asked (in Python, the argument url)"
+            )
+        client = connect(server, key_for(server, api_key))
         try:
             _check_collection(path, client, manifest.settings["collection"])
         except IndexDamaged:
@@ -307,18 +312,20 @@ def _check_collection(folder: Path, client: Any, collection: str) -> None:
         raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")
 
 
-def key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
+def _address(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def key_for(url: str, api_key: str | None) -> str | None:
     """The key to send to a server: the argument, or the environment variable QDRANT_API_KEY.
 
-    None goes to a server that the user has not named, in this call or as QDRANT_URL.
+    Raises:
+        UsageError: it would go over plain HTTP, or the address holds a password.
     """
-    parts, known = urlsplit(url), urlsplit(os.environ.get("QDRANT_URL", ""))
+    parts = urlsplit(url)
     if parts.username or parts.password:
         raise UsageError(f"{url}: leave out user name and password; the server's key is read from QDRANT_API_KEY")
-    if not named and (known.scheme, known.hostname, known.port) != (parts.scheme, parts.hostname, parts.port):
-        if api_key is not None:
-            raise UsageError(f"api_key: name the server that it is for, url={url!r} or QDRANT_URL")
-        return None
     key = api_key or os.environ.get("QDRANT_API_KEY")
     if key and parts.scheme != "https" and parts.hostname not in _LOOPBACK:
         raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")

@@ -75,8 +75,8 @@ def index(
             "--engine-option",
             help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (ColBERTv2's "
             "format, by path or name; see `knowgap ls checkpoints`; embedded if absent); dense: encoder (by path or "
-            "hub name). qdrant: url (https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands send "
-            "it only to the server in QDRANT_URL), collection (knowgap), shards and replicas (on a cluster).",
+            "hub name). qdrant: url (https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands ask "
+            "only the server in QDRANT_URL), collection (knowgap), shards and replicas (on a cluster).",
         ),
     ] = None,
     dry_run: Annotated[

@@ -106,8 +106,8 @@ def build_index(
             else:
                 new, in_place = list(passages), hasattr(engine_class(engine_name), "add")
                 if not changes.any or in_place:
-                    encoders = {name: value for name, value in options.items() if name in ("encoder", "checkpoint")}
-                    index = open_index(folder, engine=engine_name, **encoders)
+                    named = {name: value for name, value in options.items() if name in ("encoder", "checkpoint", "url")}
+                    index = open_index(folder, engine=engine_name, **named)
                     _change(index, new, list(changes.stale), report)
                 else:
                     every = _with_kept(beside, new, folder)

@@ -39,7 +39,7 @@ class QdrantCollection(NeverCopied):
             form = "qdrant+http://host:6333/COLLECTION?encoder=MODEL&using=VECTORS"
             raise UsageError(f"{without_credentials(url)}: name the collection, as in {form}; the rest may be left out")
         self.name = f"qdrant {without_credentials(server)}/{self._collection}"
-        self._client = connect(server, key_for(server, None, named=True))
+        self._client = connect(server, key_for(server, None))
         if not self._client.collection_exists(self._collection):
             raise IndexFolderError(f"{self.name}: there is no such collection")
         self._encoder = load_encoder(options.get("encoder"), None)

@@ -22,8 +22,9 @@ from tests.retrieval.qdrant_server import QdrantServer
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
     with closing(QdrantServer()) as server:
+        monkeypatch.setenv("QDRANT_URL", server.url)
         yield server
 
 
@@ -39,7 +40,8 @@ class TestQdrantIndex(IndexConformance, UpdateConformance):
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def with_server(cls, checkpoint):
-        with closing(QdrantServer()) as server:
+        with closing(QdrantServer()) as server, pytest.MonkeyPatch.context() as environment:
+            environment.setenv("QDRANT_URL", server.url)
             cls.options = {"url": server.url, "checkpoint": checkpoint}
             yield
 
@@ -159,7 +161,7 @@ def test_refuses_a_build(checkpoint, tmp_path, arguments, error, message):
         QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **arguments)
 
 
-def test_the_key_goes_only_to_a_server_that_the_user_named(server, checkpoint, tmp_path, monkeypatch):
+def test_only_a_server_that_the_user_named_is_asked(server, checkpoint, tmp_path, monkeypatch):
     def keys():
         sent = set(server.keys)
         server.keys.clear()
@@ -168,12 +170,15 @@ def test_the_key_goes_only_to_a_server_that_the_user_named(server, checkpoint, t
     monkeypatch.setenv("QDRANT_API_KEY", "secret")
     QdrantIndex.build(corpus(5), tmp_path / "index", url=server.url, checkpoint=checkpoint).close()
     assert keys() == {"secret"}
-    open_index(tmp_path / "index").close()
-    assert keys() == {None}
+    for elsewhere in ("", "https://qdrant.example:6333", server.url.replace("127.0.0.1", "127.0.0.2")):
+        monkeypatch.setenv("QDRANT_URL", elsewhere)
+        with pytest.raises(UsageError, match=r"index names the Qdrant server http://127.0.0.1.*QDRANT_URL=http"):
+            open_index(tmp_path / "index")
+        with pytest.raises(UsageError, match="names the Qdrant server"):
+            open_index(tmp_path / "index", api_key="secret")
+    assert keys() == set()
     open_index(tmp_path / "index", url=server.url).close()
     assert keys() == {"secret"}
-    with pytest.raises(UsageError, match="name the server that it is for"):
-        open_index(tmp_path / "index", api_key="secret")
     monkeypatch.setenv("QDRANT_URL", server.url)
     open_index(tmp_path / "index").close()
     assert keys() == {"secret"}

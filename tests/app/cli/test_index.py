@@ -117,7 +117,7 @@ def test_an_index_of_another_format_version_is_built_again_in_the_cache_folder(k
 
 
 @needs_qdrant
-def test_builds_on_a_qdrant_server(knowgap, checkpoint: str):
+def test_builds_on_a_qdrant_server(knowgap, checkpoint: str, monkeypatch: pytest.MonkeyPatch):
     from tests.retrieval.qdrant_server import QdrantServer
 
     with closing(QdrantServer()) as server:
@@ -126,6 +126,8 @@ def test_builds_on_a_qdrant_server(knowgap, checkpoint: str):
         knowgap(*INDEX, "--engine", "qdrant", *options)
         [made] = server.bodies("PUT", "/collections/docs")
         assert (made["shard_number"], made["replication_factor"]) == (4, 2)
+        assert "QDRANT_URL" in knowgap.refusal("search", "Orle Bridge", "--index", "idx")
+        monkeypatch.setenv("QDRANT_URL", server.url)
         assert len(set(search(knowgap, "Orle Bridge"))) == 2
 
 
