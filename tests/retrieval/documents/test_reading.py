@@ -93,6 +93,22 @@ def test_encodings_are_told_by_their_mark_or_guessed_and_that_is_said(tmp_path: 
     assert reading.notes["c.txt"].startswith("is not UTF-8; read as ")
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("café medlar", "cp1252"),
+        ("Le café du marché était fermé à midi. Où est la clé? Ça va bien, merci.", "cp1252"),
+        ("Zażółć gęślą jaźń. Wczoraj byłem w Łodzi, a dziś jestem w Krakowie.", "cp1250"),
+        ("Мост через реку был построен в 1931 году архитектором.", "cp1251"),
+        ("橋は1931年に建てられました。", "shift_jis"),
+    ],
+)
+def test_of_encodings_that_fit_the_common_one_is_taken(tmp_path: Path, text: str, encoding: str):
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    found, _ = read(tmp_path)
+    assert [passage.text for file in found.values() for passage, _ in file.placed or ()] == [text]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links, pipes and names")
 def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: Path):
     root, outside = tmp_path / "root", tmp_path / "outside"
