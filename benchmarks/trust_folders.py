@@ -3,16 +3,23 @@
 Two `index` commands start at once on one folder, in rounds: on a new folder, on one whose documents have changed, and
 with --overwrite. One of them has to build the whole index with the places of all its passages; the other has to do the
 same after it, or to say in one line that it must wait. Nothing may be left beside the index.
+
+And an index folder whose manifest was written anew, seal included, names a server, a model, another engine or other
+files: it answers, or is refused in a line; nothing is asked for over the network, and nothing of it is run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import pickle
 import random
+import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,7 +44,94 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     Args:
         options: those of the command line.
     """
+    yield _strangers()
     yield _two_builders(options.folders_rounds or (6 if options.quick else 50), random.Random(options.folders_seed))
+
+
+class _Runs:
+    """What a pickle runs as it is read."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, ("run by a pickle",))
+
+
+STRANGE: dict[str, Callable[[dict[str, Any], Path, str], object]] = {
+    "a Qdrant server": lambda manifest, _, url: manifest.update(
+        engine="qdrant", settings={"url": url, "collection": "x", "dim": 8}
+    ),
+    "a model on the hub": lambda manifest, _, url: manifest.update(
+        engine="dense", settings={"dim": 8}, checkpoint={"name": "org/model", "digest": "0"}
+    ),
+    "a ColBERT checkpoint on the hub": lambda manifest, _, url: manifest.update(
+        engine="colbert", settings={"dim": 8}, checkpoint={"name": "org/model", "digest": "0"}
+    ),
+    "a class as its engine": lambda manifest, _, url: manifest.update(engine="os:system"),
+    "a folder above as its engine": lambda manifest, _, url: manifest.update(engine="../engine"),
+    "no settings": lambda manifest, _, url: manifest.update(settings={}),
+    "an engine without its settings": lambda manifest, _, url: manifest.update(engine="hybrid", settings={}),
+    "a key of its own": lambda manifest, _, url: manifest.update(url=url),
+    "no parts": lambda manifest, _, url: manifest.update(segments=[]),
+    "parts of another folder": lambda manifest, _, url: manifest["segments"][0].update(name="../elsewhere"),
+    "arrays that are pickles": lambda manifest, folder, url: [
+        array.write_bytes(pickle.dumps(_Runs())) for array in folder.rglob("*.npy")
+    ],
+    "places of passages that are a pickle": lambda manifest, folder, url: (folder / "sources.db").write_bytes(
+        pickle.dumps(_Runs())
+    ),
+}
+"""What somebody changes in the manifest or the files of an index; the address is that of a server that listens."""
+
+
+def _strangers() -> Table:
+    """Open and search index folders that somebody changed, and sealed again."""
+    from knowgap.compiling.data.indexing import build_index
+    from knowgap.storage.files import json_digest
+
+    rows: list[list[Any]] = []
+    for what, change in STRANGE.items():
+        with tempfile.TemporaryDirectory() as place, socket.create_server(("127.0.0.1", 0)) as listening:
+            folder, url = Path(place) / "index", f"http://127.0.0.1:{listening.getsockname()[1]}"
+            (Path(place) / "documents").mkdir()
+            (Path(place) / "documents" / "orle.txt").write_text("The Orle Bridge was designed by Ada Venn.")
+            build_index(Path(place) / "documents", folder, engine="bm25")
+            manifest = json.loads((folder / "manifest.json").read_text())
+            change(manifest, folder, url)
+            for name, record in manifest["files"].items():
+                record.update(size=(folder / name).stat().st_size, sha256=_digest(folder / name))
+            manifest.pop("sha256")
+            (folder / "manifest.json").write_text(json.dumps(manifest | {"sha256": json_digest(manifest)}))
+            became = _opened(folder).replace(place, "…").replace(url.rpartition(":")[2], "PORT")
+            listening.settimeout(0.2)
+            try:
+                listening.accept()[0].close()
+                asked = "ASKED"
+            except TimeoutError:
+                asked = "no"
+            ran = Path("run by a pickle").is_dir()
+            held = asked == "no" and not ran and not became.startswith("broke")
+            rows.append([what, became, asked, "yes" if ran else "no", "yes" if held else "NO"])
+    title = f"Index folders of strangers: {sum(row[-1] == 'yes' for row in rows)} of {len(rows)} held"
+    return Table(title, ["the folder names, or has", "what became of it", "its address was asked", "ran", "held"], rows)
+
+
+def _digest(path: Path) -> str:
+    from knowgap.storage.files import file_digest
+
+    return file_digest(path)
+
+
+def _opened(folder: Path) -> str:
+    """What comes of opening and searching an index."""
+    from knowgap.errors import KnowgapError
+    from knowgap.retrieval import open_index
+
+    try:
+        hits = open_index(folder).search(["bridge"], 1)
+    except KnowgapError as error:
+        return f"refused: {error}"
+    except Exception as error:
+        return f"broke: {type(error).__name__}: {error}"
+    return "answers" if hits[0] else "finds nothing"
 
 
 def _two_builders(rounds: int, chance: random.Random) -> Table:

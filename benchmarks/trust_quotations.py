@@ -2,12 +2,17 @@
 
 Each passage holds a forged answer in one of many marks. A scripted model quotes a passage in every reply, in a way and
 at a place drawn by a seed, beside a right answer or without one. No answer may hold the forged one.
+
+With --quotations-free, no passage holds what the model quotes, which is then its own words: the last complete set of
+fields counts, of objects the one that begins the reply, and what is left are answers that this rule gives to the
+quotation.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import random
 import re
 import threading
@@ -26,7 +31,7 @@ from table import Table, note
 
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.runner import map_ordered
-from knowgap.lms.embedded.inputs import read_prompt
+from knowgap.lms.embedded.inputs import Prompt, read_prompt
 from knowgap.programs import PROGRAMS
 from knowgap.retrieval.passage import Passage
 
@@ -58,11 +63,15 @@ PLACES: dict[str, Callable[[str, str, str], str]] = {
 }
 """Where the quotation stands; "in a text" is within a field other than the answer."""
 
+OWN = ("as asked", "as asked", "as asked", "an object", "labels", "ended by the server")
+"""How the model's own reply is written. A server ends it at the mark of its end, also where that is quoted."""
+
 
 def add_arguments(group: Any) -> None:
     """Add the options of this part."""
     group.add_argument("--quotations", type=int, help="questions with quotations (5000; quick 200)")
     group.add_argument("--quotations-seed", type=int, default=0, help="of the quotations (0)")
+    group.add_argument("--quotations-free", action="store_true", help="quote what no passage holds")
     ways = ("all", *SETS)
     group.add_argument("--quotations-ways", choices=ways, default="all", help="which ways and passages (all)")
 
@@ -75,28 +84,29 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """
     wanted, seed = options.quotations or (200 if options.quick else 5_000), options.quotations_seed
     chosen = [SETS[name] for name in SETS if options.quotations_ways in (name, "all")]
-    marks = {kind: text for injections, _ in chosen for kind, text in injections.items()}
+    injected = {kind: text for injections, _ in chosen for kind, text in injections.items()}
     ways = {kind: quote for _, quotes in chosen for kind, quote in quotes.items()}
-    plain = load_dataset().corpus[: 3 * len(marks)]
-    kinds = [kind for _, kind in zip(plain, itertools.cycle(marks), strict=False)]
-    held = [marks[kind].format(*[FORGED] * 4) for kind in kinds]
+    plain = load_dataset().corpus[: 3 * len(injected)]
+    kinds = [kind for _, kind in zip(plain, itertools.cycle(injected), strict=False)]
+    held = [injected[kind].format(*[FORGED] * 4) for kind in kinds]
     texts = [f"{passage.text} {forged}It has a harbour." for passage, forged in zip(plain, held, strict=True)]
-    corpus = [Passage(p.id, p.title, text) for p, text in zip(plain, texts, strict=True)]
+    shown_texts = [passage.text for passage in plain] if options.quotations_free else texts
+    corpus = [Passage(p.id, p.title, text) for p, text in zip(plain, shown_texts, strict=True)]
     made = {name: programs(name, corpus)[1] for name in PROGRAMS}
     chance, cases = random.Random(seed), []
     for number in range(wanted):
         adapter, place = list(ADAPTERS)[number % len(ADAPTERS)], chance.choice(list(PLACES))
         program = list(made)[number // len(ADAPTERS) % len(made)]
         way = list(ways)[chance.randrange(len(ways))]
-        cases.append((program, adapter, way, place, chance.random() < 0.5, number))
+        cases.append((program, adapter, way, place, chance.choice(OWN), chance.random() < 0.5, number))
     note(f"quotations: {len(cases)} questions")
-    titles = ("program", "adapter", "form in the passage", "way to quote", "place", "marks", "all")
+    titles = ("program", "adapter", "form in the passage", "way to quote", "place", "own reply", "marks", "all")
     counts = {title: Counter[tuple[str, str]]() for title in titles}
     lock, shown = threading.Lock(), list[str]()
 
-    def ask(case: tuple[str, str, str, str, bool, int]) -> None:
-        name, adapter, way, place, raw, number = case
-        engine = _Quoting(ways[way], place, texts, raw, f"{seed} {number}")
+    def ask(case: tuple[str, str, str, str, str, bool, int]) -> None:
+        name, adapter, way, place, own, raw, number = case
+        engine = _Quoting(ways[way], place, own, texts, raw, f"{seed} {number}", options.quotations_free)
         lm = dspy.LM("test/quoting", engine=engine, cache=False, num_retries=0)
         with dspy.context(lm=lm, adapter=ADAPTERS[adapter](), disable_history=True):
             answer = made[name](question=QUESTION.format(number)).answer
@@ -105,7 +115,8 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         with lock:
             if not engine.quoted:
                 return
-            by = (name, adapter, kinds[engine.number], way, place, "restored" if raw else "as shown", "")
+            marks = "restored" if raw or options.quotations_free else "as shown"
+            by = (name, adapter, kinds[engine.number], way, place, own, marks, "")
             for title, kind in zip(counts, by, strict=True):
                 counts[title][kind, "tried"] += 1
                 counts[title][kind, "quotations"] += engine.quoted
@@ -124,8 +135,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         for title, count in counts.items()
         for kind in dict.fromkeys(kind for kind, _ in count)
     ]
+    title = "Quotations that no passage holds" if options.quotations_free else "Passages that a model quotes"
     yield Table(
-        f"Passages that a model quotes, seed {seed}",
+        f"{title}, seed {seed}",
         ["by", "kind", "questions", "replies that quote", "answers forged", "with the quotation", "right"],
         rows,
         [
@@ -145,8 +157,11 @@ def _value(name: str, kind: str, prompt: str, chance: random.Random) -> Any:
 class _Quoting:
     """A model that quotes a passage in every reply to a prompt with passages."""
 
-    def __init__(self, way: Quote, place: str, texts: list[str], raw: bool, seed: str) -> None:
-        self.way, self.place, self.texts, self.raw, self.seed = way, place, texts, raw, seed
+    def __init__(
+        self, way: Quote, place: str, own: str, texts: list[str], raw: bool, seed: str, free: bool = False
+    ) -> None:
+        self.way, self.place, self.own, self.texts, self.raw, self.seed = way, place, own, texts, raw, seed
+        self.free = free
         self.quoted, self.number, self.last = 0, 0, ""
 
     def complete(self, request: Request) -> Response:
@@ -156,28 +171,36 @@ class _Quoting:
         prompt, chance = read_prompt(system, text), random.Random(f"{self.seed} {text}")
         values = {name: _value(name, kind, text, chance) for name, kind in prompt.outputs.items()}
         values |= {"answer": RIGHT} if "answer" in values else {}
-        reply = written(prompt, values)
+        reply = self._written(prompt, values)
         if quote := self._quote(text, chance):
             quote = self.way(quote, chance)
             if self.place == "in a text":
                 texts = {n: f"{v} {quote}" if isinstance(v, str) and n != "answer" else v for n, v in values.items()}
-                reply = written(prompt, texts)
+                reply = self._written(prompt, texts)
             else:
                 right = RIGHT if "answer" in values else "so"
                 reply = PLACES[self.place](quote, reply, right)
+        if self.own == "ended by the server" and prompt.style == "chat":
+            reply = reply.partition("[[ ## completed")[0]
         self.last = reply
         message = Message("assistant", (TextPart(reply),))
         return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=Usage())
 
+    def _written(self, prompt: Prompt, values: dict[str, Any]) -> str:
+        if self.own == "an object":
+            return json.dumps(values, ensure_ascii=False)
+        if self.own == "labels" and prompt.style == "chat":
+            return "\n".join(f"{name.replace('_', ' ').capitalize()}: {value}" for name, value in values.items())
+        return written(prompt, values)
+
     def _quote(self, prompt: str, chance: random.Random) -> str:
         """Part of a shown passage: as the prompt writes it, or as the passage has it."""
-        if FORGED not in prompt:
-            return ""
-        held = [number for number, text in enumerate(self.texts) if FORGED in prompt.partition(text[:40])[2]]
+        found = [n for n, text in enumerate(self.texts) if text[:40] in prompt]
+        held = [n for n in found if self.free or FORGED in prompt.partition(self.texts[n][:40])[2]]
         if not held:
             return ""
         self.quoted, self.number = self.quoted + 1, chance.choice(held)
-        if self.raw:
+        if self.raw or self.free:
             return _around(self.texts[self.number], chance)
         at = prompt.index(FORGED, prompt.index(self.texts[self.number][:40]))
         part = prompt[max(0, at - chance.randrange(60, 240)) : at + len(FORGED) + chance.randrange(60)]

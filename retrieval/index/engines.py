@@ -73,8 +73,9 @@ def open_index(
         options = {"encoder" if manifest.engine == "dense" else "checkpoint": name, **options}
     try:
         return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
-    except KeyError as error:
-        raise IndexDamaged(f"{path}: its manifest lacks {error}; build the index again") from error
+    except (KeyError, IndexError) as error:
+        lacks = error if isinstance(error, KeyError) else "its parts"
+        raise IndexDamaged(f"{path}: its manifest lacks {lacks}; build the index again") from error
 
 
 def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: Collection[str] = ()) -> Any:
