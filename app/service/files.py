@@ -20,6 +20,8 @@ from knowgap.service.live_index import LiveIndex
 from knowgap.service.requests import Problem, json_response, read_body
 
 _LARGEST = 64 << 20  # bytes of a file that a visitor adds
+_MOST = 20
+"""Files that visitors add and that have not been read yet: a large one may keep what reads them for half an hour."""
 _LONGEST_NAME = 255  # bytes
 _TYPES = {
     ".pdf": "application/pdf",
@@ -99,8 +101,8 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
     """Write the body of a request to the folder of documents, under the name in its address; the index follows.
 
     Raises:
-        Problem: the name is none, or of a kind that is not read (400), it is taken (409), or the file is too large
-            (413).
+        Problem: the name is none, or of a kind that is not read (400), it is taken (409), the file is too large (413),
+            or as many files as may wait to be read (429).
     """
     name = request.path_params["name"]
     path = index.folder / name
@@ -111,6 +113,9 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
         raise Problem(400, f"{name}: files that end in {', '.join(KINDS)} can be read")
     if path.exists():
         raise Problem(409, f"there is a file {name} already")
+    if name in index.added or len(index.added) >= _MOST:
+        raise Problem(429, "as many files as may wait to be read; add it later")
+    index.added.add(name)
     with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".", delete=False) as file:
         try:
             async for chunk in read_body(request, _LARGEST):
@@ -118,8 +123,11 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
             file.flush()
             os.chmod(file.name, 0o644)
             os.link(file.name, path)  # unlike a rename, it never replaces a file
-        except FileExistsError:
-            raise Problem(409, f"there is a file {name} already") from None
+        except BaseException as error:
+            index.added.discard(name)
+            if isinstance(error, FileExistsError):
+                raise Problem(409, f"there is a file {name} already") from None
+            raise
         finally:
             os.unlink(file.name)
     index.look()

@@ -75,6 +75,7 @@ class HTTPServer(uvicorn.Server):
             log_level="critical",
             access_log=False,
             timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
+            backlog=most // 16,  # accepted at once: fewer than may wait, so that a request is read before it is cut off
         )
         super().__init__(config)
         self._thread: threading.Thread | None = None
@@ -84,6 +85,7 @@ class HTTPServer(uvicorn.Server):
         """Begin to listen, and say so."""
         asyncio.get_running_loop().set_exception_handler(_AcceptFailures())
         await super().startup(sockets)
+        self._socket.listen(_BACKLOG)  # so many may wait to be accepted
         self._announce()
 
     def serve_forever(self, announce: Callable[[], object] = lambda: None) -> None:

@@ -41,6 +41,7 @@ class LiveIndex(NeverCopied):
 
     Attributes:
         being_read: how many documents can be searched, and how many there are, while they are not the same; else None.
+        added: the names of files that are being added, or were and have not been read yet.
 
     Raises:
         DataError: there is no such folder.
@@ -63,6 +64,7 @@ class LiveIndex(NeverCopied):
         self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
+        self.added = set[str]()
         self._told, self._problems = "no document has been read yet", set[tuple[str, str]]()
         self._ended, self._changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
@@ -108,6 +110,7 @@ class LiveIndex(NeverCopied):
         seen: object = None
         while not self._ended.is_set():
             self._changed.clear()
+            added = {name for name in list(self.added) if (self.folder / name).exists()}
             if (now := self._state()) != seen:
                 seen = now
                 try:
@@ -119,6 +122,7 @@ class LiveIndex(NeverCopied):
                     self._say(self._told)
                 except (KnowgapError, OSError) as error:
                     _LOG.error("the documents could not be indexed: %s", error)
+            self.added -= added
             self._changed.wait(self._seconds)
 
     def _state(self) -> object:

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Self
@@ -160,17 +160,20 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """The body of a request, in parts.
 
     Raises:
-        Problem: it has more than `most` bytes, or will have by its head (413).
+        Problem: it has more than `most` bytes, or will have by its head (413), or the client has disconnected (499).
     """
     size, declared = 0, request.headers.get("content-length", "")
     if (declared.isdecimal() and int(declared) <= most) or not declared:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > most:
-                break
-            yield chunk
-        else:
-            return
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    break
+                yield chunk
+            else:
+                return
+        except ClientDisconnect:
+            raise Problem(499, "nobody waits for the answer") from None
     raise Problem(413, f"the body has more than {most} bytes")
 
 

@@ -169,6 +169,22 @@ def test_visitors_ask_and_add_files(live, docs):
         assert (docs / "tarn.md").read_text(encoding="utf-8").startswith("The river Isk")
 
 
+def test_as_many_files_are_added_as_may_wait_to_be_read(live, docs):
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    with Server(RAG(live), lm, port=0, allow_upload=True) as server, httpx.Client(base_url=server.url) as client:
+        for number in range(20):
+            assert client.put(f"/files/{number}.txt", content=b"A river.").status_code == 201
+        full = client.put("/files/more.txt", content=b"A river.")
+        assert (full.status_code, full.headers["Retry-After"]) == (429, "1")
+        assert client.put("/files/0.txt", content=b"A river.").status_code == 409
+        live.start()
+        wait_until(lambda: not live.added)
+        assert len(live) == 21
+        assert client.put("/files/more.txt", content=b"A river.").status_code == 201
+        assert client.put("/files/large.txt", content=b"x" * (65 << 20)).status_code == 413
+        wait_until(lambda: not live.added)
+
+
 def test_files_are_added_only_where_that_was_allowed(live, tmp_path):
     lm, _ = scripted_lm(lambda *_: {"answer": "x"})
     with Server(RAG(live), lm, port=0) as server:

@@ -140,7 +140,7 @@ def test_a_connection_that_sends_no_head_is_closed(index, monkeypatch, sent):
         assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 
-def test_a_connection_that_withholds_a_body_is_closed(index, monkeypatch):
+def test_a_connection_that_withholds_a_body_is_closed(index, monkeypatch, caplog):
     monkeypatch.setattr("knowgap.service.listening._HEAD_TIMEOUT", 0.1)
     monkeypatch.setattr("knowgap.service.listening._BODY_TIMEOUT", 0.1)
     with Server(index=index, port=0) as server:
@@ -148,6 +148,21 @@ def test_a_connection_that_withholds_a_body_is_closed(index, monkeypatch):
             while client.recv(1 << 16):
                 pass
         assert httpx.get(f"{server.url}/healthz").status_code == 200
+    assert not caplog.records  # thousands of such connections would fill the log, and keep the server busy
+
+
+def test_a_request_is_answered_beside_a_burst_of_connections(index, monkeypatch):
+    """Those that come at once are not cut off before what they have sent is read."""
+    monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 256)
+    server = Server(index=index, port=0)
+    with contextlib.ExitStack() as opened:
+        address = server.url.removeprefix("http://").split(":")
+        client = opened.enter_context(socket.create_connection(address, timeout=SECONDS))
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for _ in range(200):
+            opened.enter_context(_withheld(server))
+        with server:
+            assert client.recv(12) == b"HTTP/1.1 200"
 
 
 def test_clients_that_withhold_bodies_do_not_keep_others_out(index, monkeypatch):
