@@ -95,8 +95,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 class _Service:
     """`knowgap serve` in another process."""
 
-    def __init__(self, command: Sequence[str], home: Path) -> None:
-        environment = {**os.environ, "KNOWGAP_HOME": str(home), "OPENAI_API_KEY": "none"}
+    def __init__(self, command: Sequence[str], home: Path, key: str = "none") -> None:
+        environment = {**os.environ, "KNOWGAP_HOME": str(home), "OPENAI_API_KEY": key}
+        self.log = list[str]()
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         assert self.process.stderr is not None
         said = ""
@@ -104,16 +105,17 @@ class _Service:
             said += line
             if address := re.search(r" at http://([\d.]+):(\d+)", line):
                 self.host, self.port = address[1], int(address[2])
-                threading.Thread(target=self._count_log, daemon=True).start()
+                threading.Thread(target=self._keep_log, daemon=True).start()
                 return
         raise SystemExit(f"the service does not start: {said}")
 
     logged = 0
-    """Characters that the service wrote to its log since it began to serve."""
+    """Characters that the service wrote to its log since it began to serve, whose lines are `log`."""
 
-    def _count_log(self) -> None:
+    def _keep_log(self) -> None:
         for line in self.process.stderr or ():
             self.logged += len(line)
+            self.log.append(line)
 
     def connect(self) -> http.client.HTTPConnection:
         """Make a connection for one client."""
