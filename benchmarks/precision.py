@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -70,6 +71,21 @@ def _single_precision() -> Iterator[None]:
             each.stop()
 
 
+@contextmanager
+def _eight_bits() -> Iterator[None]:
+    """Compute the linear layers of a ColBERT with eight bits during the block, as torch's dynamic quantization does."""
+    import torch
+    from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+
+    def quantize(model: Any) -> None:
+        quantize_dynamic(model, {torch.nn.Linear: per_channel_dynamic_qconfig}, inplace=True)
+
+    with warnings.catch_warnings(), _single_precision():
+        warnings.simplefilter("ignore")  # PyTorch moves quantization to another package
+        with patch("knowgap.retrieval.colbert.packed_weights.pack_linear_layers", quantize):
+            yield
+
+
 def _times(rounds: int) -> Table:
     data = load_dataset()
     passages = list(data.corpus)[: 10 * _PAIRS]
@@ -126,28 +142,30 @@ def _recalls(options: argparse.Namespace, limit: int | None) -> Table:
     examples = [example for example in data.splits["dev"] if example.gold_ids][:limit]
     wanted = {identifier for example in examples for identifier in example.candidates}
     corpus = [passage for passage in data.corpus if limit is None or passage.id in wanted]
-    rows, vectors = [], []
+    rows, vectors = [], list[Any]()
+    precisions = (("single", _single_precision()), ("bfloat16", nullcontext()), ("eight bits", _eight_bits()))
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-        fitted = _fitted(corpus[:100], Path(folder))
-    for name, precision in (("single", _single_precision()), ("bfloat16", nullcontext())):
-        note(f"precision: an index of {len(corpus):,} paragraphs, {name}")
-        with precision, tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            started = time.process_time()
-            index = ColBERTIndex.build(corpus, Path(folder) / "index")
-            spent = time.process_time() - started
-            found = index.search([example.question for example in examples], 10)
-            vectors.append(_token_vectors(fitted, corpus[:100]))
-        searches = list(zip(examples, found, strict=True))
-        cells = [str(mean_interval([recall(example, hits, k=k) for example, hits in searches])) for k in (2, 5, 10)]
-        rows.append([name, *cells, seconds(spent)])
-    cosines = np.einsum("td,td->t", *vectors)
+        write_embedded_checkpoint(corpus[:100], Path(folder) / "checkpoint")
+        for name, precision in precisions:
+            note(f"precision: an index of {len(corpus):,} paragraphs, {name}")
+            with precision:
+                started = time.process_time()
+                index = ColBERTIndex.build(corpus, Path(folder) / name)
+                spent = time.process_time() - started
+                found = index.search([example.question for example in examples], 10)
+                vectors.append(_token_vectors(TokenEncoder(Path(folder) / "checkpoint"), corpus[:100]))
+            searches = list(zip(examples, found, strict=True))
+            cells = [str(mean_interval([recall(example, hits, k=k) for example, hits in searches])) for k in (2, 5, 10)]
+            cosines = np.einsum("td,td->t", vectors[0], vectors[-1])
+            rows.append([name, *cells, f"{fmean(cosines.tolist()):.5f}", f"{cosines.min():.4f}", seconds(spent)])
+    columns = ["precision", *(f"recall@{k} [95%]" for k in (2, 5, 10)), "cosine", "least cosine", "time to build"]
     return Table(
         f"Gold paragraphs of {len(examples)} questions among {len(corpus):,} of HotpotQA's paragraphs, ColBERT",
-        ["precision", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "processor time to build"],
+        columns,
         rows,
         [
-            f"The cosine of a token's two vectors is {fmean(cosines.tolist()):.5f} on average, {cosines.min():.4f} at "
-            "least, of the tokens of 100 paragraphs. Queries are encoded in the same precision."
+            "The cosines are of a token's vector and of its vector in single precision, over the tokens of 100 "
+            "paragraphs. Queries are encoded in the same precision. Times are processor time."
         ],
     )
 

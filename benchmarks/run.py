@@ -27,6 +27,7 @@ BENCHMARKS = (
     "mutations",
     "retrieval",
     "precision",
+    "commands",
     "scale",
     "embedded",
     "tuning",

@@ -243,6 +243,8 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         raise ArtifactError(f"{path} is not an artifact: it has no config.json")
     config = _read_json(path / "config.json")
     if not is_program_name(config.get("program")):
+        if config.get("program") is None:
+            raise ArtifactError(f"{path} is not an artifact: its config.json names no program")
         known = ", ".join(PROGRAMS)
         raise ArtifactError(f"{path} holds the unknown program {config.get('program')!r}: known are {known}")
     try:

@@ -158,7 +158,7 @@ def _check_class(found: Any, what: str) -> None:
     from knowgap.programs.base import Program
 
     if not isinstance(found, type) or not issubclass(found, Program) or not hasattr(found, "forward"):
-        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        kind = f"the class {found.__name__}" if isinstance(found, type) else f"of the type {type(found).__name__}"
         raise UsageError(
             f"{what}: is {kind}; a program is a subclass of knowgap.Program that writes forward(self, question), or a "
             "dspy.Module"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
@@ -178,7 +178,8 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             store = build.store(passages)
             model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
-            manifest = build.manifest("dense", store, {"dim": model.dim}, model.identity)
+            precision = {"precision": precision_on("cpu")} if encoder is None else {}
+            manifest = build.manifest("dense", store, {"dim": model.dim}, model.identity | precision)
             if not build.already_built(manifest):
                 encode_corpus(store, model, state, progress or no_progress)
             build.finish(manifest, leave_out=[STATE])

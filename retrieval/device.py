@@ -44,6 +44,13 @@ def bfloat16_on(device: str) -> bool:
     return device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
+def precision_on(device: str) -> str:
+    """The precision of `half_precision` on a device: "float16", "bfloat16", or "float32" where there is none."""
+    if device.startswith("cuda"):
+        return "float16"
+    return "bfloat16" if bfloat16_on(device) else "float32"
+
+
 def half_precision(device: str) -> AbstractContextManager[Any]:
     """A context in which torch computes with 16 bits if the processor can, and as usual otherwise."""
     import torch

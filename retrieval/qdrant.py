@@ -35,7 +35,7 @@ from knowgap.errors import (
 )
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
@@ -129,6 +129,7 @@ class QdrantIndex(NeverCopied):
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
+            recorded |= {"precision": precision_on(device)}
             manifest = build.manifest("qdrant", store, settings, recorded)
             if not build.already_built(manifest):
                 with closing(connect(url, key)) as client, _reporting(url):

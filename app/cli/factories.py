@@ -243,6 +243,8 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
         needs = {n: p.needs or (searching and not p.needs_retriever and "no index") for n, p in programs.items()}
         remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
         names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
+    if "all" in names:
+        raise UsageError(f"--program {text}: all stands alone, since it names every program")
     if not names:
         raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
     own = None if options.preset == PAPER else options.preset

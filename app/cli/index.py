@@ -54,9 +54,9 @@ def index(
         str | None,
         Option(
             "--corpus",
-            help="Folder of documents (text, Markdown, HTML; PDF, Word, PowerPoint, Excel with the extra documents), "
-            "one document, passages in JSON Lines, TSV or CSV, or the address of a sitemap, of a page, or, ending "
-            "with /, of the pages beneath it.",
+            help="Folder of documents (text, Markdown, HTML, CSV; PDF, Word, PowerPoint, Excel with the extra "
+            "documents), one document, passages in JSON Lines, TSV or CSV, or the address of a sitemap, of a page, or, "
+            "ending with /, of the pages beneath it.",
         ),
     ] = None,
     column: Annotated[

@@ -63,7 +63,7 @@ class HTTPServer(uvicorn.Server):
         try:
             self._socket = socket.create_server((host, port), backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
-            raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another port") from error
+            raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another address or port") from error
         self.url = "http://{}:{}".format(*self._socket.getsockname())
         most = most_connections()
         config = uvicorn.Config(

@@ -67,14 +67,14 @@ def read_corpus(path: str | Path, *, split: Split = "never") -> Iterator[Passage
 
 
 def document_folder(path: Path) -> Folder | None:
-    """The documents in a folder, or a file that is a document; None for a file of JSON Lines or TSV."""
+    """The documents in a folder, or a file that is a document; None for a file of JSON Lines, TSV or CSV."""
     if path.is_dir() and not is_saved_dataset(path):
         folder = open_folder(path)
         if not folder.files:
             kinds = ", ".join(f"{count} {reason}" for reason, count in (+folder.left_out).items()) or "it is empty"
             raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
         return folder
-    if path.is_dir() or kind_of(path) is None or (path.suffix.lower() == ".txt" and _is_tabular(path)):
+    if path.is_dir() or kind_of(path) in (None, "CSV") or (path.suffix.lower() == ".txt" and _is_tabular(path)):
         return None
     return Folder(path.parent, {shown_name(path.name): path.resolve()})
 

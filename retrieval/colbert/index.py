@@ -13,7 +13,7 @@ from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorde
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
@@ -96,7 +96,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            manifest = build.manifest("colbert", store, settings, recorded)
+            manifest = build.manifest("colbert", store, settings, recorded | {"precision": precision_on(device)})
             if not build.already_built(manifest):
                 encode_corpus(store, encoder, state, progress)
                 if not state.clustered:

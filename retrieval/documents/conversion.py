@@ -13,7 +13,7 @@ from xml.etree.ElementTree import iterparse
 from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.restructured import read_restructured
-from knowgap.retrieval.documents.spreadsheets import read_sheets
+from knowgap.retrieval.documents.spreadsheets import read_sheets, read_table
 from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
 from knowgap.retrieval.documents.web_pages import NESTED, read_html
 
@@ -38,7 +38,8 @@ def convert(kind: str, content: bytes) -> Text:
     """The text of a file.
 
     Args:
-        kind: one of "text", "reStructuredText", "Markdown", "HTML", "PDF", "Word", "PowerPoint" and "Excel".
+        kind: one of "text", "reStructuredText", "Markdown", "HTML", "PDF", "Word", "PowerPoint",
+            "Excel" and "CSV".
         content: the bytes of the file.
 
     Raises:
@@ -146,4 +147,5 @@ _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "Word": _word,
     "PowerPoint": _office("PptxConverter"),
     "Excel": lambda content: read_sheets(_checked_office(content)),
+    "CSV": _read_with(read_table),
 }

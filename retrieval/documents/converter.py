@@ -30,7 +30,7 @@ from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds in which the process is to have started, before the time of a file begins
 _PATIENCE = 10  # times the time of a file that may pass on the clock, where other processes keep the processor busy
-_UNITS = {"PDF": "page", "PowerPoint": "slide", "Excel": "row"}
+_UNITS = {"PDF": "page", "PowerPoint": "slide", "Excel": "row", "CSV": "row"}
 
 
 @dataclass(frozen=True)
@@ -241,8 +241,8 @@ def _limit_time(seconds: float) -> None:
 def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
     try:
         text = convert(kind, content)
-        markdown = kind not in ("text", "reStructuredText", "PDF")
-        by_name = kind in ("PowerPoint", "Excel")  # the first slide or sheet is not the whole
+        markdown = kind not in ("text", "reStructuredText", "PDF", "CSV")
+        by_name = kind in ("PowerPoint", "Excel", "CSV")  # the first slide or sheet is not the whole
         pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
         if not pieces:
             raise Unreadable("has no text")

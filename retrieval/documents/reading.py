@@ -32,6 +32,7 @@ KINDS = {
     ".docx": "Word",
     ".pptx": "PowerPoint",
     ".xlsx": "Excel",
+    ".csv": "CSV",
 }
 """The kind of a file by the end of its name, in lower case."""
 

@@ -1,7 +1,8 @@
-"""Text of Excel files: each row with the names of its columns, and numbers and dates as they are shown."""
+"""Text of Excel and CSV files: each row with the names of its columns, and numbers and dates as they are shown."""
 
 from __future__ import annotations
 
+import csv
 import datetime
 import io
 import re
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.documents.text import Text, Unreadable
 
 _FIRST = 20  # rows among which the one with the names of the columns is looked for
 _YEARS = range(1800, 2101)  # a column may be named by one
@@ -42,6 +43,32 @@ def read_sheets(content: bytes) -> Text:
             text.write(f"{line}\n")
             heading = ""
     return Text(text.getvalue().rstrip("\n"), pages=places)
+
+
+def read_table(text: str) -> Text:
+    """Each row of a CSV file as a line such as `town: Tarn; founded: 1931`; the first row has the names.
+
+    What separates the cells (a comma, semicolon, tab or bar) is what the first line has most of. A file of one row is
+    read without names.
+    """
+    separator = max(",;\t|", key=text.partition("\n")[0].count)
+    try:
+        rows = [
+            (number, [" ".join(cell.split()) for cell in row])
+            for number, row in enumerate(csv.reader(io.StringIO(text), delimiter=separator), start=1)
+            if any(cell.strip() for cell in row)
+        ]
+    except csv.Error as error:
+        raise Unreadable(f"is no CSV ({error})") from error
+    names = rows[0][1] if len(rows) > 1 else []
+    lines, places, end = [], [], 0
+    for number, row in rows[1:] or rows:
+        named = zip(row, [*names, *[""] * len(row)], strict=False)
+        line = "; ".join(f"{name}: {cell}" if name else cell for cell, name in named if cell)
+        places.append((end, number))
+        lines.append(line)
+        end += len(line) + 1
+    return Text("\n".join(lines), pages=places)
 
 
 def _row(cells: Any) -> dict[int, Any]:

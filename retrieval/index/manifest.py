@@ -78,7 +78,8 @@ class Manifest:
         engine: a key of `ENGINES`.
         segments: what it consists of.
         settings: what the engine was built with; two indexes that differ here were built differently.
-        checkpoint: name and digest of the encoder, if the engine has one; and what the embedded one was fitted to.
+        checkpoint: name and digest of the encoder, if the engine has one; what the embedded one was fitted to; and the
+            precision in which the build encoded, if knowgap chose it ("bfloat16", "float16" or "float32").
         deleted: how many of the passages were deleted.
         tombstones: the file of their positions; empty if there are none.
         changes: how many times the index was changed since it was built.

@@ -43,7 +43,7 @@ def test_the_folder_is_on_the_path_once_something_in_it_is_named(folder):
         ("mine.py:Again", r"there is no module mine\.py"),
         ("mine:Agian", r"unknown name in mine \(.*mine\.py\) 'Agian': did you mean 'Again'\?"),
         ("./mine:Again", r"unknown program './mine:Again'"),
-        ("mine:half", r"is function; a program is a subclass of knowgap\.Program"),
+        ("mine:half", r"is of the type function; a program is a subclass of knowgap\.Program"),
         ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),
         ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that writes forward"),
         ("mine:Named", r"its attribute name is 'migres', a program of knowgap's own"),

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from knowgap.errors import ValueOutOfBounds
+from knowgap.retrieval import ColBERTIndex, DenseIndex, device
 from knowgap.retrieval.device import choose_device, padded_batches, two_at_once
+from tests.retrieval.conformance import corpus
 
 
 def test_device_that_is_not_there():
@@ -45,3 +47,14 @@ def test_one_batch_or_one_core_takes_no_thread(monkeypatch):
     assert list(two_at_once(lambda _: threading.get_ident(), [1])) == [here]
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     assert list(two_at_once(lambda _: threading.get_ident(), [1, 2])) == [here, here]
+
+
+@pytest.mark.parametrize("kind", [ColBERTIndex, DenseIndex])
+def test_an_index_says_in_which_precision_it_was_encoded(tmp_path, monkeypatch, kind):
+    digests = set()
+    for precision in ("bfloat16", "float32"):
+        monkeypatch.setattr(device, "bfloat16_on", lambda _, half=precision == "bfloat16": half)
+        index = kind.build(list(corpus())[:3], tmp_path / precision, device="cpu")
+        assert index.manifest.checkpoint["precision"] == precision
+        digests.add(index.digest)
+    assert len(digests) == 1

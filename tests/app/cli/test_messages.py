@@ -176,3 +176,18 @@ def test_documents_in_the_place_of_an_index_are_told_how_to_become_one(indexed, 
     (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     assert reason in indexed.refusal(*words)
     assert [path.name for path in (indexed.folder / "notes").iterdir()] == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["eval", "--program", "all,rag", *EVAL[3:]], "--program all,rag: all stands alone"),
+        (["eval", "--program", "art", *EVAL[3:]], "art is not an artifact: its config.json names no program"),
+        (["eval", "--program", "json:loads", *EVAL[3:]], "is of the type function; a program is a subclass"),
+        (["serve", "--index", "idx", "--host", "256.0.0.1", "--search-only"], "choose another address or port"),
+    ],
+)
+def test_what_is_wrong_with_a_program_or_an_address(indexed, words, reason):
+    (indexed.folder / "art").mkdir()
+    (indexed.folder / "art" / "config.json").write_text("{}", encoding="utf-8")
+    assert reason in indexed.refusal(*words)

@@ -45,13 +45,14 @@ def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
         "letter.docx": word([("Heading1", "Letter"), ("", "Dear Ada.")]),
         "talk.pptx": slides([("Opening", "Welcome to Tarn."), ("Ending", "Goodbye.")]),
         "towns.xlsx": sheet("2024", [["town", "river"], ["Tarn", "Isk"]]),
+        "bridges.csv": b'bridge;built;remark\nOrle;1931;"long;\n narrow"\n\nIsk;1950;\n',
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     found, reading = read(tmp_path)
     assert reading.problems == {}
     assert dict(reading.kinds) == {
-        "text": 1, "Markdown": 1, "HTML": 1, "PDF": 1, "Word": 1, "PowerPoint": 1, "Excel": 1,
+        "text": 1, "Markdown": 1, "HTML": 1, "PDF": 1, "Word": 1, "PowerPoint": 1, "Excel": 1, "CSV": 1,
     }  # fmt: skip
     texts = {name: [(p.title, p.text) for p, _ in file.placed or ()] for name, file in found.items()}
     assert texts["notes.txt"] == [("notes", "The Isk is a river.")]
@@ -61,8 +62,11 @@ def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
     assert texts["letter.docx"] == [("Letter", "Dear Ada.")]
     assert texts["talk.pptx"] == [("talk / Opening", "Welcome to Tarn."), ("talk / Ending", "Goodbye.")]
     assert texts["towns.xlsx"] == [("towns / 2024", "town: Tarn; river: Isk")]
+    rows = "bridge: Orle; built: 1931; remark: long; narrow\nbridge: Isk; built: 1950"
+    assert texts["bridges.csv"] == [("bridges", rows)]
     places = {name: [str(source) for _, source in file.placed or ()] for name, file in found.items()}
     assert places["report.pdf"] == ["report.pdf, pages 1–2"]
+    assert places["bridges.csv"] == ["bridges.csv, rows 2–4"]
     assert places["talk.pptx"] == ["talk.pptx, slide 1", "talk.pptx, slide 2"]
 
 
