@@ -260,3 +260,14 @@ def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tm
     again = experiment(tmp_path / "second")
     assert (first["spent"]["calls"], again["spent"]["calls"]) == (2, 0)
     assert again["cells"][0]["figures"] == first["cells"][0]["figures"]
+
+
+@pytest.mark.long
+def test_commands_and_their_imports_are_timed():
+    report, _ = run("commands", "--before", sys.executable)
+    times, imports = tables(report).values()
+    assert {row["command"] for row in times} >= {"search, by words", "ask, rag by words"}
+    assert all(0.5 < float(row["share"]) < 2 for row in times)
+    packages = {row["package"]: int(row["modules"]) for row in imports}
+    assert packages["all"] > packages["torch"] > 100
+    assert "optuna" not in packages
