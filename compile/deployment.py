@@ -43,9 +43,7 @@ class Verdict:
         return self.text
 
 
-def split_off(
-    dev: Sequence[T], train: Sequence[T], number: int | None, seed: int
-) -> tuple[list[T], list[T], list[T]]:
+def split_off(dev: Sequence[T], train: Sequence[T], number: int | None, seed: int) -> tuple[list[T], list[T], list[T]]:
     """Hold out some questions, drawn at random, from a study.
 
     Args:
