@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.errors import UsageError
-from knowgap.plugins import find, is_reference, offered_as, reference_of
+from knowgap.plugins import find, is_reference, offered_as, reference_of, split_argument
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
@@ -61,7 +61,8 @@ def get_program(name: str | ModuleLike) -> type[Program]:
 
     Args:
         name: a key of `PROGRAMS`; `module:Name` of a class from outside, or of a `dspy.Module`, class or object; or
-            what an installed package offers under that name, in the group `knowgap.programs` of its entry points. Or
+            what an installed package offers under that name, in the group `knowgap.programs` of its entry points;
+            `module:Name:FILE` of a `dspy.Module` with the state that `dspy.Module.save` wrote into a JSON file. Or
             a `dspy.Module` itself, class or object; `.with_fields(input=…, output=…)` of the result names its fields.
 
     Raises:
@@ -79,11 +80,15 @@ def get_program(name: str | ModuleLike) -> type[Program]:
 
     if not isinstance(name, str):
         return as_kind(name)
+    name, state = split_argument(name)
     found = find("program", name, PROGRAMS)
     if isinstance(as_kind(found), ModuleFactory):
         reference = name if is_reference(name) else reference_of(found)
         ours = reference.rpartition(":")[2] in PROGRAMS
-        return cast("type[Program]", ModuleFactory(found, reference, name=reference if ours else ""))
+        made = ModuleFactory(found, reference, name=reference if ours else "", state=state or "")
+        return cast("type[Program]", made)
+    if state is not None:
+        raise UsageError(f"{name}:{state}: {state} is no folder with a compiled program")
     _check_class(found, f"program {name}")
     return found
 

@@ -12,7 +12,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
-from knowgap.errors import UnknownName, UsageError
+from knowgap.errors import UnknownName, UsageError, shorten
 from knowgap.lms.metering import Usage, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
@@ -71,6 +71,7 @@ class ModuleFactory:
         name: of the programs; default: the last part of the reference.
         input: the input that gets the question; empty to guess it from the signature.
         output: the output that is the answer; empty to guess it.
+        state: the JSON file that `dspy.Module.save` wrote of such a module, which each program gets; empty for none.
 
     Raises:
         UsageError: the module cannot be made, or has no input that could be guessed.
@@ -82,8 +83,17 @@ class ModuleFactory:
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, module: ModuleLike, reference: str = "", *, name: str = "", input: str = "", output: str = ""):
-        self.module, self.input, self.output = module, input, output
+    def __init__(
+        self,
+        module: ModuleLike,
+        reference: str = "",
+        *,
+        name: str = "",
+        input: str = "",
+        output: str = "",
+        state: str = "",
+    ):
+        self.module, self.input, self.output, self.state = module, input, output, state
         self.code = module if isinstance(module, type) else type(module)
         self.class_reference = reference_of(self.code)
         self.reference = reference or self.class_reference
@@ -94,7 +104,7 @@ class ModuleFactory:
     def with_fields(self, input: str = "", output: str = "", **_: str) -> ModuleFactory:
         """The same with other names of the input and the output, if they are not empty."""
         names = {"input": input or self.input, "output": output or self.output}
-        return ModuleFactory(self.module, self.reference, name=self.name, **names)
+        return ModuleFactory(self.module, self.reference, name=self.name, state=self.state, **names)
 
     def fields(self) -> dict[str, str]:
         """What an artifact keeps of it: the names of the input and the output, and the class of the module."""
@@ -109,7 +119,17 @@ class ModuleFactory:
         return dspy.settings.rm is None and any(type(each) is dspy.Retrieve for _, each in retrievers)
 
     def make(self, retriever: Any) -> dspy.Module:
-        """A module: a new one of the class, or a copy of the object."""
+        """A module: a new one of the class, or a copy of the object; with the saved state, if there is one."""
+        made = self._make(retriever)
+        if self.state:
+            try:
+                made.load(self.state)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                problem = f"is nothing that dspy.Module.save wrote of {self.reference} ({shorten(repr(error), 120)})"
+                raise UsageError(f"{self.state}: {problem}") from error
+        return made
+
+    def _make(self, retriever: Any) -> dspy.Module:
         if not isinstance(self.module, type):
             return self.module.deepcopy()
         takes = "retriever" in inspect.signature(self.module.__init__).parameters

@@ -49,7 +49,7 @@ class EvaluateOptions(o.JobOptions):
             "--predictions",
             metavar="FORMAT FILE",
             rich_help_panel=o.RUNNING,
-            help="Write the answers as an official scorer reads them: hotpotqa, 2wikimultihopqa, musique or alce.",
+            help="Write the answers as a scorer reads them: hotpotqa, 2wikimultihopqa, musique, alce or trec.",
         ),
     ] = None
 

@@ -272,7 +272,7 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
 def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
     """What --program names: a program or None, and the folder of a compiled one or None.
 
-    `module:Name:FOLDER` is a compiled program from outside.
+    `module:Name:FOLDER` is a compiled program from outside; `module:Name:FILE` is a program, see `get_program`.
     """
     from knowgap.plugins import split_argument
     from knowgap.programs import PROGRAMS
@@ -282,7 +282,9 @@ def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
     if Path(program).is_dir():
         return None, Path(program)
     name, folder = split_argument(program)
-    return name, None if folder is None else Path(folder)
+    if folder is None or Path(folder).is_file():
+        return program, None
+    return name, Path(folder)
 
 
 class CheckedProgram(NamedTuple):
@@ -384,7 +386,7 @@ def program_class_of(program: str | None) -> type[Program]:
 
     name, artifact = artifact_of(program)
     if artifact is None:
-        if "/" in (name or ""):
+        if "/" in (name or "").partition(":")[0]:
             raise UsageError(f"{program}: no such folder")
         return get_program(name or _DEFAULT_PROGRAM)
     return artifact_class(artifact, name)

@@ -375,6 +375,7 @@ class _Judgement(Fields):
 class BEIR(LoadedQuestion):
     """BEIR (Thakur et al., 2021): a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
 
+    Without `corpus.jsonl`, the passages are those of an index that is there.
     A passage with a score above 0 is gold. The answer is the query's `metadata.answer`, or empty where there is none:
     such data measure retrieval alone.
     """

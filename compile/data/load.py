@@ -123,7 +123,7 @@ def _read(
     if layout is None and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
         layout = "beir"
     if layout == "beir" or (layout is not None and layout not in LAYOUTS):
-        if corpus is None and layout == "beir":
+        if corpus is None and layout == "beir" and (path / "corpus.jsonl").exists():
             corpus = list(read_corpus(path / "corpus.jsonl"))
         return _read_by_loader(str(source), layout, corpus)
     if not path.is_dir() or is_saved_dataset(path):

@@ -6,6 +6,7 @@
   `evaluate_v1.0.py`.
 - `alce`: `{"data": [...]}`, each question with its `output` and the passages that it cites in `docs`, for ALCE's
   `eval.py`.
+- `trec`: a run, `id Q0 passage rank score knowgap` for each passage that the answer rests on, for `trec_eval`.
 
 Sentences and triples are not predicted: the scores of supporting facts and evidence of the first two are 0.
 """
@@ -73,6 +74,18 @@ def _alce(pairs: Pairs, passages: Mapping[str, Passage]) -> str:
     return json.dumps({"data": data})
 
 
+def _trec(pairs: Pairs) -> str:
+    lines: list[str] = []
+    for record, _ in pairs:
+        for rank, passage in enumerate(record.passages, start=1):
+            if len(f"{record.id} {passage}".split()) != 2:
+                raise UsageError(
+                    f"a run of TREC cannot hold ids with blanks: question {record.id!r}, passage {passage!r}"
+                )
+            lines.append(f"{record.id} Q0 {passage} {rank} {1 / rank:.6f} knowgap\n")
+    return "".join(lines)
+
+
 def _passage(record: QuestionRecord, name: str, passages: Mapping[str, Passage]) -> Passage:
     """A passage by its id: as the trace shows it, or as it stands in the corpus."""
     if record.trace is not None and name in record.trace.passages:
@@ -85,6 +98,7 @@ FORMATS: dict[str, Callable[[Pairs, Mapping[str, Passage]], str]] = {
     "2wikimultihopqa": lambda pairs, _: _hotpotqa(pairs, "evidence"),
     "musique": lambda pairs, _: _musique(pairs),
     "alce": _alce,
+    "trec": lambda pairs, _: _trec(pairs),
 }
 """The formats, and what writes each."""
 
@@ -116,7 +130,7 @@ def write_predictions(
 
     Raises:
         UnknownName: there is no such format.
-        UsageError: an answer is to a question that is not among the examples.
+        UsageError: an answer is to a question that is not among the examples, or `trec` cannot hold an id.
     """
     check_format(format)
     every = list(examples)

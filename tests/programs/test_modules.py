@@ -396,3 +396,34 @@ def test_a_whole_program_is_pickled_with_the_path_of_its_index(index, tmp_path):
     held.retriever.lock = threading.Lock()
     with pytest.raises(UsageError, match=r"rag has a part that cannot be written .*: knowgap.save\(program, folder\)"):
         held.save(tmp_path / "other", save_program=True)
+
+
+SAVED = """
+import dspy
+
+
+class Steps(dspy.Module):
+    def __init__(self):
+        self.plan, self.reply = dspy.Predict("question -> plan"), dspy.Predict("question, plan -> answer")
+
+    def forward(self, question):
+        return self.reply(question=question, plan=self.plan(question=question).plan)
+"""
+
+
+def test_what_dspy_saved_of_a_module_is_a_program(tmp_path, monkeypatch):
+    """Named as `module:Name:FILE`, it has the demonstrations of the file."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "saved_steps.py").write_text(SAVED)
+    from saved_steps import Steps
+
+    tuned = Steps()
+    tuned.plan.demos = [dspy.Example(question="Which river is at Tarn?", plan="look it up")]
+    tuned.save(tmp_path / "tuned.json")
+    program = knowgap.get_program(f"saved_steps:Steps:{tmp_path / 'tuned.json'}")()
+    assert program.module.plan.demos[0]["plan"] == "look it up"
+    save(program, tmp_path / "artifact")
+    assert load(tmp_path / "artifact", expect=Steps).module.plan.demos[0]["plan"] == "look it up"
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"other\.json: is nothing that dspy\.Module\.save wrote of saved_steps:Steps"):
+        knowgap.get_program(f"saved_steps:Steps:{tmp_path / 'other.json'}")()

@@ -255,6 +255,8 @@ class TestBEIR:
         assert data.splits["train"][0].answer == ""
         assert [p.id for p in data.corpus] == ["d1", "d2"]
         assert load_dataset(f"beir:{folder}", split="test").splits["train"] == []
+        (folder / "corpus.jsonl").unlink()  # over somebody's index
+        assert load_dataset(folder).corpus == []
 
     @pytest.mark.parametrize(
         ("row", "problem"),

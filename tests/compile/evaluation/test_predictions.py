@@ -74,6 +74,22 @@ def test_alce_has_the_output_with_the_passages_that_it_cites(tmp_path: Path):
     }
 
 
+def test_trec_has_a_line_for_each_passage_of_the_answer(tmp_path: Path):
+    lines = [line.split() for line in write(tmp_path, "trec").splitlines()]
+    assert [(question, passage, rank) for question, _, passage, rank, *_ in lines] == [
+        ("a", "p2", "1"),
+        ("a", "p0", "2"),
+        ("a", "elsewhere", "3"),
+        ("b", "p1", "1"),
+        ("b", "t1", "2"),
+    ]
+    assert {(zero, tag) for _, zero, *_, tag in lines} == {("Q0", "knowgap")}
+    assert [float(score) for *_, score, _ in lines[:3]] == pytest.approx([1, 1 / 2, 1 / 3], abs=1e-6)
+    blank = EVALUATION.model_copy(update={"records": [QuestionRecord(id="a", question="?", passages=["Grey moth"])]})
+    with pytest.raises(UsageError, match="ids with blanks: question 'a', passage 'Grey moth'"):
+        write(tmp_path, "trec", blank)
+
+
 def test_wrong_formats_and_questions_are_refused(tmp_path: Path):
     with pytest.raises(UnknownName, match="unknown format of predictions 'squad'"):
         write(tmp_path, "squad")
