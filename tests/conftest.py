@@ -24,8 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
-    longest = ("test_notebooks", "test_smoke", "test_docs", "test_demo", "test_stopping")
-    items.sort(key=lambda item: item.path.stem not in longest)
+    order = ("test_notebooks", "test_docs", "test_outside", "test_stopping", "test_smoke")
+    items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
