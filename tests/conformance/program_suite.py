@@ -212,7 +212,7 @@ class ProgramConformance:
         presets = [{n: v for n, v in preset.items() if n not in bounds} for preset in self.program.presets.values()]
         return [{}, *(preset for n, preset in enumerate(presets) if preset and preset not in presets[:n])]
 
-    @pytest.mark.parametrize("most", range(1, 7))
+    @pytest.mark.parametrize("most", [1, 2, 3, 5])
     @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
     def test_a_question_costs_max_calls_at_most_and_is_answered(self, value, most):
         for settings in self.settings():

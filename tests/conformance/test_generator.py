@@ -23,8 +23,7 @@ class Recorder:
         spoil: called instead of writing there.
     """
 
-    def __init__(self, generator, broken=None, spoil=None, window=None):
-        self.refused = 0  # a generator cuts its own prompts to its window
+    def __init__(self, generator, broken=None, spoil=None):
         self.generator, self.broken, self.spoil = generator, broken, spoil
         self.name, self.digest = generator.name, generator.digest
         self.calls, self.weighed, self._lock = [], Counter(), threading.Lock()
@@ -136,7 +135,8 @@ class TestRQRAGWithGenerator(ProgramConformance):
         assert alone.trace.cost.critical_calls == alone.trace.cost.lm_calls == len(recorder.calls)
         assert together.trace.cost.critical_calls < alone.trace.cost.critical_calls
 
-    # Of prompts and replies, which a generator does not have.
+    # Of prompts and replies, which a generator does not have; it cuts what it reads to its window by itself.
+    test_a_prompt_that_is_longer_than_the_window_is_asked_with_less = None
     test_right_to_left_answers_come_through = None
     test_thresholds_ask_for_probabilities = None
     test_the_same_is_not_asked_twice_for_a_question = None
