@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import sys
 
 import pytest
 from dspy.utils.exceptions import LMNotConfiguredError
 
+from knowgap.cli.factories import home
 from knowgap.compiling.evaluation import runner
 from knowgap.lms import make_lm
 from knowgap.lms.providers import as_language_model_error
@@ -191,3 +193,9 @@ def test_what_is_wrong_with_a_program_or_an_address(indexed, words, reason):
     (indexed.folder / "art").mkdir()
     (indexed.folder / "art" / "config.json").write_text("{}", encoding="utf-8")
     assert reason in indexed.refusal(*words)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_the_folder_of_caches_is_its_owners_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    assert home().stat().st_mode & 0o777 == 0o700
