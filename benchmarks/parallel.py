@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,13 +36,15 @@ RUNS: dict[str, tuple[int, dict[str, Any], tuple[int, int] | None]] = {
     "QLoRA, one process": (1, {"lora_rank": 4, "load_in_4bit": True}, None),
 }
 """By name: the processes, further settings, and the rank and step at which one is killed."""
-SHAPES = {"small": (4, 384), "larger": (8, 512)}
-"""Layers and width of the models whose memory is measured."""
+SHAPES = ((2, 128), (8, 512), (12, 768))
+"""Layers and width of the models whose memory is measured; each has 32,000 words."""
+WAYS: dict[str, dict[str, Any]] = {"full": {}, "LoRA": {"lora_rank": 16}}
 
 
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--parallel-runs", default=";".join(RUNS), help="which trainings, with ; between them")
+    group.add_argument("--parallel-sizes", type=int, default=len(SHAPES), help="of models whose memory is measured (3)")
     group.add_argument("--parallel-tokens", type=int, default=512, help="of an example whose memory is measured (512)")
 
 
@@ -49,8 +53,10 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     with TemporaryDirectory(prefix="knowgap-benchmark-") as name:
         folder = Path(name)
         names = [run for run in options.parallel_runs.split(";") if run]
-        yield _processes(folder, ["one process", "two"] if options.quick else names)
-        yield _memory(folder, 128 if options.quick else options.parallel_tokens, 1 if options.quick else 2)
+        if names:
+            yield _processes(folder, ["one process", "two"] if options.quick else names)
+        for shape in SHAPES[: 1 if options.quick else options.parallel_sizes]:
+            yield _memory(folder, 128 if options.quick else options.parallel_tokens, shape)
 
 
 def train_together(
@@ -70,12 +76,10 @@ def train_together(
     return {**(json.loads(lines[-1]) if lines else {}), "code": code}
 
 
-def write_base(folder: Path, layers: int = 2, width: int = 32, vocabulary: int = 450) -> Path:
-    """A causal model with random weights."""
-    shape = {"num_attention_heads": max(4, width // 64), "intermediate_size": 3 * width}
-    return write_model(
-        folder, "causal", ["How old is Orle? It is old."] * 4, layers, width, vocabulary=vocabulary, **shape
-    )
+def write_base(folder: Path, layers: int = 2, width: int = 32, **shape: int) -> Path:
+    """A causal model with random weights, and a tokenizer of 450 words."""
+    shape = {"num_attention_heads": max(4, width // 64), "intermediate_size": 3 * width, **shape}
+    return write_model(folder, "causal", ["How old is Orle? It is old."] * 4, layers, width, vocabulary=450, **shape)
 
 
 def largest_difference(one: Path, other: Path) -> float:
@@ -112,24 +116,28 @@ def _processes(folder: Path, names: list[str]) -> Table:
     return Table("the same training in several processes", columns, rows, [remark])
 
 
-def _memory(folder: Path, tokens: int, sizes: int) -> Table:
-    rows = list[list[str]]()
-    for name, (layers, width) in list(SHAPES.items())[:sizes]:
-        base = write_base(folder / name, layers, width, vocabulary=600)
-        for checkpointing in (True, False):
-            lines, _, said = _run([__file__, "memory", str(base), str(tokens), json.dumps(checkpointing)])
-            if not lines:
-                raise SystemExit(said)
-            found = json.loads(lines[-1])
-            note(f"{name}, checkpointing {checkpointing}: {found}")
-            kept = "the inputs of layers" if checkpointing else "all layers"
-            figures = [f"{found[part] / 1e6:.0f}" for part in ("measured", "estimated")]
-            rows.append([f"{found['weights'] / 1e6:.1f} million weights", kept, *figures])
+def _memory(folder: Path, tokens: int, shape: tuple[int, int]) -> Table:
+    layers, width = shape
+    base = write_base(folder / f"{layers}-{width}", layers, width, vocab_size=32_000)
+    rows, weights = list[list[str]](), 0.0
+    for way, checkpointing in product(WAYS, (True, False)):
+        settings = {**WAYS[way], "gradient_checkpointing": checkpointing}
+        lines, _, said = _run([__file__, "memory", str(base), str(tokens), json.dumps(settings)])
+        if not lines:
+            raise SystemExit(said)
+        found = json.loads(lines[-1])
+        note(f"{layers} layers, {width} wide, {way}, checkpointing {checkpointing}: {found}")
+        figures = [f"{found[part] / 1e6:.0f}" for part in ("own", "measured", "estimated")]
+        share, weights = f"{found['estimated'] / found['measured']:.2f}", found["weights"] / 1e6
+        rows.append([way, "checkpointed" if checkpointing else "whole", *figures, share])
+    title = f"memory measured and estimated: {layers} layers, {width} wide, {weights:.1f} million weights"
     remark = (
-        f"Full training in float32 on the CPU, 4 examples of {tokens} tokens at once: the largest resident memory of "
-        "the process, less that before the model was loaded."
+        f"Float32 on the CPU, two batches a step, each of 2 examples of {tokens} tokens; a vocabulary of 32,000 words. "
+        "The largest anonymous memory of the process, looked at fifty times a second, and what is estimated before it "
+        "loads the model; both with what the process held at that time, which is the column before them."
     )
-    return Table("memory measured and estimated", ["model", "kept", "MB measured", "MB estimated"], rows, [remark])
+    columns = ["way", "kept", "MB before", "MB measured", "MB estimated", "estimated/measured"]
+    return Table(title, columns, rows, [remark])
 
 
 def _main(what: str, *words: str) -> None:
@@ -169,31 +177,31 @@ def _train_script(folder: str, base: str, settings: str, killed: str) -> dict[st
     return {**figures, "losses": list(losses.values())} if is_main_process() else None
 
 
-def _memory_script(base: str, tokens: str, checkpointing: str) -> dict[str, Any]:
+def _memory_script(base: str, tokens: str, settings: str) -> dict[str, Any]:
     """A training of two steps in this process."""
-    import resource
-
-    import psutil
+    from engines import Anonymous
 
     from knowgap.compiling.training import GeneratorConfig
     from knowgap.compiling.training.fit import fit
     from knowgap.compiling.training.language_model import language_model_job
-    from knowgap.compiling.training.memory import memory_needs
-    from knowgap.lms.local.loading import load_model
+    from knowgap.compiling.training.memory import memory_needs, own_memory
 
-    settings = {"batch_size": 4, "gradient_accumulation": 1, "max_length": int(tokens), "learning_rate": 1e-5}
-    config = GeneratorConfig(**settings, gradient_checkpointing=json.loads(checkpointing))
+    fixed = {"batch_size": 2, "gradient_accumulation": 2, "max_length": int(tokens), "learning_rate": 1e-5}
+    config = GeneratorConfig(**fixed, **json.loads(settings))
     rows = [{"input_ids": [number + 5] * int(tokens), "labels": [number + 5] * int(tokens)} for number in range(8)]
-    with TemporaryDirectory() as name:  # a small training first loads the libraries, which are not counted
+    with TemporaryDirectory() as name:  # a small training first loads the libraries
         tiny = write_base(Path(name) / "tiny")
         fit(language_model_job(rows[:1], Path(name) / "model", str(tiny), config=config, facts={}))
-        before = psutil.Process().memory_info().rss
-        weights = sum(each.numel() for each in load_model(base, "cpu").model.parameters())
-        fit(language_model_job(rows, Path(name) / "trained", base, config=config, facts={}))
-    measured = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    need = memory_needs(base, config, cuda=False)[0]
+        needs = {need.method: need for need in memory_needs(base, config, cuda=False)}
+        own, need = own_memory(), needs["full, float32" if config.lora_rank is None else "LoRA"]
+        job = language_model_job(rows, Path(name) / "trained", base, config=config, facts={})
+        with Anonymous() as memory:
+            fit(job)
+        with (Path(base) / "model.safetensors").open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     estimated = (need.checkpointed if config.gradient_checkpointing else need.whole) * 1e9
-    return {"weights": weights, "measured": measured, "estimated": estimated}
+    weights = sum(math.prod(each["shape"]) for name, each in header.items() if name != "__metadata__")
+    return {"weights": weights, "own": own, "measured": memory.peak * 2**20, "estimated": estimated}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,6 +19,7 @@ from knowgap.storage.processes import is_main_process, main_process_first
 if TYPE_CHECKING:
     from knowgap.compiling.data import Dataset
     from knowgap.compiling.training import ModelScores, Trained, TrainingPlan
+    from knowgap.compiling.training.config import LanguageModelConfig
 
 _CONFIGS = {
     "reranker": "RerankerConfig",
@@ -63,6 +64,14 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
             "--mix",
             help="Further questions beside those of --data, as DATA=AMOUNT: a share (0.1), or how many (1000). Can "
             "be repeated.",
+        ),
+    ] = None
+    preset: Annotated[
+        Literal["paper"] | None,
+        Option(
+            "--preset",
+            help="With rq-rag and ra-isf: the paper's settings, its base unless --model names another, and for ra-isf "
+            "its 1000 questions of --data. --dry-run then tells what the paper's run takes.",
         ),
     ] = None
     settings: Annotated[
@@ -113,13 +122,16 @@ def train(
     from knowgap.compiling.training.memory import parse_gpus
     from knowgap.compiling.training.sub_models import TASKS, check_tasks
 
-    if options.model is None and kind in _GENERATIVE:
-        raise UsageError(f"train {kind}: name the model to start from with --model")
     if options.sub_model and kind != "ra-isf":
         raise UsageError(f"--sub-model {options.sub_model[0]}: goes with ra-isf, not with {kind}")
     settings: dict[str, Any] = {**factories.named_values(options.settings, "--set")}
-    config: Any = getattr(training, _CONFIGS[kind])(**{"seed": options.seed, **settings})
-    arguments: dict[str, Any] = {} if options.model is None else {"base": options.model}
+    config_class: Any = getattr(training, _CONFIGS[kind])
+    make = config_class.as_in_paper if options.preset else config_class
+    config, paper = make(**{"seed": options.seed, **settings}), config_class.paper if options.preset else None
+    model = options.model or (paper and paper.base)
+    if model is None and kind in _GENERATIVE:
+        raise UsageError(f"train {kind}: name the model to start from with --model")
+    arguments: dict[str, Any] = {} if model is None else {"base": model}
     tasks = check_tasks(options.sub_model or TASKS)
     if kind == "ra-isf":
         arguments["tasks"] = tasks
@@ -128,6 +140,8 @@ def train(
         if not (dry_run or labels_only) or kind not in _GENERATIVE:
             raise UsageError(f"--gpus {gpus}: goes with --dry-run or --labels only, of rq-rag and ra-isf")
         arguments["gpus"] = parse_gpus(gpus)
+    elif paper and (dry_run or labels_only):
+        arguments["gpus"] = paper.gpus
     if options.labels is not None and (kind not in _GENERATIVE or (labels_only and dry_run)):
         raise UsageError(f"--labels {options.labels}: goes with rq-rag and ra-isf, and only without --dry-run")
     if labels_only:
@@ -138,7 +152,7 @@ def train(
         arguments["teacher"] = factories.load_lm(options, asks=not dry_run and is_main_process())
     with ExitStack() as stack:
         with main_process_first():
-            dataset, searches = _load_data(options), kind != "ra-isf" or "relevant" in tasks
+            dataset, searches = _load_data(options, paper and paper.questions), kind != "ra-isf" or "relevant" in tasks
             retriever = stack.enter_context(factories.open_index(options, dataset)) if searches else None
         trained = getattr(training, kind.replace("-", "_"))(
             dataset,
@@ -152,18 +166,30 @@ def train(
         )
     if not is_main_process():
         return
+    made = trained if kind == "ra-isf" else {kind: trained}
+    if paper:
+        remark(f"the paper: {paper.data}")
+    if paper and dry_run:
+        made = {name: _of_paper(plan, config, paper.examples) for name, plan in made.items()}
     show: Any = _show_plans if dry_run or labels_only else _show_trained
-    show(trained if kind == "ra-isf" else {kind: trained}, as_json)
+    show(made, as_json)
 
 
-def _load_data(options: TrainOptions) -> Dataset:
-    """The data set of the options, mixed with further ones."""
+def _of_paper(plan: TrainingPlan, config: LanguageModelConfig, examples: int) -> TrainingPlan:
+    """What the training takes with so many examples, each like those at hand."""
+    ratio = examples / max(1, plan.examples)
+    calls = round(plan.teacher_calls * ratio)
+    return replace(plan, examples=examples, steps=config.steps(examples), hours=plan.hours * ratio, teacher_calls=calls)
+
+
+def _load_data(options: TrainOptions, questions: int | None) -> Dataset:
+    """The data set of the options, or so many of its questions, mixed with further ones."""
     from knowgap.compiling.data import load_dataset, mix
 
     dataset, amounts = factories.load_data(options), factories.named_values(options.mix, "--mix")
-    if not amounts:
+    if not amounts and questions is None:
         return dataset
-    parts: list[tuple[Dataset, float]] = [(dataset, 1.0)]
+    parts: list[tuple[Dataset, float]] = [(dataset, questions or 1.0)]
     for name, amount in amounts.items():
         try:
             parts.append((load_dataset(name, seed=options.seed), float(amount)))

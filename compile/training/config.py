@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError
+from typing_extensions import Self
 
-from knowgap.errors import UnknownName, ValueOutOfBounds
+from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Epochs = Annotated[float, Field(gt=0, le=10_000)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRun:
+    """A training as the paper of its method describes it.
+
+    Attributes:
+        base: the model that it starts from, by its name on the hub.
+        examples: how many it learns from.
+        data: what they are made of, and what the paper does not say.
+        settings: by the names of the settings.
+        gpus: how many GPUs, and the GB of each; None where the paper does not say.
+        questions: how many are drawn at random from each data set; None takes all.
+    """
+
+    base: str
+    examples: int
+    data: str
+    settings: Mapping[str, Any]
+    gpus: tuple[int, float] | None = None
+    questions: int | None = None
 
 
 class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -37,6 +61,7 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     """
 
     lora_learning_rate: ClassVar[float] = 2e-4
+    paper: ClassVar[PaperRun | None] = None
 
     epochs: Epochs = 1.0
     learning_rate: Rate = 2e-5
@@ -59,6 +84,20 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
                 raise UnknownName.among("training setting", name, type(self).model_fields) from None
             reason = first["msg"].replace("Input should be", "must be")
             raise ValueOutOfBounds(f"{name} = {first['input']!r}: {reason}") from None
+
+    @classmethod
+    def as_in_paper(cls, **values: Any) -> Self:
+        """The settings of the method's paper, with some changed. With `lora_rank`, the learning rate is LoRA's.
+
+        Raises:
+            UsageError: the paper trains no such model.
+        """
+        if cls.paper is None:
+            raise UsageError("--preset paper: goes with rq-rag and ra-isf, whose papers train a model")
+        own = dict(cls.paper.settings)
+        if values.get("lora_rank") is not None:
+            own.pop("learning_rate", None)
+        return cls(**{**own, **values})
 
     @property
     def step_size(self) -> int:
@@ -162,6 +201,14 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
     """
 
     lora_learning_rate: ClassVar[float] = 5e-4
+    paper: ClassVar[PaperRun | None] = PaperRun(
+        base="meta-llama/Llama-2-7b-hf",
+        examples=5000,
+        questions=1000,
+        settings={"learning_rate": 5e-4, "top_k": 5},
+        data="1,000 questions drawn from each of NQ, TriviaQA, HotpotQA, StrategyQA and 2WikiMultihopQA, labelled by "
+        "GPT-4; the paper does not say how many epochs, examples of a step or GPUs",
+    )
 
     epochs: Epochs = 3.0
     learning_rate: Rate = 5e-4
@@ -191,6 +238,25 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
         depth: the depth of the tree when the model is measured.
         measured_on: the split on whose questions the model is measured; `none` leaves that out.
     """
+
+    paper: ClassVar[PaperRun | None] = PaperRun(
+        base="meta-llama/Llama-2-7b-hf",
+        examples=42_810,
+        gpus=(8, 80.0),
+        settings={
+            "epochs": 1.0,
+            "learning_rate": 2e-5,
+            "warmup_ratio": 0.03,
+            "batch_size": 1,
+            "gradient_accumulation": 32,
+            "max_length": 4096,
+            "top_k": 3,
+            "retention": 0.0,
+        },
+        data="42,810 transcripts by gpt-3.5-turbo-0125 for ARC-Easy, ARC-Challenge, OpenBookQA, HotpotQA, MuSiQue, "
+        "ASQA, LIMA, WizardLM, OpenOrca, OpenAssistant and GPT4-Alpaca; their shares are in a figure only, and the 32 "
+        "transcripts of a step are the released script's",
+    )
 
     batch_size: Count = 1
     gradient_accumulation: Count = 32

@@ -8,6 +8,19 @@ import torch
 from transformers import Trainer
 
 
+def summed_loss(logits: torch.Tensor, labels: torch.Tensor, *, shifted: bool) -> torch.Tensor:
+    """The cross-entropy of all tokens of a batch that have a label.
+
+    Args:
+        logits: [examples, tokens, vocabulary].
+        labels: [examples, tokens]; -100 where there is none.
+        shifted: whether the logits at a token are those of the next one, as in a causal model.
+    """
+    if shifted:  # the labels, not the logits, which are large and would be copied
+        labels = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=-100)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), reduction="sum")
+
+
 class LanguageModelTrainer(Trainer):
     """Weighs every token that is learnt in a step alike, however the step is divided into batches and processes.
 
@@ -26,12 +39,9 @@ class LanguageModelTrainer(Trainer):
 
         Some models of Transformers, such as T5, would return the mean over the batch.
         """
-        labels = inputs["labels"]
         shifted = not self.accelerator.unwrap_model(model).config.is_encoder_decoder
         outputs = model(**{name: value for name, value in inputs.items() if name != "labels" or not shifted})
-        logits = outputs.logits[:, :-1] if shifted else outputs.logits
-        labels = labels[:, 1:] if shifted else labels
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), reduction="sum")
+        loss = summed_loss(outputs.logits, inputs["labels"], shifted=shifted)
         loss = loss / num_items_in_batch * self.accelerator.num_processes  # gradients are averaged over processes
         return (loss, outputs) if return_outputs else loss
 

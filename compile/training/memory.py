@@ -1,24 +1,33 @@
 """What the training of a language model takes in memory and on disk, from the configuration of the model alone.
 
-A model without weights reads a batch, and what its layers keep for their gradients is counted. The states of training
-are the usual ones of AdamW. What a process takes is, in bytes, for P weights of which T are trained:
+A model without weights, of two and of three layers, reads a batch and computes the gradients of its loss, as the
+training does. The tensors that are alive at any time are added up; what the third layer adds stands for each further
+layer. What a process takes is the sum of:
 
-- Weights, gradients and the optimizer's two states take 16 P in float32 and 8 P in bfloat16. With LoRA, the frozen
-  weights take 2 P (4 P where the checkpoint is in float32, and with FSDP), with QLoRA 0.516 for each weight of a linear
-  layer, and the matrices 16 T. Processes that each keep a copy need room for the gradients that they exchange, 4 T.
-- With FSDP, the states are divided by the number of processes; two layers and what is outside of layers stand whole.
-- With gradient checkpointing, activations are the input of each layer, one layer that is computed again, and what is
-  kept outside of layers, with the logits and their gradient; without, they are those of all layers.
+- Weights, gradients and the optimizer's two states, in what the weights are kept in: for P weights, 16 P bytes in
+  float32 and 8 P in bfloat16. With LoRA, the frozen weights take 2 P (4 P where the checkpoint is in float32, and with
+  FSDP), with QLoRA 0.516 for each weight of a linear layer, and one of these in 16 bits while it is multiplied.
+  Processes that each keep a copy need room for the gradients that they exchange.
+- With FSDP, these are divided by the number of processes; two layers and what is outside of layers stand whole.
+- The largest sum of all other tensors during the forward and during the backward pass: what layers keep, weights that
+  are cast to 16 bits, logits in 32 bits, their logarithms and their gradients, and the gradient of a weight before it
+  is added. Where a step has only one batch, the gradients of all weights are not there at that time.
+- CUDA, or without a GPU: what Python and the libraries take in this process; and, if that is more, the base that is
+  loaded once more at the end of LoRA, to which the matrices are added.
 """
 
 from __future__ import annotations
 
-import copy
+import functools
+import json
 import time
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from knowgap.compiling.training.config import LanguageModelConfig
+from knowgap.compiling.training.lora import add_lora
 from knowgap.errors import UsageError, shorten
 from knowgap.lms.local.loading import read_config
 from knowgap.retrieval.device import bfloat16_on, choose_device
@@ -28,25 +37,34 @@ _FOUR_BITS = (4 + 8 / 64 + 32 / (64 * 256)) / 8  # bytes a weight, with its shar
 _CUDA = 1.5e9  # CUDA itself, its libraries, and what the allocator cannot use
 _UTILIZATION = 0.4  # the share of a matrix product's speed that a training reaches
 _USUAL_RANK = 16
+_COUNTED = (2, 3)  # layers: with one, the largest sum may be reached in another place
 
 
 @dataclass(frozen=True)
 class _Count:
-    """What a model of some layers has and keeps.
+    """What a model of some layers has and takes.
 
     Attributes:
-        weights: all of them.
+        weights: those of the base.
         linear: the weights of its linear layers, without the last one, which gives the logits.
-        widths: the inputs and outputs of these layers, which each weight of a LoRA matrix of rank 1 stands for.
-        logits: numbers in the logits of a batch.
-        kept: bytes that are kept for gradients.
+        frozen: bytes of the weights that are not trained.
+        trained: bytes of those that are.
+        forward: the most bytes of other tensors during the forward pass.
+        backward: the same during the backward pass.
+        widest: weights of the largest of its linear layers.
     """
 
-    weights: int
-    linear: int
-    widths: int
-    logits: int
-    kept: int
+    weights: float
+    linear: float
+    frozen: float
+    trained: float
+    forward: float
+    backward: float
+    widest: float
+
+    def combined(self, other: _Count, how: Callable[[float, float], float]) -> _Count:
+        """This count and another, number by number."""
+        return _Count(*map(how, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -88,35 +106,39 @@ def memory_needs(
         UsageError: the model cannot be counted.
     """
     shape = read_config(base)
-    half = cuda or (bfloat16_on("cpu") and str(getattr(shape, "dtype", "")).endswith("float16"))
-    batch = (config.divided(processes)[0], config.max_length)
-    narrow, wide = (_Model(shape, batch, half=half, dtype=dtype) for dtype in ("bfloat16", "float32"))
-    frozen = narrow if half and str(getattr(shape, "dtype", "")).endswith("float16") else wide
-    rank, total = config.lora_rank or _USUAL_RANK, wide.total
-    head = shape.vocab_size * shape.hidden_size if trains_head and not shape.tie_word_embeddings else 0
-    matrices, held = rank * total.widths + head, frozen.size
-    rest, shared = total.weights - total.linear, 4 if processes > 1 else 0
-    ways = [
-        ("full, float32", wide, (16 + shared) * total.weights, 16 * total.weights, total.weights),
-        ("full, bfloat16", narrow, (8 + shared / 2) * total.weights, 8 * total.weights, total.weights),
-        ("LoRA", frozen, held * total.weights + (16 + shared) * matrices, 4 * total.weights + 16 * matrices, matrices),
-        ("QLoRA", frozen, _FOUR_BITS * total.linear + 2 * rest + (16 + shared) * matrices, None, matrices),
-    ]
+    half_base = str(getattr(shape, "dtype", "")).endswith("float16")
+    half = cuda or (bfloat16_on("cpu") and half_base)
+    size, batches = config.divided(processes)
+    batch, rank = (size, config.max_length), config.lora_rank or _USUAL_RANK
+    wide, narrow = _Model(shape, batch, "float32", half=half), _Model(shape, batch, "bfloat16", half=False)
+    adapted = _Model(shape, batch, "bfloat16" if half and half_base else "float32", half, rank, trains_head)
+    full, layer = wide.total(True), wide.layer(True)
+    own, copies, base_size = _CUDA if cuda else own_memory(), 5 if processes > 1 else 4, 2 if half_base else 4
     needs: list[MemoryNeed] = []
-    for method, model, alone, divided, trained in ways:
-        saved = 2 * (4 if method == "full, bfloat16" else 8) * trained + 2 * trained * model.size
-        disk = saved + 2 * (2 if str(getattr(shape, "dtype", "")).endswith("float16") else 4) * total.weights
-        for fsdp in (False, True) if processes > 1 and divided is not None else (False,):
-            run = narrow if fsdp and half else model
-            states = alone
-            if fsdp and divided is not None:
-                whole = total.weights - (wide.depth - 2) * wide.layer.weights  # two layers, and what is outside
-                states = divided / processes + run.size * whole + 4 * wide.layer.weights
-            states += _CUDA * cuda
-            casts = 2 * total.weights if model is wide and run is wide and half else 0
-            sums = (states + run.activations(checkpointing, casts) for checkpointing in (True, False))
-            checkpointed, all_layers = (each / 1e9 for each in sums)
-            needs.append(MemoryNeed(method, fsdp, states / 1e9, checkpointed, all_layers, disk / 1e9))
+    for method, model in (("full, float32", wide), ("full, bfloat16", narrow), ("LoRA", adapted), ("QLoRA", adapted)):
+        total, four_bits = model.total(True), method == "QLoRA"
+        frozen = _FOUR_BITS * total.linear + 2 * (full.weights - full.linear) if four_bits else total.frozen
+        disk = 2 * 3 * total.trained + 2 * base_size * full.weights
+        for fsdp in (False, True) if processes > 1 and not four_bits else (False,):
+            run, states, gradients = model, own + frozen + copies * total.trained, total.trained
+            if fsdp:
+                run = narrow if half and model is wide else model
+                divided = 4 * total.trained + (
+                    4 * full.weights if model is adapted else 0
+                )  # FSDP needs one type of all
+                whole = full.weights - (wide.depth - 2) * layer.weights  # two layers, and what is outside
+                states = own + divided / processes + (2 if half else 4) * whole + 4 * layer.weights
+                gradients /= processes
+            sums = list[float]()
+            for checkpointing in (True, False):
+                found = run.total(checkpointing)
+                most = max(found.forward, found.backward) + (2 * total.widest if four_bits else 0)
+                if batches == 1:
+                    most = max(most - gradients, run.layer(False).backward)
+                if model is adapted and not cuda:  # the matrices are added to the base, which is loaded for it
+                    most = max(most, base_size * full.weights - gradients)
+                sums.append((states + most) / 1e9)
+            needs.append(MemoryNeed(method, fsdp, states / 1e9, *sums, disk / 1e9))
     return needs
 
 
@@ -138,80 +160,137 @@ def tokens_per_second(base: str, *, lora: bool, checkpointing: bool) -> float:
             torch.cuda.synchronize()
         products += 1
     speed = products * 2 * 2048**3 / (time.perf_counter() - begin)
-    weights = _Model(read_config(base), (1, 8), half=False, dtype="float32").total.weights
+    weights = sum(parameter.numel() for parameter in _empty_model(read_config(base), "bfloat16").parameters())
     return _UTILIZATION * speed / ((6 - 2 * lora + 2 * checkpointing) * weights)
 
 
 class _Model:
-    """A model of which one and two layers are counted, and the rest is taken to be like the second.
+    """A model of which two and three layers are counted, and the rest is taken to be like the third.
 
     Args:
         shape: its configuration.
         batch: examples and tokens of each.
-        half: whether computations are in bfloat16.
         dtype: of the weights.
+        half: whether computations are in bfloat16 where the weights are not.
+        rank: that of its LoRA matrices; None trains all weights.
+        trains_head: whether the last layer is trained beside them, where it is not the embeddings.
     """
 
-    def __init__(self, shape: Any, batch: tuple[int, int], *, half: bool, dtype: str) -> None:
-        self.size = 2 if dtype == "bfloat16" else 4
+    def __init__(
+        self,
+        shape: Any,
+        batch: tuple[int, int],
+        dtype: str,
+        half: bool = False,
+        rank: int | None = None,
+        trains_head: bool = False,
+    ) -> None:
         self.depth = max(int(getattr(shape, name, 0) or 0) for name in _DEPTHS)
-        self.input = batch[0] * batch[1] * shape.hidden_size * self.size * (2 if shape.is_encoder_decoder else 1)
+        self._counts: dict[bool, tuple[_Count, _Count]] = {}
+        text = json.dumps(shape.to_dict())
         try:
-            one, two = (_count(shape, depth, batch, half, dtype) for depth in (1, 2))
+            for checkpointing in (True, False):
+                fewer, more = (
+                    _count(text, depth, batch, dtype, half, rank, trains_head, checkpointing) for depth in _COUNTED
+                )
+                self._counts[checkpointing] = fewer, more
         except (RuntimeError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"the memory of {type(shape).__name__} cannot be counted: {shorten(error)}") from error
-        names = ("weights", "linear", "widths", "logits", "kept")
-        self.layer = _Count(*(getattr(two, name) - getattr(one, name) for name in names))
-        self.outside = _Count(*(getattr(one, name) - getattr(self.layer, name) for name in names))
-        self.total = _Count(*(getattr(one, name) + (self.depth - 1) * getattr(self.layer, name) for name in names))
 
-    def activations(self, checkpointing: bool, casts: int) -> float:
-        """Bytes at the peak, where `casts` are copies of all weights in half precision during the forward pass."""
-        logits = self.outside.kept + 4 * self.total.logits  # the gradient of the logits
-        if checkpointing:
-            return logits + self.depth * self.input + max(self.layer.kept, casts)
-        return logits + self.depth * self.layer.kept
+    def layer(self, checkpointing: bool) -> _Count:
+        """What a layer adds."""
+        fewer, more = self._counts[checkpointing]
+        return more.combined(fewer, lambda with_it, without: with_it - without)
+
+    def total(self, checkpointing: bool) -> _Count:
+        """What all of it takes, with gradient checkpointing or without."""
+        fewer, more = self._counts[checkpointing]
+        further = self.depth - _COUNTED[0]
+        total = fewer.combined(more, lambda first, second: first + further * (second - first))
+        return replace(total, widest=more.widest)
 
 
-def _count(shape: Any, depth: int, batch: tuple[int, int], half: bool, dtype: str) -> _Count:
+def _empty_model(shape: Any, dtype: str) -> Any:
+    """A model of this configuration without weights."""
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    shape = copy.deepcopy(shape)
+    kind: Any = AutoModelForSeq2SeqLM if shape.is_encoder_decoder else AutoModelForCausalLM
+    with torch.device("meta"):
+        return kind.from_config(shape, dtype=getattr(torch, dtype)).train()
+
+
+@functools.cache
+def _count(
+    text: str,
+    depth: int,
+    batch: tuple[int, int],
+    dtype: str,
+    half: bool,
+    rank: int | None,
+    trains_head: bool,
+    checkpointing: bool,
+) -> _Count:
+    """Count a model of the configuration that a JSON text holds, with so many layers."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from transformers import AutoConfig
+
+    from knowgap.compiling.training.language_model_trainer import summed_loss
+    from knowgap.compiling.training.live_tensors import LiveTensors
+
+    shape = AutoConfig.for_model(**json.loads(text))
     for name in _DEPTHS:
         if getattr(shape, name, None) is not None:
             setattr(shape, name, depth)
     if getattr(shape, "layer_types", None):
         shape.layer_types = shape.layer_types[:depth]
     shape.use_cache = False
-    kind: Any = AutoModelForSeq2SeqLM if shape.is_encoder_decoder else AutoModelForCausalLM
-    storages: dict[int, Any] = {}
-
-    def keep(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        storages[storage._cdata] = storage
-        return tensor
-
+    model = base = _empty_model(shape, dtype)
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+        head, parts = base.get_output_embeddings(), [*base.modules()]
+        linear = [each.weight.numel() for each in parts if isinstance(each, torch.nn.Linear) and each is not head]
+        weights = sum(parameter.numel() for parameter in base.parameters())
+        if rank is not None:
+            names = [name.rpartition(".")[2] for name, part in base.named_modules() if part is head]
+            tied = head is None or head.weight is base.get_input_embeddings().weight
+            model = add_lora(base, rank, **({"modules_to_save": names} if trains_head and not tied else {}))
+            base.enable_input_require_grads()
+        if checkpointing and base.supports_gradient_checkpointing:
+            base.gradient_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model = kind.from_config(shape, dtype=getattr(torch, dtype)).train()
+        model.to_empty(device="cpu")
+        base.tie_weights()
+        sizes = {True: 0, False: 0}  # of trained weights, and of the others
+        for parameter in model.parameters():
+            sizes[parameter.requires_grad] += parameter.numel() * parameter.element_size()
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(_drop_gradient)
         ids = torch.zeros(batch, dtype=torch.long)
         given = {"input_ids": ids, **({"labels": ids} if shape.is_encoder_decoder else {})}
-        hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
-        with hooks, torch.autocast("cpu", torch.bfloat16, enabled=half):
-            logits = model(**given).logits
-            torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids.flatten(), reduction="sum")
-        own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-        kept = sum(storage.nbytes() for place, storage in storages.items() if place not in own)
-        head = model.get_output_embeddings()
-        linear = [each for each in model.modules() if isinstance(each, torch.nn.Linear) and each is not head]
-        return _Count(
-            sum(parameter.numel() for parameter in model.parameters()),
-            sum(each.weight.numel() for each in linear),
-            sum(each.in_features + each.out_features for each in linear),
-            logits.numel(),
-            kept,
-        )
+        with LiveTensors([*model.parameters(), *model.buffers()]) as alive:
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                logits = model(**given).logits
+            logits = logits.float() if half else logits  # as Accelerate does
+            loss = summed_loss(logits, ids, shifted=not shape.is_encoder_decoder)
+            del logits
+            forward = alive.take_most()
+            loss.backward()
+            backward = alive.take_most()
+    return _Count(weights, sum(linear), sizes[False], sizes[True], forward, backward, max(linear, default=0))
+
+
+def _drop_gradient(parameter: Any) -> None:
+    parameter.grad = None
+
+
+def own_memory() -> float:
+    """Bytes that this process holds and cannot give back."""
+    import psutil
+
+    found = psutil.Process().memory_info()
+    return found.rss - getattr(found, "shared", 0)
 
 
 def parse_gpus(text: str) -> tuple[int, float]:

@@ -142,6 +142,13 @@ def test_labels_of_the_data_need_no_teacher(labeller, capsys):
     assert plans["relevant"]["teacher_calls"] == 0
 
 
+def test_the_run_of_ra_isfs_paper(labeller, capsys):
+    words = [*SUB_MODELS, "--sub-model", "know", "--preset", "paper", "--dry-run"]
+    plans, err = result_of(capsys, "ra-isf", *words)
+    assert "the paper: 1,000 questions drawn from each of NQ, TriviaQA, HotpotQA, StrategyQA and 2Wiki" in err
+    assert (plans["know"]["examples"], plans["know"]["steps"]) == (5000, 2500)  # --set batch_size=2, epochs=1
+
+
 def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path: Path, capsys):
     def reply(text):
         fields, inputs = read_prompt(text)
@@ -162,6 +169,10 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         assert (plan["memory"][0]["method"], plan["gpus"]) == ("full, float32", None)
         far = result_of(capsys, "rq-rag", *words, "--dry-run", "--gpus", "2x24")[0]["rq-rag"]
         assert (far["gpus"], len(far["memory"])) == ([2, 24.0], 7)
+        paper, err = result_of(capsys, "rq-rag", *words[:6], "--dry-run", "--preset", "paper")
+        assert "the paper: 42,810 transcripts by gpt-3.5-turbo-0125" in err
+        paper = paper["rq-rag"]
+        assert (paper["examples"], paper["gpus"], paper["teacher_calls"]) == (42_810, [8, 80.0], 2 * 42_810)
         labels = result_of(capsys, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
         assert (labels["examples"], labels["teacher_calls"]) == (4, 0)
         assert Path("new-transcripts.jsonl").exists()
@@ -190,6 +201,7 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         (["rq-rag"], "name the model to start from with --model"),
         (["reranker", "--sub-model", "know"], "--sub-model know: goes with ra-isf"),
         (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80: goes with --dry-run or --labels only, of rq-rag"),
+        (["reranker", "--preset", "paper"], "--preset paper: goes with rq-rag and ra-isf"),
         (["reranker", "--labels", "only"], "--labels only: goes with rq-rag and ra-isf"),
         (["reranker", "--labels", "labels.jsonl"], "--labels labels.jsonl: goes with rq-rag and ra-isf"),
         (["reranker", "--mix", "questions.jsonl=many"], "--mix questions.jsonl=many: write a share such as 0.1"),

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from knowgap.compiling.training import GeneratorConfig
-from knowgap.compiling.training.memory import memory_needs, parse_gpus
+from knowgap.compiling.training.live_tensors import LiveTensors
+from knowgap.compiling.training.memory import memory_needs, own_memory, parse_gpus
 from knowgap.errors import LanguageModelError, UsageError
+from tests.lms.rq_rag.tiny import write_base_model
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 32000, "hidden_size": 4096,
@@ -39,13 +42,53 @@ def test_seven_billion_weights(llama):
     assert all(need.states < need.checkpointed < need.whole for need in ways.values())
     assert full.checkpointed > 80 > divided.whole
     assert ways["QLoRA", False].checkpointed < 24 < ways["LoRA", False].whole
-    [alone, *_] = memory_needs(llama, GeneratorConfig())
+    # With one process, and where a step is one batch: no gradients are there while activations are.
+    [alone, *_] = memory_needs(llama, GeneratorConfig(gradient_accumulation=1))
     assert alone.states == pytest.approx(16 * WEIGHTS / 1e9 + 1.5, rel=1e-6)
+    assert full.whole - full.states > alone.whole - alone.states + 1
+
+
+def test_tensors_that_are_alive_are_counted():
+    with LiveTensors() as alive:
+        one = torch.ones(100)
+        other = one.view(10, 10)
+        kept = other * 2
+        assert alive.take_most() == 2 * 400
+        del one, other
+        assert alive.take_most() == 2 * 400
+        kept = torch.cat([kept, kept])
+        assert alive.take_most() == 400 + 800
+        before = torch.ones(10)
+    with LiveTensors([before]) as alive:
+        before.view(2, 5)
+        assert alive.take_most() == 0
+    assert kept.shape == (20, 10)
+
+
+def test_the_logits_of_a_large_vocabulary_count(tmp_path: Path):
+    """In 16 and in 32 bits, as logarithms of probabilities, and the gradients of these."""
+    most = list[float]()
+    for words in (32_000, 64_000):
+        (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"vocab_size": words, "num_hidden_layers": 2}))
+        need = memory_needs(str(tmp_path), GeneratorConfig(max_length=1024))[1]
+        most.append(need.checkpointed - need.states)
+    logits, last = 1024 * 32_000 / 1e9, 32_000 * 4096 / 1e9
+    assert most[1] - most[0] > 2 * 4 * logits
+    assert most[1] - most[0] < 6 * 4 * logits + 2 * last
+
+
+def test_without_a_gpu_the_memory_of_this_process_counts(tmp_path: Path):
+    write_base_model(tmp_path / "base")
+    config = GeneratorConfig(max_length=64, lora_rank=1)
+    full, _, lora, _ = memory_needs(str(tmp_path / "base"), config, cuda=False)
+    assert own_memory() / 1e9 < full.states < full.checkpointed
+    assert lora.states < full.states
 
 
 def test_a_last_layer_that_is_trained_counts(llama):
     plain, with_head = (memory_needs(llama, GeneratorConfig(), trains_head=head)[2] for head in (False, True))
-    assert with_head.states - plain.states == pytest.approx(16 * 32000 * 4096 / 1e9)
+    copied = 8 * 32000 * 4096  # the copy that is trained, its gradient and states, in 16 bits
+    assert with_head.states - plain.states == pytest.approx(copied / 1e9)
 
 
 def test_what_cannot_be_told_is_one_line(tmp_path: Path):

@@ -73,6 +73,14 @@ def test_lora_has_its_own_learning_rate():
     assert SubModelConfig(lora_rank=8).learning_rate == 5e-4
 
 
+def test_the_settings_of_the_papers():
+    assert GeneratorConfig.as_in_paper().model_dump() == GeneratorConfig().model_dump()  # the defaults are the paper's
+    assert GeneratorConfig.as_in_paper(epochs=2).epochs == 2
+    assert SubModelConfig.as_in_paper().learning_rate == 5e-4
+    assert GeneratorConfig.as_in_paper(lora_rank=8).learning_rate == 2e-4
+    assert GeneratorConfig.as_in_paper(lora_rank=8, learning_rate=1e-5).learning_rate == 1e-5
+
+
 def test_four_bits_need_lora_and_bitsandbytes(base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueOutOfBounds, match="set lora_rank as well"):
         GeneratorConfig(load_in_4bit=True)
