@@ -138,7 +138,7 @@ def memory_needs(
                 if model is adapted and not cuda:  # the matrices are added to the base, which is loaded for it
                     most = max(most, base_size * full.weights - gradients)
                 sums.append((states + most) / 1e9)
-            needs.append(MemoryNeed(method, fsdp, states / 1e9, *sums, disk / 1e9))
+            needs.append(MemoryNeed(method, fsdp, states / 1e9, sums[0], sums[1], disk / 1e9))
     return needs
 
 
