@@ -144,11 +144,10 @@ class SearchSpace:
         else:
             search = declaration.search
         low, high = (float(declaration.check(edge)) for edge in (given or search))
-        known = [declaration.check(values[name]) for values in self._known if values.get(name) is not None]
-        low, high = min([low, *known]), max([high, *known])
         if low > high:
             raise UsageError(f"{name}: the range {given} ends before it begins")
-        return low, high
+        known = [declaration.check(values[name]) for values in self._known if values.get(name) is not None]
+        return min([low, *known]), max([high, *known])
 
 
 def _by_dependence(declared: Mapping[str, Hyperparameter[Any]]) -> dict[str, Hyperparameter[Any]]:
