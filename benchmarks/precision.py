@@ -75,7 +75,8 @@ def _single_precision() -> Iterator[None]:
 def _eight_bits() -> Iterator[None]:
     """Compute the linear layers of a ColBERT with eight bits during the block, as torch's dynamic quantization does."""
     import torch
-    from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+    from torch.ao.quantization import quantize_dynamic
+    from torch.ao.quantization.qconfig import per_channel_dynamic_qconfig
 
     def quantize(model: Any) -> None:
         quantize_dynamic(model, {torch.nn.Linear: per_channel_dynamic_qconfig}, inplace=True)
