@@ -269,7 +269,7 @@ def _whole_object(text: str, signature: type[dspy.Signature]) -> Raw:
             raise ValueError("a key stands twice")
         return dict(pairs)
 
-    inner = re.fullmatch(r"\s*(?:```\w*)?\s*(\{.*\})\s*(?:```)?\s*", text, re.S)
+    inner = re.fullmatch(r"(?:```\w*)?\s*(\{.*\})\s*(?:```)?", text.strip(), re.S)
     try:
         value = json.loads(inner[1], strict=False, object_pairs_hook=without_duplicates) if inner else None
     except (ValueError, RecursionError):
