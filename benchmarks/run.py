@@ -35,6 +35,7 @@ BENCHMARKS = (
     "local_models",
     "ra_isf_models",
     "evidence",
+    "stopping",
     "near_misses",
     "damage",
     "kills",

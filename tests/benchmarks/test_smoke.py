@@ -241,6 +241,18 @@ def test_a_tiny_generator_is_trained_and_scored():
     assert "kept, multi_hop" in log
 
 
+@pytest.mark.long
+def test_early_stops_and_needless_rounds(data, tmp_path):
+    options = ["--stopping-lm", "extractive", "--stopping-arms", "MIGRES;MIGRES, second look", "--stopping-output"]
+    report, log = run("stopping", "--data", str(data), *options, str(tmp_path / "out"))
+    [rows] = tables(report).values()
+    assert [row["method"] for row in rows] == ["MIGRES", "MIGRES, second look"]
+    assert {row["wrong early stops"] for row in rows} == {"0%"}
+    assert {row["ended by the model"] for row in rows} == {"100%"}
+    assert float(rows[1]["calls"]) > float(rows[0]["calls"])
+    assert "2WikiMultihopQA is left out" in log
+
+
 def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tmp_path, capsys):
     command = ["experiment", "overview", "-r", "plain retrieval", "-c", "hotpotqa", "--engine", "bm25"]
     command += ["-d", f"hotpotqa={data / 'hotpotqa' / 'dev.json'}", "--lm", "extractive", "--json"]

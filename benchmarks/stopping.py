@@ -1,0 +1,141 @@
+"""When methods stop by themselves, under a language model of your own, on questions of train sets.
+
+`wrong early stops`: questions whose search the model ended although some gold passage was missing, with a wrong answer.
+`needless rounds`: rounds a question that began when all gold passages had been taken up. A passage is taken up when a
+statement cites it, a note is written from it, or, in methods without either, when a search shows it.
+
+    python benchmarks/run.py stopping --data DATA --stopping-lm openai/NAME --stopping-api-base http://127.0.0.1:8081/v1
+
+Answers are kept in a folder, from which the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from table import Table, data_folder, note
+
+from knowgap.compiling import Evaluation, evaluate
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.runner import QuestionRecord
+from knowgap.lms import make_lm
+from knowgap.programs import get_program
+from knowgap.programs.trace.steps import Extracted, Noted, Retrieved, Stopped
+from knowgap.programs.trace.trace import Trace
+from knowgap.retrieval.index.engines import open_or_build
+
+FILES = {"HotpotQA": "hotpotqa/*train*.json", "2WikiMultihopQA": "2wikimultihopqa/*train*.json"}
+OWN_ACCORD = ("answered", "no new question", "no new query")
+"""Reasons of steps with which the model ends a search."""
+ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "MIGRES": ("migres", {}),
+    "MIGRES, answer alone": ("migres", {"answer_alone": True}),
+    "MIGRES, second look": ("migres", {"second_look": True}),
+    "MIGRES, second look, answer alone": ("migres", {"second_look": True, "answer_alone": True}),
+    "Adaptive-Note": ("adaptive_note", {}),
+    "Adaptive-Note, always asks on": ("adaptive_note", {"may_finish": False}),
+    "IRCoT": ("ircot", {}),
+    "plain retrieval": ("rag", {}),
+}
+
+
+def add_arguments(group: Any) -> None:
+    """Add the options of this benchmark."""
+    group.add_argument("--stopping-lm", help="the language model, such as openai/NAME")
+    group.add_argument("--stopping-api-base", help="the address of its server")
+    group.add_argument("--stopping-questions", type=int, default=20, help="questions of each data set")
+    group.add_argument("--stopping-arms", default=";".join(ARMS), help="arms, joined by semicolons")
+    group.add_argument("--stopping-output", type=Path, default=Path("stopping"), help="folder of answers and indexes")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """One table for each data set."""
+    folder = data_folder(options)
+    if folder is None or not options.stopping_lm:
+        note("stopping is left out: name a folder of real data with --data, and a model with --stopping-lm")
+        return
+    served = {"timeout": 900} if options.stopping_api_base else {}
+    lm = make_lm(options.stopping_lm, api_base=options.stopping_api_base, **served)
+    for name, pattern in FILES.items():
+        path = next(iter(sorted(folder.glob(pattern))), None)
+        if path is None:
+            note(f"{name} is left out: {folder} has no {pattern}")
+            continue
+        data = load_dataset(path, split_as="dev", limit=100)
+        output = options.stopping_output / lm.model.replace("/", "-")
+        index = open_or_build(options.stopping_output / "indexes" / name, data.corpus, "colbert")
+        rows = []
+        for label in options.stopping_arms.split(";"):
+            program, settings = ARMS[label]
+            found = evaluate(
+                get_program(program)(index, **settings),
+                data,
+                "f1",
+                limit=options.stopping_questions,
+                lm=lm,
+                num_threads=2,
+                output=output / f"{name}-{label}.jsonl",
+                traces=True,
+            )
+            rows.append([label, *_figures(found)])
+            note(" ".join([name, *map(str, rows[-1])]))
+        yield Table(
+            f"{name}, train questions, {lm.model}",
+            [
+                "method",
+                "questions",
+                "ended by the model",
+                "wrong early stops",
+                "needless rounds",
+                "used",
+                "f1",
+                "calls",
+            ],
+            rows,
+            ["used: share of gold passages that the answer rests on."],
+        )
+
+
+def _figures(found: Evaluation) -> list[str]:
+    records = [record for record in found.records if record.trace is not None]
+    ended = [record for record in records if _reason(record.trace) in OWN_ACCORD]
+    wrong = [r for r in ended if _complete_from(r.trace, r.gold) is None and (r.scores["f1"] or 0.0) < 0.5]
+    needless = [_needless_rounds(record) for record in records]
+    count = max(1, len(records))
+    return [
+        f"{len(records)}",
+        f"{len(ended) / count:.0%}",
+        f"{len(wrong) / count:.0%}",
+        f"{sum(needless) / count:.2f}",
+        f"{found.mean('used'):.2f}",
+        f"{100 * found.mean('f1'):.1f}",
+        f"{found.costs()['lm_calls']:.1f}",
+    ]
+
+
+def _reason(trace: Trace | None) -> str:
+    stops = trace.of(Stopped) if trace is not None else []
+    return stops[0].reason if stops else ""
+
+
+def _complete_from(trace: Trace | None, gold: list[str]) -> int | None:
+    """The first round at whose end all gold passages were taken up."""
+    assert trace is not None
+    taken: dict[str, int] = {}
+    by_statement = [
+        (step.iteration, source) for step in trace.of(Extracted) for source in itertools.chain(*step.sources)
+    ]
+    by_note = [(step.iteration, passage) for step in trace.of(Noted) for passage in step.passages]
+    shown = [(step.iteration, passage) for step in trace.of(Retrieved) for hits in step.hits for passage in hits]
+    for iteration, passage in by_statement or by_note or shown:
+        taken.setdefault(passage, iteration)
+    return max(taken[name] for name in gold) if gold and taken.keys() >= {*gold} else None
+
+
+def _needless_rounds(record: QuestionRecord) -> int:
+    complete = _complete_from(record.trace, record.gold)
+    return 0 if complete is None else max(0, record.cost.iterations - complete)
