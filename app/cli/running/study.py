@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -178,10 +178,13 @@ def _show_programs(tuned: StudyResult[Any]) -> None:
 
 
 def _changes(tuned: StudyResult[Any], trial: TrialResult) -> str:
-    """The hyperparameters in which a trial differs from the program as it was."""
-    before = tuned.bases[trial.program].values()
-    changed = {name: value for name, value in trial.values.items() if value != before[name]}
-    return ", ".join(f"{name}={_format_value(value)}" for name, value in changed.items()) or "as before"
+    """The hyperparameters in which a trial differs from the program as it was, and its demonstrations if others."""
+    program = tuned.bases[trial.program]
+    before, shown = program.values(), tuned.n_demos(trial)
+    changed = [f"{name}={_format_value(value)}" for name, value in trial.values.items() if value != before[name]]
+    own = {name: len(cast("Any", predictor).demos) for name, predictor in program.named_predictors()}
+    changed += [f"{n} demonstrations of {name}" for name, n in shown.items() if n != own[name]]
+    return ", ".join(changed) or "as before"
 
 
 def _format_value(value: Any) -> str:

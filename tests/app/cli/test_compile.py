@@ -47,6 +47,12 @@ def test_finds_demonstrations_alone(knowgap):
     }
 
 
+def test_the_table_of_trials_says_which_had_demonstrations(knowgap):
+    printed, _ = knowgap("compile", *STUDY, "--limit", "6", "--n-trials", "2", "--demos", "search")
+    [row] = [line for line in printed.splitlines() if "bootstrapped" in line]
+    assert "demonstrations" in row
+
+
 def test_a_study_in_which_every_score_is_0_says_so(knowgap):
     file = knowgap.folder / "questions.jsonl"
     questions = [json.loads(line) | {"answer": "xyzzy"} for line in file.read_text().splitlines()]
