@@ -246,12 +246,9 @@ class MIGRES(Program):
                 break
             asked += queries
         self.record(Stopped(reason=reason))
-        if not self.prompt_knowledge:
-            return self._answer(question, "", None, known, missing, unused)
-        if guess is not None:
+        guess = guess if self.prompt_knowledge else None  # to ask for the answer alone takes the place of the last one
+        if not self.prompt_knowledge or guess is not None or (self.answer_alone and (known or unused)):
             return self._answer(question, text_of(guess), guess, known, missing, unused)
-        if self.answer_alone and (known or unused):  # which asks over the same passages, and more
-            return self._answer(question, "", None, known, missing, unused)
         passages = sorted(unused, key=unused.__getitem__)[: self.top_k] if self.second_reading else []
         inputs = {"question": question, "known": list(known), "style": self.wording}
         if passages:
@@ -410,8 +407,7 @@ class MIGRES(Program):
         """The prediction; its answer rests on the known statements, and on `passages` that were shown besides."""
         rests_on = distinct([*(passage for sources in known.values() for passage in sources), *passages])
         if self.answer_alone and (rests_on or unused):
-            others = sorted(unused, key=unused.__getitem__)
-            rests_on = distinct([*rests_on, *others])[: max(self.top_k, len(rests_on))]
+            rests_on = distinct([*rests_on, *sorted(unused, key=unused.__getitem__)])[: max(self.top_k, len(rests_on))]
             output = self.ask(self.reader, question=question, passages=rests_on, style=self.wording)
             answer = known_text(output) or answer
         return self.conclude(

@@ -92,6 +92,7 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                 else:
                     assert words[0] in (
                         "git",
+                        "pytest",
                         "cd",
                         "cp",
                         "pip",
