@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import dspy
@@ -163,8 +163,8 @@ class MIGRES(Program):
     )
     answer_alone = Switch(
         False,
-        "ask for the answer again at the end, alone, over the passages that it rests on and, up to top_k, those that "
-        "gave no statement; for models that take little from what they read, or write a sentence after an explanation",
+        "ask for the answer again at the end, alone, over the passages that it rests on; for models that write a "
+        "sentence after an explanation",
     )
     patience = Integer(2, "iterations in a row without a new statement that end the search", low=1, high=10)
     read_apart = Switch(False, "read each query's passages in a call of its own", tune=False)
@@ -224,7 +224,7 @@ class MIGRES(Program):
                 believed = is_answered(decision)
                 if believed and self._accepts(question, known):
                     self.record(Stopped(reason="answered"))
-                    return self._answer(question, text_of(decision), decision, known, "", unused)
+                    return self._answer(question, text_of(decision), decision, known, missing="")
                 missing = (text_of(decision, "missing") if believed else _missing(decision)) or missing or question
                 explanation = text_of(decision, "explanation")
                 self.record(Missing(missing=missing, known=list(known), explanation=explanation))
@@ -246,16 +246,17 @@ class MIGRES(Program):
                 break
             asked += queries
         self.record(Stopped(reason=reason))
-        guess = guess if self.prompt_knowledge else None  # to ask for the answer alone takes the place of the last one
-        if not self.prompt_knowledge or guess is not None or (self.answer_alone and (known or unused)):
-            return self._answer(question, text_of(guess), guess, known, missing, unused)
+        if not self.prompt_knowledge:
+            return self._answer(question, "", None, known, missing)
+        if guess is not None:
+            return self._answer(question, text_of(guess), guess, known, missing)
         passages = sorted(unused, key=unused.__getitem__)[: self.top_k] if self.second_reading else []
         inputs = {"question": question, "known": list(known), "style": self.wording}
         if passages:
             decision = self.ask(self.last_reading, **inputs, passages=passages)
         else:
             decision = self.ask(self.last, **inputs)
-        return self._answer(question, text_of(decision), decision, known, missing, unused, passages)
+        return self._answer(question, text_of(decision), decision, known, missing, passages)
 
     def _decide(
         self, question: str, known: Claims, asked: list[str], found_nothing: list[str], last: bool
@@ -401,13 +402,11 @@ class MIGRES(Program):
         decision: dspy.Prediction | None,
         known: Claims,
         missing: str,
-        unused: Mapping[Passage, tuple[int, int]],
         passages: Sequence[Passage] = (),
     ) -> dspy.Prediction:
         """The prediction; its answer rests on the known statements, and on `passages` that were shown besides."""
         rests_on = distinct([*(passage for sources in known.values() for passage in sources), *passages])
-        if self.answer_alone and (rests_on or unused):
-            rests_on = distinct([*rests_on, *sorted(unused, key=unused.__getitem__)])[: max(self.top_k, len(rests_on))]
+        if self.answer_alone and rests_on:
             output = self.ask(self.reader, question=question, passages=rests_on, style=self.wording)
             answer = known_text(output) or answer
         return self.conclude(

@@ -126,23 +126,6 @@ def test_the_answer_may_be_asked_for_alone_over_the_passages_it_rests_on(read, a
     assert prediction.answer == answer
 
 
-def test_the_answer_that_is_asked_for_alone_reads_passages_that_gave_no_statement_too():
-    script = {"leaf_linking": [learn((PAINTED, 1))], "plan": [plan(answer="Tarn")], "reader": ["Wick"]}
-    prediction, engine = run(small(answer_alone=True, top_k=3), **script)
-    [read], [reread] = engine.asked("leaf_linking"), engine.asked("reader")
-    assert len(read["passages"]) == 2
-    assert {p["title"] for p in reread["passages"]} == {p["title"] for p in read["passages"]}
-    assert [p.title for p in prediction.passages] == [p["title"] for p in reread["passages"]]
-    assert prediction.answer == "Wick"
-
-
-def test_the_answer_that_is_asked_for_alone_takes_the_place_of_the_last_one():
-    script = {"leaf_linking": [learn((PAINTED, 1)), learn()], "plan": [plan(SECOND)], "reader": ["Wick"]}
-    prediction, engine = run(small(answer_alone=True, patience=1), **script)
-    assert engine.acts == ["leaf_linking", "plan", "leaf_linking", "reader"]
-    assert prediction.answer == "Wick"
-
-
 def test_a_second_look_that_cannot_be_read_changes_nothing():
     script = {"leaf_linking": [learn((PAINTED, 1))], "plan": [plan(answer="Wick")], "sufficiency": [UNREADABLE]}
     assert run(small(second_look=True), **script)[0].trace.stopped == "answered"
