@@ -107,12 +107,12 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm, job.dataset.name) for each in checked]
         folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}")
+        demos = "none" if generated else options.demos
         if config is not None:
             _finetune(job, programs[0], folder, config, teacher_lm)
         elif options.dry_run:
-            show_estimate(job, programs, options, "none" if generated else options.demos, optimizer)
+            show_estimate(job, programs, options, demos, optimizer, options.hold_out)
         elif optimizer == "study":
-            demos = "none" if generated else options.demos
             _study(job, programs, folder, options, context.obj, demos=demos, teacher_lm=teacher_lm)
         else:
             score_and_save(job, _optimize(job, programs[0], optimizer, teacher_lm, settings), folder)

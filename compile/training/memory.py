@@ -123,9 +123,7 @@ def memory_needs(
             run, states, gradients = model, own + frozen + copies * total.trained, total.trained
             if fsdp:
                 run = narrow if half and model is wide else model
-                divided = 4 * total.trained + (
-                    4 * full.weights if model is adapted else 0
-                )  # FSDP needs one type of all
+                divided = 4 * total.trained + 4 * full.weights * (model is adapted)  # FSDP needs one type of all
                 whole = full.weights - (wide.depth - 2) * layer.weights  # two layers, and what is outside
                 states = own + divided / processes + (2 if half else 4) * whole + 4 * layer.weights
                 gradients /= processes

@@ -97,22 +97,31 @@ def _parse_ranges(pieces: Sequence[str] | None) -> dict[str, tuple[float, float]
 
 
 def show_estimate(
-    job: Job, programs: Sequence[Program], options: o.StudyOptions, demos: str, optimizer: str = "study"
+    job: Job,
+    programs: Sequence[Program],
+    options: o.StudyOptions,
+    demos: str,
+    optimizer: str = "study",
+    hold_out: int | None = None,
 ) -> None:
     """Show what compiling would cost at most, with the scores before and after."""
     from knowgap.compiling import estimate_compile
+    from knowgap.compiling.deployment import split_off
 
     devset, limit = job.dataset.questions("dev", options.limit), options.limit
+    trainset, spare = job.dataset.splits["train"][:limit], 0
+    if optimizer == "study":  # which tests its choice on some of the training questions as well
+        spare = len(trainset) - len(split_off(devset, trainset, hold_out, options.seed)[1])
     estimates = estimate_compile(
         programs,
         devset=devset,
-        trainset=job.dataset.splits["train"][:limit],
+        trainset=trainset,
         optimizer=optimizer,
         demos=demos,
         n_trials=options.n_trials,
         lm=job.lm,
         prices=options.prices,
-        scoring=2 * (len(devset) + len(job.dataset.questions("test", limit))),
+        scoring=2 * (len(devset) + spare + len(job.dataset.questions("test", limit))),
         metrics=job.metrics,
     )
     show_estimates(estimates, job.lm)

@@ -78,6 +78,9 @@ def test_estimates_before_anything_is_spent(knowgap, demos: str):
     assert "what it would cost with knowgap/extractive-5" in " ".join(printed.split())
     # each question is one call of rag: 20 trials of 2 questions, and 2 programs on 2 dev and 2 test questions
     assert [cell.strip() for cell in rows(printed, "rag")[0].split("│")[2:4]] == ["48", "48"]
+    # and 20 of 60 training questions, on which the choice is tested too
+    printed, _ = knowgap("compile", "--demos", demos, *STUDY, "--limit", "60", "--dry-run")
+    assert rows(printed, "rag")[0].split("│")[2].strip().replace(",", "") == str(20 * 60 + 2 * (60 + 20 + 60))
     priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody", "--prices", "1,2")
     assert float(rows(priced, "rag")[0].split("│")[6]) > 0
     unpriced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody")
