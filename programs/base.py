@@ -309,7 +309,7 @@ class Program(Streamable, dspy.Module):
         """The outputs, or None and why they could not be read."""
         recorder, started = current_recorder(), time.perf_counter()
         request = functools.partial(ask_until_read, predictor, inputs)
-        prediction, problem, usage = show_request(self._name_of(predictor), recorder.place(), request)
+        prediction, problem, usage, _ = show_request(self._name_of(predictor), recorder.place(), request)
         recorder.count_request(usage, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:

@@ -23,7 +23,8 @@ class Endpoint:
         bodies: the requests, as decoded JSON.
         faults: what it answers to the next requests, before it replies to any; "reset" closes the connection.
         fault_of: what it answers to a request with this text, as long as it returns something.
-        reply_of: its reply to a request; None for a field of each name that the prompt asks for.
+        reply_of: its reply to a request; None for a field of each name that the prompt asks for. It is cut off where it
+            has as many words as the request allows tokens.
         tokens: of its replies, with their log-probabilities.
         delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
     """
@@ -64,8 +65,11 @@ def endpoint() -> Iterator[Endpoint]:
                 self.close_connection = True
                 return
             written = here.reply_of(body)
-            message = {"role": "assistant", "content": reply(text) if written is None else written}
-            choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
+            written = reply(text) if written is None else written
+            limit = body.get("max_completion_tokens") or body.get("max_tokens")
+            end = "length" if limit and len(written.split()) >= limit else "stop"
+            message = {"role": "assistant", "content": written}
+            choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": end}
             choice |= {"logprobs": {"content": here.tokens}} if here.tokens else {}
             usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
             answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}

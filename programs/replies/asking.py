@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+import zlib
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -42,12 +43,16 @@ from knowgap.signatures import STYLES
 _LOG = logging.getLogger("knowgap")
 _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Settings that a model has refused, or that have cut its thoughts off: it is asked without them."""
-LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_500, 300
+LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_000, 300
 """Tokens of a reply at most, and of one that is a short answer alone, where nobody says otherwise: a small model may
-repeat itself until its window is full."""
+repeat itself until its window is full. A second reply may be twice as long."""
+_PENALTY = {"frequency_penalty": 0.5}
+"""What is sent to a model that has repeated itself up to the limit. It would spoil long lists of others."""
 _SHORT_STYLES = {STYLES[name] for name in ("short", "yes_no", "choice")}
 _SHORT_REPLY = 200
 """Tokens; a reply that is cut off before has no room in the model's window."""
+_END = 800
+"""Characters at the end of a reply in which it would repeat itself."""
 _STOP = "[[ ## completed"
 """What a reply in the chat format ends with. A small model may go on behind it, up to the limit of tokens."""
 
@@ -103,11 +108,13 @@ class Reply(NamedTuple):
         prediction: the outputs; None if they could not be read.
         problem: why they could not be read.
         usage: all calls of the request.
+        repeats: whether a reply was cut off while it repeated itself.
     """
 
     prediction: dspy.Prediction | None
     problem: str
     usage: Usage
+    repeats: bool = False
 
 
 class _CallTracker(UsageTracker):
@@ -138,7 +145,9 @@ def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
     return _call(predictor, inputs, None)
 
 
-def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTracker | None) -> dspy.Prediction:
+def _call(
+    predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTracker | None, again: Reply | None = None
+) -> dspy.Prediction:
     lm = lm_of(predictor, inputs)
     if not isinstance(lm, dspy.BaseLM):
         return predictor(**inputs)  # DSPy says what is wrong with it
@@ -155,7 +164,7 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
     limits = default_limits(lm, adapter, _longest_reply(predictor, inputs))
     limits = {name: limit for name, limit in limits.items() if name not in config}
-    added = {**({} if said else default_sampling(lm)), **limits}
+    added = {**({} if said else default_sampling(lm)), **limits, **_changed(lm, again, limits)}
     refused: Collection[str] = _REFUSED.get(lm, ())
     with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):
         while True:
@@ -172,6 +181,15 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
                 if not (refused := {name for name in added if name in message}):
                     raise
                 _REFUSED.setdefault(lm, set()).update(refused)
+
+
+def _changed(lm: Any, first: Reply | None, limits: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked differently after a reply that was cut off: at temperature 0, the same would come again."""
+    if first is None or not first.usage.cut:
+        return {}
+    if first.repeats:
+        return _PENALTY if isinstance(lm, dspy.LM) and _PENALTY.keys() <= lm.supported_params else {}
+    return {"max_tokens": 2 * limits["max_tokens"]} if "max_tokens" in limits else {}
 
 
 def _takes_config(predictor: dspy.Module) -> bool:
@@ -196,6 +214,7 @@ def module_settings(lm: Any) -> dict[str, Any]:
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     """Call a predictor, once more if its reply cannot be read or was cut off at the limit of tokens.
 
+    The second reply may be twice as long; after one that repeated itself, the model is asked not to, if it can be.
     Such replies are removed from DSPy's cache, so that the second call, and the next run, reach the model. Nothing is
     repeated if the model was called twice already: DSPy asks for JSON where it cannot read a reply in the chat format;
     unless it was the model's thoughts that were cut off, which are not limited any more then.
@@ -212,7 +231,9 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     unbound = refused != _refused_by(predictor, inputs)  # the next reply will not be cut off in thought
     if (first.prediction is not None and not first.usage.cut) or (first.usage.calls > 1 and not unbound):
         return first
-    second = _ask(predictor, inputs)
+    if first.repeats and not _changed(lm_of(predictor, inputs), first, {}):
+        return first  # it would repeat itself again
+    second = _ask(predictor, inputs, first)
     usage = first.usage + second.usage
     if second.prediction is None:
         return Reply(first.prediction, second.problem, usage)
@@ -232,10 +253,10 @@ def _fills_window(lm: Any, usage: Usage) -> bool:
     return usage.cut > 0 and written < min(_SHORT_REPLY * usage.asked, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
 
 
-def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
+def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], again: Reply | None = None) -> Reply:
     tracker, prediction, problem = _CallTracker(), None, ""
     try:
-        prediction = _call(predictor, inputs, tracker)
+        prediction = _call(predictor, inputs, tracker, again)
     except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
         # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before one,
         # something is wrong with the request itself.
@@ -253,13 +274,24 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
         _REFUSED.setdefault(lm, set()).update(default_limits(lm, adapter_in_use()))
     if prediction is None or tracker.usage.cut:
         _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
-    return Reply(prediction, problem, tracker.usage)
+    repeats = tracker.usage.cut > 0 and any(map(_repeats_itself, tracker.entries))
+    return Reply(prediction, problem, tracker.usage, repeats)
+
+
+def _texts(entry: Mapping[str, Any]) -> list[str]:
+    """The replies of a call, as DSPy's history has them."""
+    return [get_part(output, "text") if isinstance(output, Mapping) else output for output in entry["outputs"] or ()]
+
+
+def _repeats_itself(entry: Mapping[str, Any]) -> bool:
+    """Whether a reply ends in the same words again and again: its end can be packed into a sixth."""
+    ends = [(text or "")[-_END:].encode() for text in _texts(entry)]
+    return any(6 * len(zlib.compress(end)) < len(end) for end in ends)
 
 
 def _ends_in_thought(entry: Mapping[str, Any]) -> bool:
     """Whether a reply ended in the model's thoughts, which may name the mark at which it was stopped."""
-    outputs = [get_part(output, "text") if isinstance(output, Mapping) else output for output in entry["outputs"] or ()]
-    return any(not output or re.search(r"<think(?!.*</think)", output, re.S) for output in outputs)
+    return any(not text or re.search(r"<think(?!.*</think)", text, re.S) for text in _texts(entry))
 
 
 def _remove_from_cache(lm: Any, entries: list[Mapping[str, Any]]) -> None:

@@ -87,7 +87,7 @@ def limits(monkeypatch):
             server.reply_of, server.fault_of = rule, lambda _: fault(server.bodies[-1])
             with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, **options), adapter=adapter):
                 assert {Direct(style=style)(question=question).answer for question in questions} == {"Tarn"}
-            names = {"stop": "stop", "max_completion_tokens": "max_tokens"}
+            names = {"stop": "stop", "max_completion_tokens": "max_tokens", "frequency_penalty": "frequency_penalty"}
             return [{names[name]: body[name] for name in names if name in body} for body in server.bodies]
 
     return run
@@ -98,7 +98,7 @@ def limits(monkeypatch):
     [
         ({}, None, {"stop": STOP, "max_tokens": 300}),
         ({}, dspy.JSONAdapter(), {"max_tokens": 300}),
-        ({"style": "sentence"}, None, {"stop": STOP, "max_tokens": 1500}),
+        ({"style": "sentence"}, None, {"stop": STOP, "max_tokens": 1000}),
         ({"max_tokens": 99}, None, {"stop": STOP, "max_tokens": 99}),
         ({"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 300}),
     ],
@@ -129,6 +129,19 @@ def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(limits, cut
     whole = f"<think>\n{ANSWER} [[ ## completed ## ]]\n</think>\n{ANSWER}"
     sent = limits(lambda body: cut if "max_completion_tokens" in body else whole, questions=("Where?", "When?"))
     assert [bool(each) for each in sent] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cut", "second"),
+    [
+        (" ".join(str(number) for number in range(900)), {"max_tokens": 600}),
+        ("Tarn, " * 900, {"max_tokens": 300, "frequency_penalty": 0.5}),
+    ],
+)
+def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself_must_not(limits, cut, second):
+    replies = [f"[[ ## answer ## ]]\n{cut}", ANSWER]
+    sent = limits(lambda _: replies.pop(0))
+    assert sent == [{"stop": STOP, "max_tokens": 300}, {"stop": STOP, **second}]
 
 
 class Window(ScriptedEngine):
