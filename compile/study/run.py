@@ -166,7 +166,7 @@ def run_study(
 
     def report(done: int, total: int, text: str) -> None:
         if progress is not None:
-            progress(0, n_trials, f"making demonstrations: {done} {text}")
+            progress(worker.n_finished, n_trials, f"making demonstrations: {done} {text}")
 
     def bootstrap(program: Program) -> DemoSets:
         tracker, bootstrapped = UsageTracker(config.prices), None

@@ -93,7 +93,7 @@ class Worker:
         if self.pruner is not None:
             self.study.pruner = self.pruner
         self._started = time.monotonic()
-        self._n_finished, self._spent_elsewhere = 0, Usage()
+        self.n_finished, self._spent_elsewhere = 0, Usage()
         self._demos = read_demos(self.study)
         self._shows_demos = any(trial.label == BOOTSTRAPPED for trial in self.initial)
 
@@ -127,9 +127,9 @@ class Worker:
     def _reason_to_end(self) -> str:
         """Why no further trial is run, or nothing; then, the initial trials that are missing are enqueued."""
         trials = self.study.get_trials(deepcopy=False)
-        self._n_finished = sum(trial.state in FINISHED for trial in trials)
+        self.n_finished = sum(trial.state in FINISHED for trial in trials)
         self._spent_elsewhere = self._spent_by(trials)
-        limit, enough = self._limit_reached(Usage()), self._n_finished >= self.n_trials
+        limit, enough = self._limit_reached(Usage()), self.n_finished >= self.n_trials
         if limit and not enough:
             return limit
         done = _initial_numbers(trials, FINISHED)
@@ -155,7 +155,7 @@ class Worker:
 
     def _due(self) -> list[int]:
         """The initial trials to run, by number; those after the first round are for programs in the race only."""
-        late = self._in_race() if len(self.programs) == 1 or self._n_finished >= self._n_first else []
+        late = self._in_race() if len(self.programs) == 1 or self.n_finished >= self._n_first else []
         return [n for n, t in enumerate(self.initial) if t.label not in AFTER_FIRST_ROUND or t.program in late]
 
     def _in_race(self) -> list[str]:
@@ -230,7 +230,7 @@ class Worker:
             return
         number = trial.user_attrs[INITIAL]
         running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        if self._n_finished < self.n_trials and any(
+        if self.n_finished < self.n_trials and any(
             other.user_attrs.get(INITIAL) == number and other.number < trial.number for other in running
         ):
             raise _Abandoned
@@ -256,7 +256,7 @@ class Worker:
                 program,
                 dict(self.questions),
                 {name: metric},
-                lm=None if self._n_finished else resolve_lm(None, program),
+                lm=None if self.n_finished else resolve_lm(None, program),
                 num_threads=self.num_threads,
                 ahead=2 * self.num_threads,
             )
@@ -334,7 +334,7 @@ class Worker:
         if self.progress is not None:
             mean = np.mean([cast("float", record.scores[self.metric[0]]) for record in records])
             text = f"{self.metric[0]} {mean:.3f} after {len(records)} of {len(self.questions)}"
-            self.progress(self._n_finished, self.n_trials, f"trial {trial.number} ({label}): {text}")
+            self.progress(self.n_finished, self.n_trials, f"trial {trial.number} ({label}): {text}")
 
 
 def _initial_numbers(trials: Sequence[FrozenTrial], states: Sequence[TrialState]) -> set[int]:
