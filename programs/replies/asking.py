@@ -51,7 +51,7 @@ _PENALTY = {"frequency_penalty": 0.5}
 _SHORT_STYLES = {STYLES[name] for name in ("short", "yes_no", "choice")}
 _SHORT_REPLY = 200
 """Tokens; a reply that is cut off before has no room in the model's window."""
-_END = 800
+_END = 3_000
 """Characters at the end of a reply in which it would repeat itself."""
 _STOP = "[[ ## completed"
 """What a reply in the chat format ends with. A small model may go on behind it, up to the limit of tokens."""
@@ -284,9 +284,9 @@ def _texts(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _repeats_itself(entry: Mapping[str, Any]) -> bool:
-    """Whether a reply ends in the same words again and again: its end can be packed into a sixth."""
+    """Whether a reply ends in the same words again and again: its end can be packed into a fifth."""
     ends = [(text or "")[-_END:].encode() for text in _texts(entry)]
-    return any(6 * len(zlib.compress(end)) < len(end) for end in ends)
+    return any(5 * len(zlib.compress(end)) < len(end) for end in ends)
 
 
 def _ends_in_thought(entry: Mapping[str, Any]) -> bool:

@@ -136,6 +136,7 @@ def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(limits, cut
     [
         (" ".join(str(number) for number in range(900)), {"max_tokens": 600}),
         ("Tarn, " * 900, {"max_tokens": 300, "frequency_penalty": 0.5}),
+        (" ".join(str(number % 97) for number in range(900)), {"max_tokens": 300, "frequency_penalty": 0.5}),
     ],
 )
 def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself_must_not(limits, cut, second):
