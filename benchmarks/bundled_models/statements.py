@@ -3,7 +3,7 @@
 True statements: the worded sub-answers of 2WikiMultihopQA's training questions (Ho et al. 2020) with their gold
 paragraphs; questions of squadshifts (Miller et al. 2020) joined with their answers; sentences of HotpotQA's training
 paragraphs (Yang et al. 2018) that name what they are about. False ones: the same with another name, number or answer,
-with two names swapped or a negation, or beside another passage.
+with two names swapped or a negation, or beside another passage, or one whose names have another first word.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from knowgap.retrieval.sentences import split_sentences
 T = TypeVar("T")
 STATEMENTS_OF_A_SET = 200  # true ones
 _SURNAME_RARITY = 0.66  # a rarer last word of a name is no common noun (river, school)
-KINDS = ("said", "surname", "name", "number", "roles", "negation", "answer", "passage")
+KINDS = ("said", "surname", "namesake", "name", "number", "roles", "negation", "answer", "passage")
 _AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|have|had|can|could|will|would|does|do|did|should|may|might)\b")
 _VERB = rf"(?:{_AUXILIARY.pattern})"
 _MUTUAL = re.compile(r"\b(?:and|or|with|married|spouse|wife|husband|sibling|brother|sister|same|both)\b", re.IGNORECASE)
@@ -121,11 +121,16 @@ def edits(
     yield make(text, True, "said")
     runs = [name for name, _ in name_runs(text)]
     low = text.lower()
-    people = [run for run in runs if 2 <= len(run.split()) <= 3 and run in premise and not any(map(str.isdigit, run))]
-    people = [run for run in people if sentence_encoder().rarity([run.split()[-1]])[0] >= _SURNAME_RARITY]
+    whole = [run for run in runs if 2 <= len(run.split()) <= 3 and run in premise and not any(map(str.isdigit, run))]
+    people = [run for run in whole if sentence_encoder().rarity([run.split()[-1]])[0] >= _SURNAME_RARITY]
     if people:
         person = rng.choice(people)
         yield make(text, True, "surname", premise.replace(person, person.split()[-1]))
+    firsts = [name.split()[0] for name in names if len(name.split()) == 2 and name.split()[0] not in premise]
+    if whole and firsts:
+        first = rng.choice(whole).rsplit(None, 1)[0]
+        beside = re.sub(rf"\b{re.escape(first)}\b", rng.choice(firsts), premise)
+        yield make(text, False, "namesake", beside)
     others = [name for name in names if name.lower() not in low and not any(w in low for w in name.lower().split())]
     if runs and others:
         yield make(text.replace(rng.choice(runs), rng.choice(others), 1), False, "name")

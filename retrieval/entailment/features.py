@@ -27,8 +27,8 @@ FEATURES = (
     "coverage, one sentence",  # the same of one sentence with the title
     "plain words covered",  # share of those that are neither names nor numbers
     "uncovered words",  # how many content words the premise lacks, as log(1 + n)
-    "names missing",  # share of the names of which the premise has no word
-    "names by their end",  # share of which it has the last word, not all
+    "names missing",  # share of the names of which the premise has no word, or the last word of another name only
+    "names by their end",  # share of which it has the last word by itself, or beside a part of the name
     "names by another part",  # share of which it has some other word
     "a name missing",  # 1 if it lacks one
     "numbers missing",  # share of the numbers
@@ -53,6 +53,10 @@ _WORD = re.compile(r"\d[\d,.]*\d|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_
 _JOINS = r"(?:of|de|da|di|du|del|della|des|la|le|van|von|der|den|bin|ibn|al|el|y|the)"
 _CAPITAL = r"[^\W\d_a-z][\w’'-]*\.?"
 _NAME = re.compile(rf"{_CAPITAL}(?:(?:\s+{_JOINS}){{0,2}}\s+(?:{_CAPITAL}|\d+(?=\s|$)))*|{_CAPITAL}")
+_BESIDE = frozenset(
+    """mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess saint captain general
+    since although though while because despite unlike like until once yet however later meanwhile""".split()
+)  # words with capitals before a name that are no part of it
 _LEAST_WEIGHT = 0.2  # of a common word, beside the rarity of others
 _LONGEST_TITLE = 120
 _RARE = 0.35  # from here on a token counts for the worst one
@@ -127,10 +131,10 @@ class EntailmentFeatures:
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         """The features of pairs, neither side blank; [pairs, features]."""
-        sentences = {premise: _sentences(premise) for premise, _ in pairs}
-        wanted = dict.fromkeys([*(s for some, _ in sentences.values() for s in some), *(h for _, h in pairs)])
+        premises = {premise: _read_premise(premise) for premise, _ in pairs}
+        wanted = dict.fromkeys([*(s for read in premises.values() for s in read.sentences), *(h for _, h in pairs)])
         encoded = dict(zip(wanted, self._texts.get(list(wanted), _encode), strict=True))
-        return np.array([_features(premise, h, *sentences[premise], encoded) for premise, h in pairs]).reshape(
+        return np.array([_features(premises[premise], hypothesis, encoded) for premise, hypothesis in pairs]).reshape(
             len(pairs), len(FEATURES)
         )
 
@@ -145,21 +149,29 @@ def _encode(texts: Sequence[str]) -> list[_Text]:
     return found
 
 
-def _sentences(premise: str) -> tuple[list[str], set[str]]:
-    """The sentences of a premise, whose passages stand on a line each, and the stems of the passages' titles."""
+class _Premise(NamedTuple):
+    sentences: list[str]
+    titles: set[str]  # stems
+    stems: frozenset[str]  # of all words
+    names: list[list[str]]  # stems of each
+
+
+def _read_premise(premise: str) -> _Premise:
+    """The sentences of a premise, whose passages stand on a line each, the stems of the passages' titles, and names."""
     sentences: list[str] = []
     titles: set[str] = set()
+    names: list[list[str]] = []
     for line in premise.splitlines():
         title, colon, _ = line.partition(": ")
         if colon and len(title) <= _LONGEST_TITLE:
             titles |= {word.stem for word in read_words(title)}
         sentences += split_sentences(line)
-    return sentences, titles
+        names += _names(line)
+    return _Premise(sentences, titles, stemmed(premise), names)
 
 
-def _features(
-    premise: str, hypothesis: str, sentences: Sequence[str], titles: set[str], encoded: dict[str, _Text]
-) -> list[float]:
+def _features(premise: _Premise, hypothesis: str, encoded: dict[str, _Text]) -> list[float]:
+    sentences, titles = premise.sentences, premise.titles
     own, parts = encoded[hypothesis], [encoded[sentence] for sentence in sentences]
     similarities = np.array([float(part.mean @ own.mean) for part in parts])
     matches = np.stack([(own.tokens.astype(np.float32) @ p.tokens.astype(np.float32).T).max(axis=1) for p in parts])
@@ -174,7 +186,7 @@ def _features(
     )
     cover = [_coverage(said, rarity, {w.stem for w in some} | titles) for some in inside]
     nearest = int(np.argmax(similarities + np.array(cover)))
-    stems = {word.stem for some in inside for word in some} | stemmed(premise)
+    stems = premise.stems | {word.stem for some in inside for word in some}
     mean = np.mean([part.mean for part in parts], axis=0)
     return [
         float(similarities.max()),
@@ -186,7 +198,7 @@ def _features(
         max(cover),
         _coverage([w for w in said if w.kind == "word"], rarity, stems),
         float(np.log1p(sum(w.stem not in stems for w in said))),
-        *_names(hypothesis, stems),
+        *_name_shares(_names(hypothesis), premise.names, stems),
         *_numbers(said, stems),
         float(negated(hypothesis) and not negated(sentences[nearest])),
         float(negated(sentences[nearest]) and not negated(hypothesis)),
@@ -202,17 +214,50 @@ def _coverage(said: Sequence[Word], rarity: dict[Word, float], stems: set[str] |
     return sum(_LEAST_WEIGHT + rarity[w] for w in said if w.stem in stems) / total if total else 1.0
 
 
-def _names(hypothesis: str, stems: set[str]) -> list[float]:
-    """Shares of the names that are missing, there by their last word, or by another; and whether one is missing."""
-    runs = [
-        [stemmed.word(w) for w in words(name) if len(w) > 1 or not w.isascii()] for name, _ in name_runs(hypothesis)
-    ]
-    runs = [run for run in runs if run]
-    missing = [not any(w in stems for w in run) for run in runs]
-    by_end = [run[-1] in stems and not all(w in stems for w in run) for run in runs]
-    other = [not gone and run[-1] not in stems for run, gone in zip(runs, missing, strict=True)]
-    count = max(1, len(runs))
-    return [sum(missing) / count, sum(by_end) / count, sum(other) / count, float(any(missing))]
+def _names(text: str) -> list[list[str]]:
+    """The stems of the words of each name of a text."""
+    runs = [words(re.sub(r"['’]s\b", "", name)) for name, _ in name_runs(text)]
+    kept = [[w for w in run if w not in FUNCTION_WORDS and w not in _BESIDE] or run for run in runs]
+    return [[stemmed.word(word) for word in run] for run in kept if run]
+
+
+def _name_shares(
+    names: Sequence[Sequence[str]], there: Sequence[Sequence[str]], stems: frozenset[str]
+) -> list[float]:
+    """Shares of the names that are missing, there by their last word, or by another; and whether one is missing.
+
+    Args:
+        names: of the hypothesis.
+        there: names of the premise.
+        stems: of all words of the premise.
+    """
+    found = [_found(name, there, stems) for name in names]
+    count = max(1, len(found))
+    return [*(found.count(how) / count for how in ("missing", "end", "part")), float("missing" in found)]
+
+
+def _found(name: Sequence[str], there: Sequence[Sequence[str]], stems: frozenset[str]) -> str:
+    """How a premise has a name: `whole`, by its `end`, by another `part`, or `missing`.
+
+    The last word of a name is no sign of it where another name of the premise ends with it: Ada Moor is not John Moor,
+    and Tarn Bridge is not Orle Bridge.
+    """
+    if any(_within(name, other) for other in there):
+        return "whole"
+    last = name[-1]
+    if last not in stems:
+        return "part" if any(word in stems for word in name if len(word) > 1) else "missing"
+    ending = [other for other in there if other[-1] == last]
+    if not all(_within(other, name) for other in ending):
+        return "missing"
+    if all(word in stems for word in name):
+        return "whole"
+    return "end" if ending else "missing"
+
+
+def _within(some: Sequence[str], name: Sequence[str]) -> bool:
+    """Whether all words of a name are in another one; an initial stands for a word."""
+    return all(any(w == v or (1 in (len(w), len(v)) and w[0] == v[0]) for v in name) for w in some)
 
 
 def _numbers(said: Sequence[Word], stems: set[str]) -> list[float]:
