@@ -16,10 +16,12 @@ from pydantic import AliasChoices, AliasPath, BeforeValidator, Field, Json, Stri
 
 from knowgap.compiling.data.dataset import SPLITS, PassagePool, make_example
 from knowgap.compiling.data.records import Fields, Id, Record, Text, Texts, read_json_object, read_records
-from knowgap.errors import DataError
+from knowgap.errors import DataError, shorten
 
 QUESTION_NAMES = ("question", "q", "query", "prompt")
-ANSWER_NAMES = ("answer", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference")
+ANSWER_NAMES = (
+    *("answer", "answers", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference"),
+)
 """What users call the fields of their own questions, the surest names first."""
 
 
@@ -28,7 +30,10 @@ def _as_answers(value: Any) -> Any:
         return ["yes" if value else "no"]
     values = value if isinstance(value, list) else [str(value) if isinstance(value, (int, float)) else value]
     if not values or not all(isinstance(each, str) and each.strip() for each in values):
-        raise ValueError('must be a visible string or a list of such; write "unanswerable" for none')
+        raise ValueError(
+            f"is {shorten(repr(value), 60)}, and must be a visible string or a list of such, by which replies are scored; "
+            'write "unanswerable" where the documents have no answer'
+        )
     return values
 
 

@@ -228,8 +228,11 @@ def detect_layout(path: Path) -> str:
             warnings.warn(f"{path.name}: {', '.join(guessed)}", stacklevel=2)
         return name
     fields = ", ".join(sorted(record)) or "none"
+    problem = "the layout is not known"
+    if "question" in record:
+        problem = "no answer by which replies are scored (knowgap ask needs none), or a layout that is not known"
     raise DataError(
-        f"the layout is not known: the first record's fields are {fields}. Say which layout it has, one of "
+        f"{problem}: the first record's fields are {fields}. Say which layout it has, one of "
         f"{', '.join(LAYOUTS)}, or bring the fields question and answer",
         path=path,
         line=1,

@@ -53,10 +53,11 @@ _WORD = re.compile(r"\d[\d,.]*\d|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_
 _JOINS = r"(?:of|de|da|di|du|del|della|des|la|le|van|von|der|den|bin|ibn|al|el|y|the)"
 _CAPITAL = r"[^\W\d_a-z][\w’'-]*\.?"
 _NAME = re.compile(rf"{_CAPITAL}(?:(?:\s+{_JOINS}){{0,2}}\s+(?:{_CAPITAL}|\d+(?=\s|$)))*|{_CAPITAL}")
-_BESIDE = frozenset(
-    """mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess saint captain general
-    since although though while because despite unlike like until once yet however later meanwhile""".split()
-)  # words with capitals before a name that are no part of it
+_BESIDE_NAMES = """
+    mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess saint captain general
+    since although though while because despite unlike like until once yet however later meanwhile
+"""
+_BESIDE = frozenset(_BESIDE_NAMES.split())  # words with capitals before a name that are no part of it
 _LEAST_WEIGHT = 0.2  # of a common word, beside the rarity of others
 _LONGEST_TITLE = 120
 _RARE = 0.35  # from here on a token counts for the worst one
@@ -221,9 +222,7 @@ def _names(text: str) -> list[list[str]]:
     return [[stemmed.word(word) for word in run] for run in kept if run]
 
 
-def _name_shares(
-    names: Sequence[Sequence[str]], there: Sequence[Sequence[str]], stems: frozenset[str]
-) -> list[float]:
+def _name_shares(names: Sequence[Sequence[str]], there: Sequence[Sequence[str]], stems: frozenset[str]) -> list[float]:
     """Shares of the names that are missing, there by their last word, or by another; and whether one is missing.
 
     Args:

@@ -124,6 +124,21 @@ def test_a_layout_can_stand_before_the_path(tmp_path):
         load_dataset(own)
 
 
+def test_a_question_without_answers_says_what_to_do(tmp_path):
+    own = write(tmp_path / "mine.jsonl", [{"question": "x?", "answers": ["y", "z"]}])
+    with pytest.warns(UserWarning, match="answer is answers"):
+        assert load_dataset(own, split_as="test").splits["test"][0].aliases == ["y", "z"]
+    write(own, [{"question": "x?", "answers": []}])
+    with (
+        pytest.warns(UserWarning, match="answer is answers"),
+        pytest.raises(DataError, match=r'mine\.jsonl:1 \(answers\): is \[\], .*write "unanswerable" where'),
+    ):
+        load_dataset(own)
+    write(own, [{"question": "x?"}])
+    with pytest.raises(DataError, match=r"mine\.jsonl:1: no answer by which replies are scored"):
+        load_dataset(own)
+
+
 def test_every_field(tmp_path):
     row = {"id": 7, "question": " Who? ", "answer": ["Ada", "A. Venn"], "aliases": ["Venn"], "type": "who",
            "gold_ids": ["b"], "context": ["plain text", {"id": "b", "title": "T", "text": "more"}],
