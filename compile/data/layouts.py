@@ -31,8 +31,8 @@ def _as_answers(value: Any) -> Any:
     values = value if isinstance(value, list) else [str(value) if isinstance(value, (int, float)) else value]
     if not values or not all(isinstance(each, str) and each.strip() for each in values):
         raise ValueError(
-            f"is {shorten(repr(value), 60)}, and must be a visible string or a list of such, by which replies are scored; "
-            'write "unanswerable" where the documents have no answer'
+            f"is {shorten(repr(value), 60)}, and must be a visible string or a list of such, by which replies are "
+            'scored; write "unanswerable" where the documents have no answer'
         )
     return values
 
