@@ -370,8 +370,14 @@ class _EndpointCache(Cache):
 
 
 def cache_replies(folder: str | Path | None) -> None:
-    """Let DSPy keep the replies of language models, apart for each endpoint, in a folder or only in memory (None)."""
-    module: Any = dspy  # which makes its `cache` when it is first read
+    """Let DSPy keep the replies of language models, apart for each endpoint, in a folder or only in memory (None).
+
+    The databases of the cache in a folder that DSPy had before are closed; if it is used again, they are opened again.
+    """
+    module: Any = dspy
+    before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read
+    if isinstance(before, OneThread):
+        before.close()
     if folder is None:
         module.cache = _EndpointCache(False, True, None)
         return

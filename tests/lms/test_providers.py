@@ -90,7 +90,6 @@ def test_dspy_is_kept_quiet_in_a_folder_of_ones_own(tmp_path, monkeypatch):
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "true"
     assert dspy.cache.disk_cache_dir == str(tmp_path / "cache")
     assert (tmp_path / "cache").is_dir()
-    dspy.cache.disk_cache.close()
     quiet_dspy()
     assert not dspy.cache.enable_disk_cache
 
@@ -103,7 +102,6 @@ def test_replies_are_cached_apart_for_each_endpoint(server, tmp_path):
     assert len(server.bodies) == 2
     assert lm_settings(lms[0])["endpoint"] != lm_settings(lms[1])["endpoint"]
     assert server.api_base not in str(lm_settings(lms[0]))
-    dspy.cache.disk_cache.close()
     for lm in lms:
         lm.close()
 
@@ -126,7 +124,7 @@ def test_threads_share_the_files_of_the_cache(tmp_path):
             assert list(pool.map(use, range(50))) == [{"reply": number} for number in range(50)]
             counts.append(opened())
     assert counts[0] == counts[1] > 0
-    dspy.cache.disk_cache.close()
+    quiet_dspy()
     assert opened() == 0
 
 
@@ -198,4 +196,3 @@ def test_what_changes_answers_is_told_apart(tmp_path):
     assert connection_options(patient) == {"timeout": 600, "num_retries": 9}
     secret = made(extra_body={"token": "hidden", "min_p": 0.1}, api_key="hidden")
     assert "hidden" not in str(lm_settings(secret) | connection_options(secret))
-    dspy.cache.disk_cache.close()

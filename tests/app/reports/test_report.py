@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+from contextlib import closing
 
 import dspy
 import optuna
@@ -17,6 +19,7 @@ from knowgap import programs
 from knowgap.compiling import Evaluation, evaluate, save
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
+from knowgap.compiling.study.storage import open_storage
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.reports.report import render_report
@@ -129,10 +132,7 @@ def test_a_run_folder_is_reported_whole(study, tests_before_and_after, tmp_path,
     tuning, storage = study
     folder = tmp_path / "run"
     folder.mkdir()
-    with sqlite3.connect(storage) as source, sqlite3.connect(folder / "study.db") as target:
-        source.backup(target)
-    source.close()
-    target.close()
+    shutil.copy(storage, folder / "study.db")
     monkeypatch.setitem(programs.PROGRAMS, "tunable", "compile_helpers:Tunable")
     others = [t for t in tuning.trials if t.complete and t.same_as is None and t.number != tuning.best.number]
     runner_up = max(others, key=lambda trial: trial.score)
@@ -257,9 +257,8 @@ def test_bad_places_get_one_clear_line(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
-    with sqlite3.connect(tmp_path / "foreign.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as connection:
         connection.execute("CREATE TABLE mine (x)")
-    connection.close()
     before = (tmp_path / "foreign.db").read_bytes()
     for name in ("absent", "empty", "notes.txt", "other.json", "foreign.db"):
         with pytest.raises(UsageError, match=name):
@@ -273,10 +272,12 @@ def test_bad_places_get_one_clear_line(tmp_path):
         with pytest.raises(UsageError, match="goes with a report of study"):
             render_report(scored, **option)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    optuna.create_study(study_name="plain", storage=f"sqlite:///{tmp_path / 'plain.db'}")
+    with open_storage(tmp_path / "plain.db") as opened:
+        optuna.create_study(study_name="plain", storage=opened)
     with pytest.raises(StudyError, match="'plain' cannot be reported"):
         render_report(tmp_path / "plain.db")
     (tmp_path / "plain.db").rename(tmp_path / "empty" / "a.db")
-    optuna.create_study(study_name="second", storage=f"sqlite:///{tmp_path / 'empty' / 'b.db'}")
+    with open_storage(tmp_path / "empty" / "b.db") as opened:
+        optuna.create_study(study_name="second", storage=opened)
     with pytest.raises(UsageError, match=r"several studies \(a.db, b.db\)"):
         render_report(tmp_path / "empty")

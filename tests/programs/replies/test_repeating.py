@@ -36,9 +36,6 @@ def cached(request, tmp_path):
     """Replies are cached in memory, or on disk alone."""
     quiet_dspy(tmp_path / "cache" if request.param == "disk" else None)
     dspy.cache.enable_memory_cache = request.param == "memory"
-    yield
-    if request.param == "disk":
-        dspy.cache.disk_cache.close()
 
 
 def ask(engine, **settings):
