@@ -17,6 +17,16 @@ from torch.nn import functional
 _SUPPORTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 
 
+class _Embedding(nn.Embedding):
+    def reset_parameters(self) -> None:
+        """Draw no random weights, since those of a file replace them."""
+
+
+class _Linear(nn.Linear):
+    def reset_parameters(self) -> None:
+        """As in `_Embedding`."""
+
+
 class Bert(nn.Module):
     """BERT without its pooler.
 
@@ -29,9 +39,9 @@ class Bert(nn.Module):
         width = config["hidden_size"]
         self.embeddings: Any = nn.ModuleDict(
             {
-                "word_embeddings": nn.Embedding(config["vocab_size"], width),
-                "position_embeddings": nn.Embedding(config["max_position_embeddings"], width),
-                "token_type_embeddings": nn.Embedding(config["type_vocab_size"], width),
+                "word_embeddings": _Embedding(config["vocab_size"], width),
+                "position_embeddings": _Embedding(config["max_position_embeddings"], width),
+                "token_type_embeddings": _Embedding(config["type_vocab_size"], width),
                 "LayerNorm": nn.LayerNorm(width, config["layer_norm_eps"]),
             }
         )
@@ -92,11 +102,11 @@ class _Layer(nn.Module):
         self.heads = config["num_attention_heads"]
         self.attention = nn.ModuleDict(
             {
-                "self": nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")}),
+                "self": nn.ModuleDict({name: _Linear(width, width) for name in ("query", "key", "value")}),
                 "output": _output(width, width, eps),
             }
         )
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, between)})
+        self.intermediate = nn.ModuleDict({"dense": _Linear(width, between)})
         self.output = _output(between, width, eps)
 
     def forward(self, states: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
@@ -110,7 +120,7 @@ class _Layer(nn.Module):
 
 
 def _output(width_in: int, width: int, eps: float) -> nn.ModuleDict:
-    return nn.ModuleDict({"dense": nn.Linear(width_in, width), "LayerNorm": nn.LayerNorm(width, eps)})
+    return nn.ModuleDict({"dense": _Linear(width_in, width), "LayerNorm": nn.LayerNorm(width, eps)})
 
 
 def _added(output: Any, values: torch.Tensor, states: torch.Tensor) -> torch.Tensor:

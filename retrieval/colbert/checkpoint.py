@@ -78,8 +78,22 @@ def prepare_checkpoint(
     if state.checkpoint != digest:
         state.save(checkpoint=digest, passages=0, tokens=0, cut=0, clustered=False)
     if checkpoint is None:
-        return folder, {"name": EMBEDDED, "digest": digest, "fitted": [MINILM_DIGEST, corpus]}
+        return folder, {"name": EMBEDDED, "digest": digest, "fitted": fitted_to(corpus)}
     return folder, {"name": str(checkpoint), "digest": digest}
+
+
+def fitted_to(corpus: str) -> list[str]:
+    """What the embedded checkpoint of a corpus with that digest is made of; it stands for the digest of its weights."""
+    return [MINILM_DIGEST, corpus]
+
+
+def embedded_width(dim: int | None, passages: int) -> int:
+    """The width of the embedded checkpoint's token vectors for so many passages; see `write_embedded_checkpoint`."""
+    if dim is None:
+        return WIDTH if passages <= FULL_WIDTH else PROJECTED
+    if dim % 16 or not 16 <= dim <= WIDTH:
+        raise ValueOutOfBounds(f"dim = {dim!r}: the width of a token vector is a multiple of 16 from 16 to {WIDTH}")
+    return dim
 
 
 def load_recorded_encoder(
@@ -115,11 +129,7 @@ def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *
         CheckpointError: the MiniLM encoder is absent or altered.
         ValueOutOfBounds: dim.
     """
-    if dim is None:
-        dim = WIDTH if len(passages) <= FULL_WIDTH else PROJECTED
-    if dim % 16 or not 16 <= dim <= WIDTH:
-        raise ValueOutOfBounds(f"dim = {dim!r}: the width of a token vector is a multiple of 16 from 16 to {WIDTH}")
-    folder = Path(folder)
+    dim, folder = embedded_width(dim, len(passages)), Path(folder)
     _write(folder, np.eye(WIDTH, dtype=np.float32))
     encoder = TokenEncoder(folder)
     vectors, _ = encoder.encode_passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])

@@ -9,7 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
+from knowgap.retrieval.colbert.checkpoint import (
+    checkpoint_window,
+    embedded_width,
+    fitted_to,
+    load_recorded_encoder,
+    prepare_checkpoint,
+)
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster
@@ -88,6 +94,12 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         with start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
+            if checkpoint is None:  # it need not be fitted to find that the index is there
+                settings = {"dim": embedded_width(dim, len(store)), "nbits": nbits, "clustered": clustered}
+                manifest = build.manifest("colbert", store, settings, {"fitted": fitted_to(build.corpus_digest)})
+                if build.already_built(manifest):
+                    build.finish(manifest)
+                    return cls.open(path, device=device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job})
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)

@@ -46,7 +46,7 @@ def pack_linear_layers(module: torch.nn.Module) -> None:
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return
     for name, child in module.named_children():
-        if type(child) is torch.nn.Linear:
+        if isinstance(child, torch.nn.Linear):
             if child.weight.device.type == "cpu" and child.weight.dtype == torch.float32:
                 setattr(module, name, _PackedLinear(child))
         else:

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -128,6 +130,22 @@ def run_page(page: Path) -> list[tuple[str, str]]:
             sys.modules.pop(name, None)
 
 
+@pytest.fixture
+def _closed_studies():
+    """Close the databases of studies that the code of a page opens with Optuna, as the end of its process would."""
+    engines = []
+
+    def opened(connection):
+        engines.append(connection.engine)
+
+    event.listen(Engine, "engine_connect", opened)
+    yield
+    event.remove(Engine, "engine_connect", opened)
+    for engine in engines:
+        engine.dispose()
+
+
+@pytest.mark.usefixtures("_closed_studies")
 @pytest.mark.parametrize("page", CASES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs_and_prints_what_stands_there(
     page: Path, sample_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

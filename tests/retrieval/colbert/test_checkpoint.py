@@ -5,9 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval import ColBERTIndex
+from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.colbert.checkpoint import (
     checkpoint_digest,
     fit_projection,
@@ -24,6 +26,12 @@ TEXTS = [*map(str, corpus()), *QUERIES]
 @pytest.fixture(scope="module")
 def encoder(checkpoint):
     return TokenEncoder(checkpoint)
+
+
+def test_loading_a_checkpoint_draws_no_random_weights(checkpoint):
+    before = torch.get_rng_state()
+    Bert.load(checkpoint, "bert.")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_short_queries_are_filled_up_with_masks_that_the_checkpoint_knows(encoder, tmp_path):

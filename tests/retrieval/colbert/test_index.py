@@ -216,6 +216,10 @@ def test_an_index_is_known_again_from_a_machine_that_rounds_otherwise(tmp_path, 
     here = ColBERTIndex.build(corpus(8), tmp_path / "here", dim=16)
     fitted = fit_projection
     rounded = f"{fit_projection.__module__}.fit_projection"
+    with monkeypatch.context() as patch:
+        patch.setattr(rounded, None)
+        again = ColBERTIndex.build(corpus(8), tmp_path / "here", dim=16)  # nothing is fitted
+    assert again.manifest == here.manifest
     monkeypatch.setattr(rounded, lambda *given: fitted(*given) * np.float32(1.0001))
     elsewhere = ColBERTIndex.build(corpus(8), tmp_path / "elsewhere", dim=16)
     assert elsewhere.manifest.checkpoint["digest"] != here.manifest.checkpoint["digest"]
