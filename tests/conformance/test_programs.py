@@ -1,5 +1,7 @@
 """The conformance suite on every program of the registry; one that is added there is covered at once."""
 
+from functools import lru_cache
+
 import pytest
 from conformance.program_suite import ProgramConformance
 
@@ -16,6 +18,12 @@ def _suite(name):
 globals().update({suite.__name__: suite for suite in map(_suite, PROGRAMS)})
 
 
+def remembered(judge):
+    """What a sub-model says of each list of questions or pairs, computed once, since the tests ask the same ones."""
+    computed = lru_cache(maxsize=None)(judge)
+    return lambda items: list(computed(tuple(items)))
+
+
 class TestRAISFWithTrainedModels(ProgramConformance):
     """RA-ISF whose sub-modules are models of random weights; what is known and relevant is fixed by thresholds."""
 
@@ -30,6 +38,8 @@ class TestRAISFWithTrainedModels(ProgramConformance):
             task: load_sub_model(task, write_sub_model(folder / task, task, kind, **settings[task]))
             for task, kind in (("know", "cross_encoder"), ("relevant", "seq2seq"), ("decompose", "causal"))
         }
+        for model, judge in zip(cls.models.values(), ("knows", "relevant", "decompose"), strict=True):
+            setattr(model, judge, remembered(getattr(model, judge)))
 
     def make(self, retriever=None, **kwargs):
         together = {"relevant": None} if kwargs.get("judge_together") else {}
