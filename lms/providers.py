@@ -295,12 +295,22 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
 class OneThread:
     """A cache on disk that one thread of the process uses.
 
-    Each thread that asks diskcache opens its databases, and those of a thread that has ended stay open.
+    Each thread that asks diskcache opens its database, and that of a thread that has ended stays open.
+
+    Args:
+        folder: where it is kept.
+        **options: those of `diskcache.Cache`.
     """
 
-    def __init__(self, cache: Any) -> None:
-        cache.close()  # what the thread that made it has opened
-        self._cache, self.directory = cache, str(cache.directory)
+    def __init__(self, folder: str | Path, **options: Any) -> None:
+        import diskcache
+
+        self.directory = str(folder)
+        self._cache: Any = diskcache.Cache.__new__(diskcache.Cache)
+        try:
+            diskcache.Cache.__init__(self._cache, self.directory, **options)
+        finally:
+            self._cache.close()  # what this thread has opened, also where the cache cannot be used
         self._thread: ThreadPoolExecutor | None = None
         self._pid = 0
         self._lock = threading.Lock()
@@ -331,7 +341,7 @@ class OneThread:
         return self._do(self._cache.__contains__, key)
 
     def close(self) -> None:
-        """Close the databases; another use opens them again."""
+        """Close the database; another use opens it again."""
         self._do(self._cache.close)
         with self._lock:
             if self._thread is not None:
@@ -351,12 +361,18 @@ class _EndpointCache(Cache):
 
     How long and how often an endpoint is waited for makes no difference. A damaged cache is a `UsageError` that names
     its folder.
+
+    Args:
+        folder: where it is kept, in one database, while DSPy has sixteen; None keeps it in memory alone.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.enable_disk_cache:
-            self.disk_cache = OneThread(self.disk_cache)
+    def __init__(self, folder: str | None) -> None:
+        # What is kept in memory is limited: the answers of a study would take gigabytes, and are on disk.
+        options = {"memory_max_entries": 10_000} if folder is not None else {}
+        super().__init__(False, True, folder, **options)
+        if folder is not None:
+            self.enable_disk_cache = True
+            self.disk_cache = OneThread(folder, timeout=60, size_limit=DISK_CACHE_LIMIT)
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
         try:
@@ -372,19 +388,18 @@ class _EndpointCache(Cache):
 def cache_replies(folder: str | Path | None) -> None:
     """Let DSPy keep the replies of language models, apart for each endpoint, in a folder or only in memory (None).
 
-    The databases of the cache in a folder that DSPy had before are closed; if it is used again, they are opened again.
+    The database of the cache in a folder that DSPy had before is closed; if it is used again, it is opened again.
     """
     module: Any = dspy
     before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read
     if isinstance(before, OneThread):
         before.close()
     if folder is None:
-        module.cache = _EndpointCache(False, True, None)
+        module.cache = _EndpointCache(None)
         return
     folder = Path(folder).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        # Limit the cache in memory: the answers of a study would take gigabytes, and are on disk.
-        module.cache = _EndpointCache(True, True, str(folder), DISK_CACHE_LIMIT, memory_max_entries=10_000)
+        module.cache = _EndpointCache(str(folder))
     except (sqlite3.Error, OSError) as error:
         raise UsageError(f"{folder} cannot be used as a cache ({error}): make room for it, or remove it") from error

@@ -71,8 +71,7 @@ def open_cache(folder: str | Path) -> OneThread:
 
     path = Path(folder) / "results"
     with _usable(path):
-        cache = diskcache.Cache(str(path), timeout=120, disk=diskcache.JSONDisk, eviction_policy="none", cull_limit=0)
-        return OneThread(cache)
+        return OneThread(path, timeout=120, disk=diskcache.JSONDisk, eviction_policy="none", cull_limit=0)
 
 
 @contextmanager

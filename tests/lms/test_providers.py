@@ -89,7 +89,7 @@ def test_dspy_is_kept_quiet_in_a_folder_of_ones_own(tmp_path, monkeypatch):
     quiet_dspy(tmp_path / "cache")
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "true"
     assert dspy.cache.disk_cache_dir == str(tmp_path / "cache")
-    assert (tmp_path / "cache").is_dir()
+    assert [path.name for path in (tmp_path / "cache").rglob("*.db")] == ["cache.db"]
     quiet_dspy()
     assert not dspy.cache.enable_disk_cache
 

@@ -13,7 +13,6 @@ from compile_worker import study as run_study
 from processes import PROCESSES
 
 from knowgap.compiling import StudyConfig, evaluate
-from knowgap.compiling.study.storage import open_storage
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
 
@@ -189,9 +188,10 @@ def test_what_other_processes_spend_counts_while_a_trial_runs(tmp_path):
 
     def spend_elsewhere(done, total, text):
         if "(default)" in text and not numbers:  # another process is at a trial of its own
-            with open_storage(storage) as opened:
-                elsewhere = optuna.load_study(study_name="tunable", storage=opened).ask()
-                elsewhere.set_user_attr("spent", {"calls": 1000})
+            opened = optuna.storages.RDBStorage(f"sqlite:///{storage}")
+            elsewhere = optuna.load_study(study_name="tunable", storage=opened).ask()
+            elsewhere.set_user_attr("spent", {"calls": 1000})
+            opened.engine.dispose()
             numbers.append(elsewhere.number)
 
     # Demonstrations are left alone: whatever is spent is spent in trials.
