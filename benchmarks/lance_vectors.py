@@ -1,6 +1,7 @@
 """LanceDB over the token vectors that the benchmark `scale` makes up; needs `lancedb`, `pyarrow` and `numpy` only.
 
-The benchmark runs it with the interpreter of `--lance-python`, since LanceDB is no dependency of knowgap.
+The benchmark runs it with the interpreter of `--lance-python`, since LanceDB is no dependency of knowgap. The table is
+in the folder, or on the object store of `object_store.py` whose address is given.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Any
 
 import numpy as np
 from engines import Anonymous, run_task, size_of
+from object_store import BUCKET
 
 _PASSAGES_AT_ONCE = 2000
 
 
-def build_lance(folder: Path, *, dim: int, partitions: int, sub_vectors: int) -> dict[str, Any]:
-    """Write the vectors to a table, in 16 bits, and index them with product quantization in inverted lists."""
-    import lancedb  # pyright: ignore[reportMissingImports]
+def build_lance(folder: Path, *, dim: int, kind: str, lists: int, store: str | None = None) -> dict[str, Any]:
+    """Write the vectors to a table, in 16 bits, and index them in inverted lists, with an index of LanceDB's kinds."""
     import pyarrow as pa
 
-    kind = pa.list_(pa.list_(pa.float16(), dim))
-    schema = pa.schema([pa.field("position", pa.int32()), pa.field("vectors", kind)])
+    column = pa.list_(pa.list_(pa.float16(), dim))
+    schema = pa.schema([pa.field("position", pa.int32()), pa.field("vectors", column)])
     lengths = np.load(folder / "made-up" / "tokens.lengths.npy")
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     vectors = np.memmap(folder / "made-up" / "tokens.f16", np.float16, "r").reshape(-1, dim)
@@ -32,32 +33,27 @@ def build_lance(folder: Path, *, dim: int, partitions: int, sub_vectors: int) ->
             cuts = starts[first : first + _PASSAGES_AT_ONCE + 1]
             flat = pa.array(np.array(vectors[cuts[0] : cuts[-1]]).ravel())
             rows = pa.FixedSizeListArray.from_arrays(flat, dim)
-            lists = pa.ListArray.from_arrays(pa.array((cuts - cuts[0]).astype(np.int32)), rows)
+            passages = pa.ListArray.from_arrays(pa.array((cuts - cuts[0]).astype(np.int32)), rows)
             positions = pa.array(np.arange(first, first + len(cuts) - 1, dtype=np.int32))
-            yield pa.RecordBatch.from_arrays([positions, lists], schema=schema)
+            yield pa.RecordBatch.from_arrays([positions, passages], schema=schema)
 
     started = time.perf_counter()
     with Anonymous() as memory:
-        table = lancedb.connect(folder / "lance").create_table(
+        table = _connect(folder, store).create_table(
             "passages", data=pa.RecordBatchReader.from_batches(schema, batches())
         )
         written = time.perf_counter() - started
-        table.create_index(
-            metric="cosine",
-            vector_column_name="vectors",
-            index_type="IVF_PQ",
-            num_partitions=partitions,
-            num_sub_vectors=sub_vectors,
-        )
+        more = {"num_sub_vectors": dim // 4} if kind == "IVF_PQ" else {}
+        table.create_index(metric="cosine", vector_column_name="vectors", index_type=kind, num_partitions=lists, **more)
     spent = time.perf_counter() - started
     return {"seconds": spent, "written": written, "bytes": size_of(folder / "lance"), "anonymous": memory.peak}
 
 
-def search_lance(folder: Path, *, nprobes: int, refine: int, count: int, k: int) -> dict[str, Any]:
+def search_lance(
+    folder: Path, *, nprobes: int, refine: int, count: int, k: int, store: str | None = None
+) -> dict[str, Any]:
     """Search the table with the first `count` queries; `nprobes` 0 compares all vectors."""
-    import lancedb  # pyright: ignore[reportMissingImports]
-
-    table = lancedb.connect(folder / "lance").open_table("passages")
+    table = _connect(folder, store).open_table("passages")
     saved = np.load(folder / "queries.npz")
     ids, times = [], []
     with Anonymous() as memory:
@@ -68,6 +64,16 @@ def search_lance(folder: Path, *, nprobes: int, refine: int, count: int, k: int)
             ids.append(search.select(["position", "_distance"]).to_arrow()["position"].to_pylist())
             times.append(time.perf_counter() - started)
     return {"ids": ids, "seconds": times, "anonymous": memory.peak}
+
+
+def _connect(folder: Path, store: str | None) -> Any:
+    import lancedb  # pyright: ignore[reportMissingImports]
+
+    if store is None:
+        return lancedb.connect(folder / "lance")
+    keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "aws_region": "us-east-1"}
+    options = {"aws_endpoint": store, "allow_http": "true", **keys}
+    return lancedb.connect(f"s3://{BUCKET}/lance", storage_options=options)
 
 
 if __name__ == "__main__":

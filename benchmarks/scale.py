@@ -24,7 +24,7 @@ from knowgap.retrieval.bm25 import Analyzer
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
 
 WORD_ENGINES = ("knowgap", "bm25s", "tantivy")
-PARTS = ("words", "vectors")
+PARTS = ("words", "vectors", "store")
 _WORDS, _VOCABULARY, _PORTION = 100, 2_000_000, 1000
 
 
@@ -38,6 +38,8 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--vector-passages", type=int, nargs="+", help="sizes (20,000 200,000; quick 2,000)")
     group.add_argument("--vector-queries", type=int, default=50, help="that each engine is asked (50); 0 builds only")
     group.add_argument("--lance-python", help="an interpreter that has LanceDB, which is then measured as well")
+    group.add_argument("--lance-index", default="IVF_PQ", help="the kind of LanceDB's index (IVF_PQ)")
+    group.add_argument("--store-passages", type=int, help="on an object store (5,000; quick 500); needs moto beside it")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -48,7 +50,12 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield _gold(options)
     if "vectors" in options.scale_parts:
         for passages in options.vector_passages or ([2000] if options.quick else [20_000, 200_000]):
-            yield from vectors.measure_vectors(passages, options.vector_queries, options.lance_python)
+            yield from vectors.measure_vectors(
+                passages, options.vector_queries, options.lance_python, options.lance_index
+            )
+    if "store" in options.scale_parts and options.lance_python:
+        passages = options.store_passages or (500 if options.quick else 5000)
+        yield from vectors.measure_store(passages, options.vector_queries, options.lance_python, options.lance_index)
 
 
 def made_up(count: int, first: int = 0) -> Iterator[Passage]:

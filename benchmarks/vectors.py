@@ -1,14 +1,19 @@
 """Made-up token vectors: clustering them in bounded memory, and searching them beside exact MaxSim and LanceDB.
 
 A vector is that of a word, which is as frequent as Zipf's law says, with some of its passage's topic and some noise.
+LanceDB's table is on the disk, or on an object store of this machine.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +33,13 @@ from knowgap.retrieval.index.snapshot import Snapshot
 
 DIM, K = 128, 10
 _TOKENS, _WORDS, _TOPICS, _AT_ONCE = 64, 30_000, 3000, 2000
-_LANCE = Path(__file__).with_name("lance_vectors.py")
+_LANCE, _STORE = (Path(__file__).with_name(f"{name}.py") for name in ("lance_vectors", "object_store"))
 _LANCE_SETTINGS = {"flat": (0, 1), "20 lists, 10 × rescored": (20, 10), "80 lists, 50 × rescored": (80, 50)}
 _FOLDER = "made-up"
 _VECTORS_A_LIST = 4096  # of LanceDB
 
 
-def measure_vectors(passages: int, count: int, lance_python: str | None) -> Iterator[Table]:
+def measure_vectors(passages: int, count: int, lance_python: str | None, kind: str) -> Iterator[Table]:
     """One table about building, and one about searching."""
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
         folder = Path(name)
@@ -55,12 +60,11 @@ def measure_vectors(passages: int, count: int, lance_python: str | None) -> Iter
         ]
         if lance_python:
             note("vectors: LanceDB, building")
-            lists = max(1, tokens // _VECTORS_A_LIST)
-            lance = in_process(
-                "build_lance", folder, str(_LANCE), lance_python, dim=DIM, partitions=lists, sub_vectors=DIM // 4
-            )
+            lance = _build_lance(folder, lance_python, kind, tokens)
             spent = f"{seconds(lance['seconds'])}, of which writing {seconds(lance['written'])}"
-            rows.append(["LanceDB", spent, f"{lance['anonymous']:.0f} MiB", "–", f"{lance['bytes'] / 2**20:.0f} MiB"])
+            rows.append(
+                [f"LanceDB, {kind}", spent, f"{lance['anonymous']:.0f} MiB", "–", f"{lance['bytes'] / 2**20:.0f} MiB"]
+            )
         yield Table(
             f"Indexing {passages:,} passages of {tokens:,} made-up token vectors, {DIM} wide",
             ["engine", "build", "memory", "dry run says", "disk"],
@@ -68,10 +72,65 @@ def measure_vectors(passages: int, count: int, lance_python: str | None) -> Iter
             ["Encoding is not in it. Both keep the vectors in 16 bits."],
         )
         if count:
-            yield _searches(folder, passages, count, lance_python)
+            yield _searches(folder, count, lance_python)
 
 
-def _searches(folder: Path, passages: int, count: int, lance_python: str | None) -> Table:
+def measure_store(passages: int, count: int, lance_python: str, kind: str) -> Iterator[Table]:
+    """One table about a table of LanceDB that is built and searched on an object store."""
+    with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name, _object_store(lance_python) as store:
+        folder = Path(name)
+        (folder / _FOLDER).mkdir()
+        note(f"store: making up {passages:,} passages")
+        write_vectors(folder, passages, count)
+        built = in_process("build_clusters", folder, __file__)
+        exact = in_process("search_clusters", folder, __file__, quality="exact", count=count)["ids"]
+        note("store: LanceDB, building")
+        before = _counts(store)
+        lance = _build_lance(folder, lance_python, kind, built["tokens"], store)
+        rows = [["build", "", f"{lance['seconds']:.1f} s", "", "", *_asked(before, store, 1)]]
+        for setting, (nprobes, refine) in _LANCE_SETTINGS.items():
+            options = {"nprobes": nprobes, "refine": refine, "k": K, "store": store}
+            asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": options}
+            before = _counts(store)
+            [_, p50, _, recall, _, both, _] = _ask(folder, asked, count, exact)
+            rows.append([setting, count, p50, recall, both, *_asked(before, store, 3 * count)])
+    yield Table(
+        f"LanceDB, {kind}, on an object store: {passages:,} passages of {built['tokens']:,} vectors",
+        ["setting", "queries", "time or p50", f"recall@{K}", "two processes", "requests", "read"],
+        rows,
+        [
+            "Requests and MB read are of the build, or of one query, with its share of opening the table in three "
+            "processes. moto reads the whole object for every part that is asked for: times are its own."
+        ],
+    )
+
+
+@contextmanager
+def _object_store(python: str) -> Iterator[str]:
+    with subprocess.Popen([python, str(_STORE)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def _counts(store: str) -> Any:
+    with urllib.request.urlopen(f"{store}/counts") as reply:
+        return np.array(json.load(reply))
+
+
+def _asked(before: Any, store: str, share: int) -> list[str]:
+    requests, read = (_counts(store) - before) / share
+    return [f"{requests:.0f}", f"{read / 1e6:.1f} MB"]
+
+
+def _build_lance(folder: Path, python: str, kind: str, tokens: int, store: str | None = None) -> dict[str, Any]:
+    lists = max(1, tokens // _VECTORS_A_LIST)
+    return in_process("build_lance", folder, str(_LANCE), python, dim=DIM, kind=kind, lists=lists, store=store)
+
+
+def _searches(folder: Path, count: int, lance_python: str | None) -> Table:
     exact: list[list[int]] = []
     rows = []
     for quality in ("exact", "balanced", "fast"):
@@ -80,7 +139,7 @@ def _searches(folder: Path, passages: int, count: int, lance_python: str | None)
     for name, (nprobes, refine) in _LANCE_SETTINGS.items() if lance_python else ():
         options = {"nprobes": nprobes, "refine": refine, "k": K}
         asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": options}
-        rows.append(["LanceDB", name, *_ask(folder, asked, min(count, 10 if "flat" in name else count), exact)])
+        rows.append(["LanceDB", name, *_ask(folder, asked, -(-count // 5) if "flat" in name else count, exact)])
     return Table(
         f"Searching them: {K} passages for queries of 8 vectors",
         ["engine", "setting", "queries", "p50", "p95", f"recall@{K}", "one process", "two processes", "memory"],
