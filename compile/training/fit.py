@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.evaluation.provenance import versions
 from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.memory import MemoryNeed
+from knowgap.compiling.training.memory import MemoryNeed, return_freed_memory
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.storage.files import acquire_lock, json_digest, release_lock, write_folder, write_json
@@ -200,6 +200,8 @@ def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> t
 
     from knowgap.compiling.training.watch import Watch
 
+    if not torch.accelerator.is_available():
+        return_freed_memory()
     config, cuda = job.config, torch.cuda.is_available()
     size, accumulation = config.divided(process_count())
     steps = config.steps(examples)

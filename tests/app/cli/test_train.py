@@ -149,7 +149,10 @@ def test_the_run_of_ra_isfs_paper(labeller, capsys):
     assert (plans["know"]["examples"], plans["know"]["steps"]) == (5000, 2500)  # --set batch_size=2, epochs=1
 
 
-def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path: Path, capsys):
+@pytest.fixture
+def teacher(monkeypatch: pytest.MonkeyPatch):
+    """A server whose model writes transcripts of one search."""
+
     def reply(text):
         fields, inputs = read_prompt(text)
         if not fields:
@@ -159,32 +162,44 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         return in_chat_format({"answer": "very old", "supported": "true"})
 
     monkeypatch.setattr(endpoint, "reply", reply)
-    words = ["--model", write_base_model(tmp_path / "base"), "--lm", "openai/teacher", "--limit", 4]
-    words += ["--set", "gradient_accumulation=1", "--set", "top_k=1", "--set", "depth=1"]
     with endpoint.endpoint() as server:
         monkeypatch.setenv("KNOWGAP_API_BASE", server.api_base)
-        plan = result_of(capsys, "rq-rag", *words, "--dry-run")[0]["rq-rag"]
-        assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (4, 2, 8)
-        assert server.bodies == []
-        assert (plan["memory"][0]["method"], plan["gpus"]) == ("full, float32", None)
-        far = result_of(capsys, "rq-rag", *words, "--dry-run", "--gpus", "2x24")[0]["rq-rag"]
-        assert (far["gpus"], len(far["memory"])) == ([2, 24.0], 7)
-        paper, err = result_of(capsys, "rq-rag", *words[:6], "--dry-run", "--preset", "paper")
-        assert "the paper: 42,810 transcripts by gpt-3.5-turbo-0125" in err
-        paper = paper["rq-rag"]
-        assert (paper["examples"], paper["gpus"], paper["teacher_calls"]) == (42_810, [8, 80.0], 2 * 42_810)
-        labels = result_of(capsys, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
-        assert (labels["examples"], labels["teacher_calls"]) == (4, 0)
-        assert Path("new-transcripts.jsonl").exists()
-        assert not Path("new").exists()
-        result, err = result_of(capsys, "rq-rag", *words)
-        assert "transcripts of 4 questions: 4 kept, single_hop; 0 calls of the teacher" in err
-        scores = result["rq-rag"]["scores"]
-        assert [*scores] == ["trained, no search", "untrained", "trained"]
-        assert all(score["means"]["f1"]["n"] == score["means"]["readable"]["n"] == 4 for score in scores.values())
-        asked = len(server.bodies)
-        assert "is there already" in run(capsys, "rq-rag", *words, "--set", "measured_on=none")[2]
-        assert len(server.bodies) == asked + 1  # whether it answers at all
+        yield server
+
+
+GENERATOR = ["--lm", "openai/teacher", "--limit", 4, "--set", "gradient_accumulation=1"]
+GENERATOR += ["--set", "top_k=1", "--set", "depth=1"]
+
+
+def test_a_dry_run_tells_what_a_generator_takes(teacher, tmp_path: Path, capsys):
+    base = ["--model", write_base_model(tmp_path / "base"), "--dry-run"]
+    plan = result_of(capsys, "rq-rag", *base, *GENERATOR)[0]["rq-rag"]
+    assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (4, 2, 8)
+    assert (plan["memory"][0]["method"], plan["gpus"]) == ("full, float32", None)
+    words = [*base, *GENERATOR[:4], "--preset", "paper"]
+    paper, err = result_of(capsys, "rq-rag", *words)
+    assert "the paper: 42,810 transcripts by gpt-3.5-turbo-0125" in err
+    paper = paper["rq-rag"]
+    assert (paper["examples"], paper["gpus"], paper["teacher_calls"]) == (42_810, [8, 80.0], 2 * 42_810)
+    two = result_of(capsys, "rq-rag", *words, "--gpus", "2x24")[0]["rq-rag"]
+    assert (two["gpus"], len(two["memory"])) == ([2, 24.0], 7)
+    assert teacher.bodies == []
+
+
+def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, capsys):
+    words = ["--model", write_base_model(tmp_path / "base"), *GENERATOR]
+    labels = result_of(capsys, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
+    assert (labels["examples"], labels["teacher_calls"]) == (4, 0)
+    assert Path("new-transcripts.jsonl").exists()
+    assert not Path("new").exists()
+    result, err = result_of(capsys, "rq-rag", *words)
+    assert "transcripts of 4 questions: 4 kept, single_hop; 0 calls of the teacher" in err
+    scores = result["rq-rag"]["scores"]
+    assert [*scores] == ["trained, no search", "untrained", "trained"]
+    assert all(score["means"]["f1"]["n"] == score["means"]["readable"]["n"] == 4 for score in scores.values())
+    asked = len(teacher.bodies)
+    assert "is there already" in run(capsys, "rq-rag", *words, "--set", "measured_on=none")[2]
+    assert len(teacher.bodies) == asked + 1  # whether it answers at all
 
 
 @pytest.mark.parametrize(
