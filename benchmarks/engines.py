@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 OURS, STOCK, CHECKPOINT, EXPERIMENT = "ours", "stock", "checkpoint", "colbert-ai"
-_WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT}
+_WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT, "build_lance": "lance"}
 
 
 def in_process(
@@ -56,15 +56,18 @@ def in_process(
     return json.loads(result.read_text(encoding="utf-8"))
 
 
-def once(task: str, folder: Path, **options: Any) -> dict[str, Any]:
+def once(
+    task: str, folder: Path, script: str = __file__, python: str = sys.executable, **options: Any
+) -> dict[str, Any]:
     """Return the result of `in_process` from an earlier run, or run it, removing what an interrupted run has left."""
     result = folder / f"{task}-result.json"
     if result.exists():
         return json.loads(result.read_text(encoding="utf-8"))
-    for half in folder.glob(f"*{_WRITES[task]}*"):
-        if half.is_dir():
-            shutil.rmtree(half)
-    return in_process(task, folder, **options)
+    if task in _WRITES:
+        for half in folder.glob(f"*{_WRITES[task]}*"):
+            if half.is_dir():
+                shutil.rmtree(half)
+    return in_process(task, folder, script, python, **options)
 
 
 def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:

@@ -57,13 +57,13 @@ def search_lance(
     saved = np.load(folder / "queries.npz")
     ids, times = [], []
     with Anonymous() as memory:
-        for name in saved.files[:count]:
+        for name in [saved.files[0], *saved.files[:count]]:  # the first one warms up
             started = time.perf_counter()
             search = table.search(saved[name], vector_column_name="vectors").distance_type("cosine").limit(k)
             search = search.nprobes(nprobes).refine_factor(refine) if nprobes else search.bypass_vector_index()
             ids.append(search.select(["position", "_distance"]).to_arrow()["position"].to_pylist())
             times.append(time.perf_counter() - started)
-    return {"ids": ids, "seconds": times, "anonymous": memory.peak}
+    return {"ids": ids[1:], "seconds": times[1:], "anonymous": memory.peak}
 
 
 def _connect(folder: Path, store: str | None) -> Any:

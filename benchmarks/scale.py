@@ -39,6 +39,8 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--vector-queries", type=int, default=50, help="that each engine is asked (50); 0 builds only")
     group.add_argument("--lance-python", help="an interpreter that has LanceDB, which is then measured as well")
     group.add_argument("--lance-index", default="IVF_PQ", help="the kind of LanceDB's index (IVF_PQ)")
+    group.add_argument("--lance-lists", type=int, help="of LanceDB's index (one for 4,096 vectors)")
+    group.add_argument("--vector-folder", type=Path, help="keeps vectors and indexes: those of an earlier run are used")
     group.add_argument("--store-passages", type=int, help="on an object store (5,000; quick 500); needs moto beside it")
 
 
@@ -50,12 +52,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield _gold(options)
     if "vectors" in options.scale_parts:
         for passages in options.vector_passages or ([2000] if options.quick else [20_000, 200_000]):
-            yield from vectors.measure_vectors(
-                passages, options.vector_queries, options.lance_python, options.lance_index
-            )
+            yield from vectors.measure_vectors(options, passages)
     if "store" in options.scale_parts and options.lance_python:
-        passages = options.store_passages or (500 if options.quick else 5000)
-        yield from vectors.measure_store(passages, options.vector_queries, options.lance_python, options.lance_index)
+        yield from vectors.measure_store(options, options.store_passages or (500 if options.quick else 5000))
 
 
 def made_up(count: int, first: int = 0) -> Iterator[Passage]:

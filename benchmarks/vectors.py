@@ -6,6 +6,7 @@ LanceDB's table is on the disk, or on an object store of this machine.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engines import Anonymous, in_process, run_task, size_of
+from engines import Anonymous, in_process, once, run_task, size_of
 from table import Table, note, percentile, seconds
 
 from knowgap.retrieval import Passage
@@ -34,20 +35,21 @@ from knowgap.retrieval.index.snapshot import Snapshot
 DIM, K = 128, 10
 _TOKENS, _WORDS, _TOPICS, _AT_ONCE = 64, 30_000, 3000, 2000
 _LANCE, _STORE = (Path(__file__).with_name(f"{name}.py") for name in ("lance_vectors", "object_store"))
-_LANCE_SETTINGS = {"flat": (0, 1), "20 lists, 10 × rescored": (20, 10), "80 lists, 50 × rescored": (80, 50)}
 _FOLDER = "made-up"
 _VECTORS_A_LIST = 4096  # of LanceDB
 
 
-def measure_vectors(passages: int, count: int, lance_python: str | None, kind: str) -> Iterator[Table]:
+def measure_vectors(options: argparse.Namespace, passages: int) -> Iterator[Table]:
     """One table about building, and one about searching."""
+    count, lance_python, kind = options.vector_queries, options.lance_python, options.lance_index
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
-        folder = Path(name)
-        (folder / _FOLDER).mkdir()
-        note(f"vectors: making up {passages:,} passages")
-        write_vectors(folder, passages, count)
+        folder = options.vector_folder.absolute() / f"{passages}-passages" if options.vector_folder else Path(name)
+        if not (folder / "queries.npz").exists():
+            (folder / _FOLDER).mkdir(parents=True, exist_ok=True)
+            note(f"vectors: making up {passages:,} passages")
+            write_vectors(folder, passages, count)
         note("vectors: clustering")
-        built = in_process("build_clusters", folder, __file__)
+        built = once("build_clusters", folder, __file__)
         tokens = built["tokens"]
         [expected] = [
             row.build_memory / 2**20
@@ -60,7 +62,7 @@ def measure_vectors(passages: int, count: int, lance_python: str | None, kind: s
         ]
         if lance_python:
             note("vectors: LanceDB, building")
-            lance = _build_lance(folder, lance_python, kind, tokens)
+            lance = _build_lance(folder, options, tokens)
             spent = f"{seconds(lance['seconds'])}, of which writing {seconds(lance['written'])}"
             rows.append(
                 [f"LanceDB, {kind}", spent, f"{lance['anonymous']:.0f} MiB", "–", f"{lance['bytes'] / 2**20:.0f} MiB"]
@@ -72,11 +74,12 @@ def measure_vectors(passages: int, count: int, lance_python: str | None, kind: s
             ["Encoding is not in it. Both keep the vectors in 16 bits."],
         )
         if count:
-            yield _searches(folder, count, lance_python)
+            yield _searches(folder, count, lance_python, _lists(options, tokens))
 
 
-def measure_store(passages: int, count: int, lance_python: str, kind: str) -> Iterator[Table]:
+def measure_store(options: argparse.Namespace, passages: int) -> Iterator[Table]:
     """One table about a table of LanceDB that is built and searched on an object store."""
+    count, lance_python = options.vector_queries, options.lance_python
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name, _object_store(lance_python) as store:
         folder = Path(name)
         (folder / _FOLDER).mkdir()
@@ -86,16 +89,16 @@ def measure_store(passages: int, count: int, lance_python: str, kind: str) -> It
         exact = in_process("search_clusters", folder, __file__, quality="exact", count=count)["ids"]
         note("store: LanceDB, building")
         before = _counts(store)
-        lance = _build_lance(folder, lance_python, kind, built["tokens"], store)
+        lance = _build_lance(folder, options, built["tokens"], store)
         rows = [["build", "", f"{lance['seconds']:.1f} s", "", "", *_asked(before, store, 1)]]
-        for setting, (nprobes, refine) in _LANCE_SETTINGS.items():
-            options = {"nprobes": nprobes, "refine": refine, "k": K, "store": store}
-            asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": options}
+        for setting, (nprobes, refine) in _ways(_lists(options, built["tokens"])).items():
+            way = {"nprobes": nprobes, "refine": refine, "k": K, "store": store}
+            asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": way}
             before = _counts(store)
             [_, p50, _, recall, _, both, _] = _ask(folder, asked, count, exact)
             rows.append([setting, count, p50, recall, both, *_asked(before, store, 3 * count)])
     yield Table(
-        f"LanceDB, {kind}, on an object store: {passages:,} passages of {built['tokens']:,} vectors",
+        f"LanceDB, {options.lance_index}, on an object store: {passages:,} passages of {built['tokens']:,} vectors",
         ["setting", "queries", "time or p50", f"recall@{K}", "two processes", "requests", "read"],
         rows,
         [
@@ -125,18 +128,28 @@ def _asked(before: Any, store: str, share: int) -> list[str]:
     return [f"{requests:.0f}", f"{read / 1e6:.1f} MB"]
 
 
-def _build_lance(folder: Path, python: str, kind: str, tokens: int, store: str | None = None) -> dict[str, Any]:
-    lists = max(1, tokens // _VECTORS_A_LIST)
-    return in_process("build_lance", folder, str(_LANCE), python, dim=DIM, kind=kind, lists=lists, store=store)
+def _build_lance(folder: Path, options: argparse.Namespace, tokens: int, store: str | None = None) -> dict[str, Any]:
+    more = {"dim": DIM, "kind": options.lance_index, "lists": _lists(options, tokens), "store": store}
+    return once("build_lance", folder, str(_LANCE), options.lance_python, **more)
 
 
-def _searches(folder: Path, count: int, lance_python: str | None) -> Table:
+def _lists(options: argparse.Namespace, tokens: int) -> int:
+    return options.lance_lists or max(1, tokens // _VECTORS_A_LIST)
+
+
+def _ways(lists: int) -> dict[str, tuple[int, int]]:
+    """Ways to search LanceDB: how many lists are read, 0 for all vectors, and how many times K are rescored."""
+    few, more = (max(1, lists // share) for share in (40, 10))
+    return {"flat": (0, 1)} | {f"{n} of {lists} lists, {m} × rescored": (n, m) for n, m in ((few, 10), (more, 50))}
+
+
+def _searches(folder: Path, count: int, lance_python: str | None, lists: int) -> Table:
     exact: list[list[int]] = []
     rows = []
     for quality in ("exact", "balanced", "fast"):
         asked = {"task": "search_clusters", "script": __file__, "options": {"quality": quality}}
         rows.append(["knowgap", quality, *_ask(folder, asked, count, exact)])
-    for name, (nprobes, refine) in _LANCE_SETTINGS.items() if lance_python else ():
+    for name, (nprobes, refine) in _ways(lists).items() if lance_python else ():
         options = {"nprobes": nprobes, "refine": refine, "k": K}
         asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": options}
         rows.append(["LanceDB", name, *_ask(folder, asked, -(-count // 5) if "flat" in name else count, exact)])
@@ -145,8 +158,8 @@ def _searches(folder: Path, count: int, lance_python: str | None) -> Table:
         ["engine", "setting", "queries", "p50", "p95", f"recall@{K}", "one process", "two processes", "memory"],
         rows,
         [
-            f"Recall is of the {K} best by exact MaxSim. Queries encoded beforehand; one after the other in a process, "
-            "and queries a second of one process and of two that search the same files at once."
+            f"Recall is of the {K} best by exact MaxSim. Queries encoded beforehand, one after the other in a process, "
+            "after one to warm up; and queries a second of one process and of two that search the same files at once."
         ],
     )
 
@@ -230,6 +243,7 @@ def search_clusters(folder: Path, *, quality: str, count: int) -> dict[str, Any]
     saved, ids, times = np.load(folder / "queries.npz"), [], []
     with Anonymous() as memory:
         snapshot = Snapshot(folder, manifest, "cpu")
+        snapshot.search([saved[saved.files[0]]], K, QUALITIES[quality], None)  # loads what the first search loads
         for name in saved.files[:count]:
             started = time.perf_counter()
             [hits] = snapshot.search([saved[name]], K, QUALITIES[quality], None)
