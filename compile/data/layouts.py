@@ -20,7 +20,15 @@ from knowgap.errors import DataError, shorten
 
 QUESTION_NAMES = ("question", "q", "query", "prompt")
 ANSWER_NAMES = (
-    *("answer", "answers", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference"),
+    "answer",
+    "answers",
+    "short_answers",
+    "a",
+    "expected",
+    "expected_answer",
+    "gold",
+    "gold_answer",
+    "reference",
 )
 """What users call the fields of their own questions, the surest names first."""
 
