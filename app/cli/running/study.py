@@ -146,7 +146,8 @@ def show_study(tuned: StudyResult[Any]) -> None:
         ]
         for trial in complete[:5]
     ]
-    title = f"the best of {len(tuned.trials)} trials ({len(complete)} complete, the others stopped early)"
+    stopped = len(tuned.trials) - len(complete)
+    title = f"the best of {len(tuned.trials)} trials" + (f" ({stopped} of them stopped early)" if stopped else "")
     show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows, caption=caption)
     if tuned.best.score == 0:
         remark(
