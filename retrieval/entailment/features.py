@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmed, numbers, words
+from knowgap.retrieval.lexical import names as capital_words
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.sentences import split_sentences
@@ -155,20 +156,20 @@ class _Premise(NamedTuple):
     titles: set[str]  # stems
     stems: frozenset[str]  # of all words
     names: list[list[str]]  # stems of each
+    capitals: frozenset[str]  # stems of words with a capital
 
 
 def _read_premise(premise: str) -> _Premise:
     """The sentences of a premise, whose passages stand on a line each, the stems of the passages' titles, and names."""
     sentences: list[str] = []
     titles: set[str] = set()
-    names: list[list[str]] = []
     for line in premise.splitlines():
         title, colon, _ = line.partition(": ")
         if colon and len(title) <= _LONGEST_TITLE:
             titles |= {word.stem for word in read_words(title)}
         sentences += split_sentences(line)
-        names += _names(line)
-    return _Premise(sentences, titles, stemmed(premise), names)
+    names = [name for sentence in sentences for name in _names(sentence)]
+    return _Premise(sentences, titles, stemmed(premise), names, frozenset(map(stemmed.word, capital_words(premise))))
 
 
 def _features(premise: _Premise, hypothesis: str, encoded: dict[str, _Text]) -> list[float]:
@@ -199,7 +200,7 @@ def _features(premise: _Premise, hypothesis: str, encoded: dict[str, _Text]) -> 
         max(cover),
         _coverage([w for w in said if w.kind == "word"], rarity, stems),
         float(np.log1p(sum(w.stem not in stems for w in said))),
-        *_name_shares(_names(hypothesis), premise.names, stems),
+        *_name_shares(_names(hypothesis), premise, stems),
         *_numbers(said, stems),
         float(negated(hypothesis) and not negated(sentences[nearest])),
         float(negated(sentences[nearest]) and not negated(hypothesis)),
@@ -222,36 +223,28 @@ def _names(text: str) -> list[list[str]]:
     return [[stemmed.word(word) for word in run] for run in kept if run]
 
 
-def _name_shares(names: Sequence[Sequence[str]], there: Sequence[Sequence[str]], stems: frozenset[str]) -> list[float]:
-    """Shares of the names that are missing, there by their last word, or by another; and whether one is missing.
-
-    Args:
-        names: of the hypothesis.
-        there: names of the premise.
-        stems: of all words of the premise.
-    """
-    found = [_found(name, there, stems) for name in names]
+def _name_shares(names: Sequence[Sequence[str]], premise: _Premise, stems: frozenset[str]) -> list[float]:
+    """Shares of the names that are missing, there by their last word, or by another; and whether one is missing."""
+    found = [_found(name, premise, stems) for name in names]
     count = max(1, len(found))
     return [*(found.count(how) / count for how in ("missing", "end", "part")), float("missing" in found)]
 
 
-def _found(name: Sequence[str], there: Sequence[Sequence[str]], stems: frozenset[str]) -> str:
+def _found(name: Sequence[str], premise: _Premise, stems: frozenset[str]) -> str:
     """How a premise has a name: `whole`, by its `end`, by another `part`, or `missing`.
 
-    The last word of a name is no sign of it where another name of the premise ends with it: Ada Moor is not John Moor,
+    The last word of a name is no sign of it where the premise has it in another name first: Ada Moor is not John Moor,
     and Tarn Bridge is not Orle Bridge.
     """
-    if any(_within(name, other) for other in there):
+    if any(_within(name, other) for other in premise.names):
         return "whole"
-    last = name[-1]
-    if last not in stems:
+    if name[-1] not in stems:
         return "part" if any(word in stems for word in name if len(word) > 1) else "missing"
-    ending = [other for other in there if other[-1] == last]
-    if not all(_within(other, name) for other in ending):
+    if not _within(next((other for other in premise.names if other[-1] == name[-1]), name), name):
         return "missing"
     if all(word in stems for word in name):
         return "whole"
-    return "end" if ending else "missing"
+    return "end" if name[-1] in premise.capitals else "missing"
 
 
 def _within(some: Sequence[str], name: Sequence[str]) -> bool:
@@ -259,7 +252,7 @@ def _within(some: Sequence[str], name: Sequence[str]) -> bool:
     return all(any(w == v or (1 in (len(w), len(v)) and w[0] == v[0]) for v in name) for w in some)
 
 
-def _numbers(said: Sequence[Word], stems: set[str]) -> list[float]:
+def _numbers(said: Sequence[Word], stems: frozenset[str]) -> list[float]:
     figures = [w.stem for w in said if w.kind == "number"]
     missing = sum(f not in stems for f in figures)
     return [missing / max(1, len(figures)), float(missing > 0)]
