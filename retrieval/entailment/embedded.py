@@ -72,7 +72,8 @@ class EmbeddedEntailment(PairScorer):
     """A logistic regression over what MiniLM and the words say of premise and hypothesis; it is no model of inference.
 
     It looks at how much of the hypothesis the premise has, in words and in meaning, at the names and numbers that it
-    lacks, at negation, and at the order of names. A name counts as found by its last word. It seldom notices a wrong
+    lacks, at negation, and at the order of names. A name counts as found by its last word where no other name that ends
+    with it comes first. It seldom notices a wrong
     name or answer that the same premise has, or two names that changed roles; `entailment_card.md` has the figures.
     `benchmarks/train_bundled_models.py` trains it. Where the hypothesis says that something is the answer to a
     question, at least half of the answer's words, by rarity, must be in the premise; else the probability is 0.
