@@ -368,7 +368,7 @@ class _EndpointCache(Cache):
 
     def __init__(self, folder: str | None) -> None:
         # What is kept in memory is limited: the answers of a study would take gigabytes, and are on disk.
-        options = {"memory_max_entries": 10_000} if folder is not None else {}
+        options: dict[str, Any] = {"memory_max_entries": 10_000} if folder is not None else {}
         super().__init__(False, True, folder, **options)
         if folder is not None:
             self.enable_disk_cache = True
