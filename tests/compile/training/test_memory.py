@@ -88,7 +88,7 @@ def test_freed_tensors_are_given_back():
     tensors = [torch.ones(500_000 if number % 2 else 10) for number in range(200)]
     before = own_memory()
     del tensors[1::2]
-    assert before - own_memory() > 0.9 * 100 * 2e6
+    assert before - own_memory() > 0.5 * 100 * 2e6
 
 
 def test_a_last_layer_that_is_trained_counts(llama):
