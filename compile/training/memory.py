@@ -297,8 +297,8 @@ def own_memory() -> float:
 def return_freed_memory() -> None:
     """Let the C library give the memory of each tensor back as soon as the tensor is gone.
 
-    Otherwise glibc keeps blocks of up to 32 MiB for later and takes new ones where these do not fit, which is a tenth
-    to a third of what a training holds. It matters on the CPU only, and other C libraries are left alone.
+    Otherwise glibc keeps blocks of up to 32 MiB for later and takes new ones where these do not fit, which can be a
+    large part of what a training holds. It matters on the CPU only, and other C libraries are left alone.
     """
     if sys.platform == "linux" and hasattr(libraries := ctypes.CDLL(None), "mallopt"):
         libraries.mallopt(_MMAP_THRESHOLD, 2**18)
