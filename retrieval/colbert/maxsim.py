@@ -117,7 +117,8 @@ class TokenVectors:
             first = last
         return scores
 
-    def _block(self, first: int, last: int, positions: npt.NDArray[np.int64] | None):  # noqa: ANN202  # torch.Tensor
+    def _block(self, first: int, last: int, positions: npt.NDArray[np.int64] | None) -> Any:
+        """The vectors of the passages from `first` to `last`, or of those at `positions`, as a tensor."""
         import torch
 
         if positions is None:
