@@ -53,7 +53,8 @@ class Compiled(Generic[P]):
     Attributes:
         program: a copy with the settings, demonstrations or instructions that were found; the program as it was if a
             study's choice is not better than it on the questions that were held out, which `verdict` tells.
-        before: the program as it was; of several programs the first, which is the base of the comparison.
+        before: the program as it was; of several programs the first, which is the base of the comparison. Where a study
+            limits the calls of a question, it has that limit.
         study: the trials, if a study was run; its `program` is the choice, better or not.
         held_out: the dev and training questions that the study has not seen.
         verdict: whether the choice is better than the program as it was; None if that was not to be tested.
@@ -199,7 +200,7 @@ def compile(
             config=config,
             **common,
         )
-        found = Compiled(tuned.program, several[0], tuned, held_out)
+        found = Compiled(tuned.program, next(iter(tuned.bases.values())), tuned, held_out)
         if hold_out != 0:
             more = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
             found = check_choice(found, dataset, metrics, **more)

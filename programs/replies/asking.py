@@ -48,6 +48,7 @@ LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_000, 300
 repeat itself until its window is full. A second reply may be twice as long."""
 _PENALTY = {"frequency_penalty": 0.5}
 """What is sent to a model that has repeated itself up to the limit. It would spoil long lists of others."""
+_SAMPLING = {"temperature", "top_p", "rollout_id", "n"}
 _SHORT_STYLES = {STYLES[name] for name in ("short", "yes_no", "choice")}
 _SHORT_REPLY = 200
 """Tokens; a reply that is cut off before has no room in the model's window."""
@@ -66,7 +67,7 @@ def default_sampling(lm: Any) -> dict[str, Any]:
     if not isinstance(lm, dspy.LM) or not isinstance(lm.engine, str):
         return {}
     # DSPy renames `max_tokens` for OpenAI's reasoning models.
-    chosen = any(lm.kwargs.get(name) is not None for name in ("temperature", "top_p", "rollout_id", "n"))
+    chosen = any(lm.kwargs.get(name) is not None for name in _SAMPLING)
     return {} if chosen or "max_completion_tokens" in lm.kwargs else {"temperature": 0.0}
 
 
@@ -160,11 +161,13 @@ def _call(
         return _call_module(predictor, inputs, lm, tracker)
     asked = metered(lm, *counting, num_retries=0)
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(predict_of(predictor), "lm", None) else dict(inputs)
-    config, adapter = {**getattr(predict_of(predictor), "config", {}), **inputs.get("config", {})}, adapter_in_use()
-    said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
-    limits = default_limits(lm, adapter, _longest_reply(predictor, inputs))
-    limits = {name: limit for name, limit in limits.items() if name not in config}
-    added = {**({} if said else default_sampling(lm)), **limits, **_changed(lm, again, limits)}
+    adapter = adapter_in_use()
+    said = _config_of(predictor, inputs).keys() & _SAMPLING
+    added = {
+        **({} if said else default_sampling(lm)),
+        **_limits(lm, predictor, inputs),
+        **({} if again is None else _changed(again, lm, predictor, inputs)),
+    }
     refused: Collection[str] = _REFUSED.get(lm, ())
     with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):
         while True:
@@ -183,13 +186,34 @@ def _call(
                 _REFUSED.setdefault(lm, set()).update(refused)
 
 
-def _changed(lm: Any, first: Reply | None, limits: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked differently after a reply that was cut off: at temperature 0, the same would come again."""
-    if first is None or not first.usage.cut:
+def _config_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a predictor, and the call, say to the language model."""
+    return {**getattr(predict_of(predictor), "config", {}), **inputs.get("config", {})}
+
+
+def _limits(lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What ends a reply where nobody says otherwise, and the model has not refused it."""
+    taken = {*_config_of(predictor, inputs), *_REFUSED.get(lm, ())}
+    limits = default_limits(lm, adapter_in_use(), _longest_reply(predictor, inputs))
+    return {name: limit for name, limit in limits.items() if name not in taken}
+
+
+def _changed(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked differently after a reply that was cut off."""
+    if not first.usage.cut:
         return {}
     if first.repeats:
         return _PENALTY if isinstance(lm, dspy.LM) and _PENALTY.keys() <= lm.supported_params else {}
+    limits = _limits(lm, predictor, inputs)
     return {"max_tokens": 2 * limits["max_tokens"]} if "max_tokens" in limits else {}
+
+
+def _same_again(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> bool:
+    """Whether a reply that was cut off would come again as it is: at a limit that the user set, at temperature 0."""
+    if not first.usage.cut or _changed(first, lm, predictor, inputs):
+        return False
+    said = {**default_sampling(lm), **getattr(lm, "kwargs", {}), **_config_of(predictor, inputs)}
+    return first.repeats or said.get("temperature") == 0
 
 
 def _takes_config(predictor: dspy.Module) -> bool:
@@ -214,7 +238,8 @@ def module_settings(lm: Any) -> dict[str, Any]:
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     """Call a predictor, once more if its reply cannot be read or was cut off at the limit of tokens.
 
-    The second reply may be twice as long; after one that repeated itself, the model is asked not to, if it can be.
+    The second reply may be twice as long; after one that repeated itself, the model is asked not to, if it can be. One
+    that was cut off at a limit that the user set would come again as it is at temperature 0, and is not asked for.
     Such replies are removed from DSPy's cache, so that the second call, and the next run, reach the model. Nothing is
     repeated if the model was called twice already: DSPy asks for JSON where it cannot read a reply in the chat format;
     unless it was the model's thoughts that were cut off, which are not limited any more then.
@@ -231,8 +256,8 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     unbound = refused != _refused_by(predictor, inputs)  # the next reply will not be cut off in thought
     if (first.prediction is not None and not first.usage.cut) or (first.usage.calls > 1 and not unbound):
         return first
-    if first.repeats and not _changed(lm_of(predictor, inputs), first, {}):
-        return first  # it would repeat itself again
+    if not unbound and _same_again(first, lm_of(predictor, inputs), predictor, inputs):
+        return first
     second = _ask(predictor, inputs, first)
     usage = first.usage + second.usage
     if second.prediction is None:

@@ -101,6 +101,18 @@ def test_a_model_that_always_answers_the_same_deploys_nothing(reply):
     assert "kept" in str(found.verdict) or "No trial scores higher" in str(found.verdict)
 
 
+def test_the_program_that_is_kept_has_the_limit_of_calls_that_the_study_had(tmp_path):
+    examples = make_examples(40)
+    lm, _ = scripted_lm(lambda *_: {"answer": "no idea"})
+    config = StudyConfig(max_calls_per_question=2)
+    program = RAG(make_retriever(examples))
+    found = compile(program, examples, "f1", n_trials=2, demos="none", lm=lm, config=config, output=tmp_path)
+    assert "No trial scores higher" in str(found.verdict)
+    assert "held-out after" not in found.evaluations
+    assert found.program.values()["max_calls"] == 2
+    assert program.values()["max_calls"] is None
+
+
 def test_under_a_price_the_cheaper_program_is_taken():
     examples = make_examples(60)
     program = RAG(make_retriever(examples), top_k=8)

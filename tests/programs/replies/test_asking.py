@@ -145,6 +145,16 @@ def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself
     assert sent == [{"stop": STOP, "max_tokens": 300}, {"stop": STOP, **second}]
 
 
+@pytest.mark.parametrize(("temperature", "asked"), [(0.0, 1), (0.7, 2)])
+def test_a_reply_cut_off_at_the_limit_that_was_set_is_asked_for_again_only_if_another_may_come(temperature, asked):
+    with endpoint() as server:
+        server.reply_of = lambda _: "[[ ## answer ## ]]\n" + " ".join(str(number) for number in range(900))
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, max_tokens=50, temperature=temperature)):
+            answer = Direct(style="sentence")(question="Where?").answer
+        assert answer.startswith("0 1 2")
+        assert len(server.bodies) == asked
+
+
 class Window(ScriptedEngine):
     """Reads prompts with so many `id`s of passages and demonstrations at most; the others are too long."""
 
