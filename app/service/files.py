@@ -21,7 +21,7 @@ from knowgap.service.requests import Problem, json_response, read_body
 
 _LARGEST = 64 << 20  # bytes of a file that a visitor adds
 _MOST = 20
-"""Files that visitors add and that have not been read yet: a large one may keep what reads them for half an hour."""
+"""Files that visitors add and that have not been read yet: a large one may keep what reads them for five minutes."""
 _LONGEST_NAME = 255  # bytes
 _TYPES = {
     ".pdf": "application/pdf",

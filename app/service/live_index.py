@@ -21,6 +21,7 @@ from knowgap.storage.progress import Progress, no_progress
 _LOG = logging.getLogger(__name__)
 _WORDS = "bm25"
 _FIRST_PORTION = 2.0  # seconds
+_FOR_VISITORS = 300.0  # seconds of the processor for a file that a visitor adds
 
 
 class LiveIndex(NeverCopied):
@@ -142,16 +143,19 @@ class LiveIndex(NeverCopied):
         if self._engine == _WORDS or not complete:
             self._build_by_words()
         if self._engine != _WORDS:
-            self._build(self._engine, Reading())
+            self._build(self._engine, self._reading())
 
     def _build_by_words(self) -> None:
         seconds = _FIRST_PORTION
         while True:
-            reading = Reading(until=time.monotonic() + seconds)
+            reading = self._reading(until=time.monotonic() + seconds)
             self._build(_WORDS, reading)
             if not reading.remaining:
                 return
             seconds *= 2
+
+    def _reading(self, until: float | None = None) -> Reading:
+        return Reading(until=until, most=dict.fromkeys(self.added, _FOR_VISITORS))
 
     def _build(self, engine: str, reading: Reading) -> None:
         kept = self._kept / engine

@@ -10,6 +10,7 @@ processor's time, and writes no files.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -84,7 +85,12 @@ class Converter:
         self._thread.shutdown()
 
     def convert(
-        self, name: str, kind: str, content: bytes, waiting: Callable[[str], None] = lambda text: None
+        self,
+        name: str,
+        kind: str,
+        content: bytes,
+        waiting: Callable[[str], None] = lambda text: None,
+        most: float = math.inf,
     ) -> Converted:
         """The passages of a file.
 
@@ -93,6 +99,7 @@ class Converter:
             kind: as `conversion.convert` takes it.
             content: the bytes of the file.
             waiting: is called with a text for the user, once a second.
+            most: seconds of the processor that the file may take, if that is less than its size allows.
 
         Raises:
             Unreadable: for what is wrong with the file, also if it takes too long.
@@ -104,9 +111,10 @@ class Converter:
         if self._left <= 0:
             raise NotNow(used_up)
         by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
+        by_size = min(by_size, max(0.0, most - self._budget.file))
         process = self._running()
         self._left += by_size
-        allowed = self._budget.file + by_size
+        allowed = min(self._budget.file + by_size, most)
         seconds = min(allowed, self._left)
         try:
             answer = self._ask(process, name, kind, content, seconds, waiting)
@@ -115,6 +123,8 @@ class Converter:
             if seconds < allowed:
                 raise NotNow(used_up) from error
             reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
+            if allowed == most:
+                reason = f"takes longer than the {seconds:.3g} seconds that a file that was added here may take"
             if error.args == (True,):
                 raise NotNow(f"{reason}, since the machine is busy; the same command again reads it") from error
             raise Unreadable(f"{reason}; save it in another format, or in parts") from error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -161,6 +162,7 @@ class Reading:
         update: what has changed in an index that was there; None if it was built.
         until: the time, of `time.monotonic`, from which on no further file is read once one was; None for no limit.
         remaining: how many files were left for another call because of it.
+        most: how many seconds of the processor some files may take at most, by their names.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -173,6 +175,7 @@ class Reading:
     update: Update | None = None
     until: float | None = None
     remaining: int = 0
+    most: Mapping[str, float] = field(default_factory=dict)
 
     def count(self, passages: int) -> None:
         """Count a document that became so many passages."""
@@ -236,7 +239,8 @@ def read_documents(
 ) -> Iterator[ReadFile]:
     """Read the files of a folder and keep `reading` up to date.
 
-    The order is that of their names; where `reading.until` limits the time, the smallest one is read first.
+    The order is that of their names; where `reading.until` or `reading.most` limits the time, the smallest one is read
+    first.
     A file whose content is that of its record in `known` is not read again; its problem is named again. A file that
     takes a while is named to `progress`, once a second. What `reading.until` leaves for another call stays as `known`
     has it.
@@ -244,7 +248,7 @@ def read_documents(
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
     files = list(folder.files.items())
-    if reading.until is not None:
+    if reading.until is not None or reading.most:
         files.sort(key=lambda file: _size(file[1]))  # so that many can be searched soon
     with Converter(splitter) as converter:
         for number, (name, path) in enumerate(files):
@@ -265,7 +269,7 @@ def read_documents(
                         yield ReadFile(name, before)
                     continue
                 waiting = partial(progress or no_progress, number, len(folder.files))
-                made = converter.convert(name, kind, content, waiting)
+                made = converter.convert(name, kind, content, waiting, reading.most.get(name, math.inf))
             except Unreadable as problem:
                 reading.problems[name] = str(problem)
                 # Without a digest, what may be missing today alone (a right, a library, time) is tried again.

@@ -141,6 +141,20 @@ def test_an_empty_folder_is_waited_for(tmp_path):
         LiveIndex(tmp_path / "nowhere", tmp_path / "kept")
 
 
+def test_a_file_that_a_visitor_adds_may_take_less_time_than_its_size_allows_and_follows_smaller_ones(
+    live, docs, monkeypatch
+):
+    monkeypatch.setattr(module, "_FOR_VISITORS", 1.0)
+    live.added |= {"a.html", "later.txt"}
+    (docs / "a.html").write_bytes(b"<!--" * 300_000)
+    (docs / "later.txt").write_text("The river Orle is short.\n", encoding="utf-8")
+    live.start()
+    wait_until(lambda: any("a.html" in line for line in live.said))
+    assert titles(live) == ["later.txt", "tarn.md"]
+    line = "a.html: takes longer than the 1 seconds that a file that was added here may take; save it in another format"
+    assert [said for said in live.said if said.startswith(line)]
+
+
 def test_visitors_ask_and_add_files(live, docs):
     lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
     options = {"port": 0, "show_files": True, "allow_upload": True}
