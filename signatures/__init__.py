@@ -7,6 +7,7 @@ classes, since a docstring is sent to the model word for word.
 
 from knowgap.signatures.adaptive_note import (
     AnswerFromNote,
+    AnswerFromNoteAndPassages,
     CompareNotes,
     CompleteNote,
     InitNote,
@@ -88,6 +89,7 @@ __all__ = [
     "AnswerBySearching",
     "AnswerDirectly",
     "AnswerFromNote",
+    "AnswerFromNoteAndPassages",
     "AnswerFromPassages",
     "AnswerFromRelevant",
     "AnswerFromText",
