@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ _LONGEST = 24  # a longer word may be cut
 _BORDER = 3  # columns that a table adds to each of its own
 _INTERVAL = 5.0  # seconds between lines of progress
 _LONG = 60.0  # seconds from which on lines say how much time is left
+_LATEST = 8  # reports
 _REMEMBERED = 3600.0  # seconds over which the speed is estimated: of a slow model, little is done in a minute
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
@@ -172,18 +174,26 @@ def show_wait(text: str) -> bool:
 
 
 def line_progress(what: str) -> Report:
-    """Show how far a piece of work has come by a line every few seconds."""
-    last, began, first, all_of = 0.0, time.monotonic(), 0, None
+    """Show how far a piece of work has come by a line every few seconds.
+
+    The time that is left is estimated at the speed since the beginning, or at that of the latest reports if it is
+    lower: what an earlier run has recorded is done at once.
+    """
+    last, all_of = 0.0, None
+    began, latest = (time.monotonic(), 0), deque[tuple[float, int]](maxlen=_LATEST)
 
     def report(done: int, total: int | None = None, text: str = "") -> None:
-        nonlocal last, began, first, all_of
+        nonlocal last, began, all_of
         now = time.monotonic()
-        if total != all_of or done < first:  # another piece of work
-            began, first, all_of = now, done, total
+        if total != all_of or done < began[1]:  # another piece of work
+            began, all_of = (now, done), total
+            latest.clear()
+        latest.append((now, done))
         if now - last >= _INTERVAL or done == total:
             last = now
             size = f"{done}/{total}" if total else str(done)
-            left = (total - done) * (now - began) / (done - first) if total and done > first else 0.0
+            paces = [(now - since) / (done - then) for since, then in (began, latest[0]) if done > then]
+            left = max(paces, default=0.0) * ((total or done) - done)
             until = f", {time_left(left)} left" if left >= _LONG else ""
             err.print(escape(f"{what}: {size} {text}".rstrip() + until))
 

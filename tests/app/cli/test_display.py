@@ -133,3 +133,14 @@ def test_lines_say_how_much_time_is_left(monkeypatch):
         "scoring: 100/100 f1 0.5",
         "scoring: 2/9 f1 0.5, some 14 h left",
     ]
+
+
+def test_the_time_left_is_not_that_of_what_was_recorded_before(monkeypatch):
+    now, lines = [0.0], []
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(display.err, "print", lines.append)
+    with display.progress("asking") as report:
+        for done in range(1, 61):
+            now[0] = done if done <= 40 else 40 + 60.0 * (done - 40)
+            report(done, 80, "")
+    assert lines[-1] == "asking: 60/80, some 20 min left"
