@@ -188,7 +188,7 @@ def answers_about(origin: Provenance, metrics: Iterable[str]) -> dict[str, Any]:
     return {
         "kind": "answers",
         **origin.model_dump(mode="json", include=kept),
-        "sub_models": trained,
+        "sub_models": trained | origin.weights,
         "metrics": list(metrics),
     }
 

@@ -36,6 +36,7 @@ class Provenance(BaseModel, extra="allow"):
         state: digest of demonstrations, instructions and hyperparameters together.
         retriever: see `retriever_facts`.
         reranker: its name; empty if the program has none, as with the entailment model.
+        weights: digests of the reranker's and the entailment model's weights, as far as they are known.
         sub_models: see `sub_model_facts`.
         lm: model name, without secrets or endpoint.
         lm_settings: see the function `lm_settings`.
@@ -53,6 +54,7 @@ class Provenance(BaseModel, extra="allow"):
     retriever: dict[str, Any] = {}
     reranker: str = ""
     entailment: str = ""
+    weights: dict[str, str] = {}
     sub_models: dict[str, dict[str, str]] = {}
     lm: str = ""
     lm_settings: dict[str, Any] = {}
@@ -83,6 +85,7 @@ def provenance_of(
         retriever=retriever_facts(program.retriever),
         reranker=model_name(program.parts().get("reranker")),
         entailment=model_name(program.parts().get("entailment")),
+        weights=_weights(program),
         sub_models=sub_model_facts(program),
         lm=lm_name(lm),
         lm_settings=lm_settings(lm),
@@ -135,6 +138,12 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
     for name in ("digest", "corpus_digest"):
         facts[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
     return {key: value for key, value in facts.items() if isinstance(value, (str, int)) and retriever is not None}
+
+
+def _weights(program: Program) -> dict[str, str]:
+    """The digests of the reranker's and the entailment model's weights, if they have any."""
+    models = ((name, program.parts().get(name)) for name in ("reranker", "entailment"))
+    return {name: model.digest for name, model in models if getattr(model, "digest", "")}
 
 
 def model_name(model: Any) -> str:

@@ -45,7 +45,7 @@ def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -
     """Like `cache_results`, for several programs by name, which use one another's results.
 
     Those of an index are shared if it has a digest or is the same object, those of rerankers and entailment models if
-    class and name are the same.
+    class, name and weights are the same.
     """
     cache = open_cache(folder) if folder is not None else None
     memories: dict[bytes, LRUCache[str, Any]] = {}
@@ -160,6 +160,7 @@ class CachedModel(_Cached):
 
     def __init__(self, model: Any, cache: OneThread | None = None):
         identity = [type(model).__name__, str(getattr(model, "name", "")), *outside_facts({"model": model}).values()]
+        identity += filter(None, [getattr(model, "digest", "")])
         super().__init__(model, identity, cache, size=1_000_000)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

@@ -86,7 +86,7 @@ class EmbeddedEntailment(PairScorer):
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        super().__init__()
+        super().__init__(Path(folder or Path(__file__).parent) / _NAME)
         self.name = "embedded logistic regression over words and MiniLM"
         self.default_threshold = 0.5
         self._weights, self._features = EntailmentWeights.load(folder), EntailmentFeatures()

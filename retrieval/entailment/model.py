@@ -73,7 +73,7 @@ class NLICrossEncoder(PairScorer):
     """
 
     def __init__(self, model: str | Path, *, device: str | None = None) -> None:
-        super().__init__()
+        super().__init__(model)
         self.name = str(model)
         self.default_threshold = 0.5
         self._model = load_cross_encoder(model, device=device)
@@ -110,7 +110,7 @@ class T5TrueNLI(PairScorer):
     def __init__(self, model: str | Path, *, device: str | None = None) -> None:
         import torch
 
-        super().__init__()
+        super().__init__(model)
         self.name = str(model)
         self.default_threshold = 0.5
         self._device = choose_device(device)

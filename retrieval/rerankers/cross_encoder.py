@@ -47,7 +47,7 @@ class CrossEncoderReranker(PairScorer):
         default_threshold: float | None = None,
         trained: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(model)
         self._model = load_cross_encoder(model, device=device, labels=1, trained=trained)
         self.name = str(model)
         if default_threshold is None:

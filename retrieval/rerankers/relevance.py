@@ -200,7 +200,7 @@ class EmbeddedReranker(PairScorer):
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        super().__init__()
+        super().__init__(Path(folder or Path(__file__).parent) / f"{_NAME}.json")
         self._model, self._features = _load(folder)
         self.name = "embedded MiniLM similarity, late interaction and word coverage"
         self.default_threshold: float | None = self._model.delta

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import NeverCopied
+from knowgap.storage.files import file_digest, folder_digest
 
 ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]]], list[float]])
 _CACHED_PAIRS = 262_144
@@ -35,10 +36,23 @@ class Reranker(Protocol):
 
 
 class PairScorer(NeverCopied):
-    """Base of models that score pairs of texts."""
+    """Base of models that score pairs of texts.
 
-    def __init__(self) -> None:
+    Args:
+        weights: the folder or file that has the model's weights; None if it comes from the hub.
+    """
+
+    def __init__(self, weights: str | Path | None = None) -> None:
         self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
+        self._weights_path = None if weights is None else Path(weights)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the weights, by which scores of another training are told apart; empty for one of the hub."""
+        path = self._weights_path
+        if path is None or not path.exists():
+            return ""
+        return folder_digest(path) if path.is_dir() else file_digest(path)
 
 
 def cached(compute: ScorePairs) -> ScorePairs:
