@@ -18,7 +18,6 @@ from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
     UNKNOWN,
     AnswerFromNote,
-    AnswerFromNoteAndPassages,
     AnswerFromPassages,
     CompareNotes,
     CompleteNote,
@@ -117,11 +116,6 @@ class AdaptiveNote(Program):
         "show passages that did not better the note to the next update, and to the answer",
         when={"collect": [True]},
     )
-    show_passages = Switch(
-        False,
-        "show the answer also the passages from which the note was written, for a model whose notes lose facts",
-        when={"collect": [True]},
-    )
     compare_additions = Switch(
         False,
         "compare a new note also where it only adds to the best one",
@@ -144,7 +138,6 @@ class AdaptiveNote(Program):
         self.update = dspy.Predict(UpdateNote)
         self.compare = dspy.Predict(CompareNotes)
         self.generate = dspy.Predict(AnswerFromNote)
-        self.generate_reading = dspy.Predict(AnswerFromNoteAndPassages)
         self.vanilla = dspy.Predict(AnswerFromPassages)
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -189,15 +182,10 @@ class AdaptiveNote(Program):
         self.record(Stopped(reason=reason))
         if not self.second_reading:
             untaken = []
-        sources = distinct([*sources, *untaken])
+        text = "\n\n".join([best_note, *map(str, untaken)]).strip()
         style = " ".join(filter(None, (self.wording, _KNOWLEDGE.get(self.style))))
-        if self.show_passages:
-            output = self.ask(
-                self.generate_reading, question=question, passages=sources, note=best_note, style=style
-            )
-        else:
-            text = "\n\n".join([best_note, *map(str, untaken)]).strip()
-            output = self.ask(self.generate, inlined=untaken, question=question, note=text, style=style)
+        output = self.ask(self.generate, inlined=untaken, question=question, note=text, style=style)
+        sources = distinct([*sources, *untaken])
         return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 
     def _stop_reason(self, step: int, invalid: int, read: int) -> str:

@@ -7,7 +7,6 @@ classes, since a docstring is sent to the model word for word.
 
 from knowgap.signatures.adaptive_note import (
     AnswerFromNote,
-    AnswerFromNoteAndPassages,
     CompareNotes,
     CompleteNote,
     InitNote,
@@ -89,7 +88,6 @@ __all__ = [
     "AnswerBySearching",
     "AnswerDirectly",
     "AnswerFromNote",
-    "AnswerFromNoteAndPassages",
     "AnswerFromPassages",
     "AnswerFromRelevant",
     "AnswerFromText",

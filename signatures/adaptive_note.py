@@ -126,17 +126,3 @@ class AnswerFromNote(dspy.Signature):
     note: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-
-
-# Equation 9, for a model whose notes lose what it has read.
-class AnswerFromNoteAndPassages(dspy.Signature):
-    """Answer the question from the passages and the note about them. Always give your best answer.
-
-    The note may miss what the passages say. Where the two differ, the passages are right.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="what was read")
-    note: str = dspy.InputField(desc="what was noted of it")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")

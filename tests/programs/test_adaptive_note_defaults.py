@@ -24,8 +24,7 @@ def run(table=None, *, questions=((NEW,), ()), update=OTHER, compare=True, **set
     notes = [NOTE, *[update] * (len(asked) - 1)]
     first, *later = [{"note": note, "questions": list(each)} for note, each in zip(notes, questions, strict=True)]
     script = {"init_and_ask": first, "update_and_ask": later, "init": NOTE, "update": update, "complete": asked}
-    script |= {"propose": asked, "compare": {"reason": "", "better": compare}}
-    script |= {"generate": "Wick", "generate_reading": "Wick"}
+    script |= {"propose": asked, "compare": {"reason": "", "better": compare}, "generate": "Wick"}
     return play(program, QUESTION, **script)
 
 
@@ -62,17 +61,6 @@ def test_passages_that_did_not_better_the_note_are_read_again_and_for_the_answer
         assert [passage["title"] for passage in later] == seen
         assert ("born in Wick" in engine.asked("generate")[0]["note"]) is second
         assert (MOOR in prediction.passages) is second
-
-
-@pytest.mark.parametrize("show", [False, True])
-def test_the_answer_may_be_shown_the_passages_besides_the_note(show):
-    prediction, engine = run(questions=[()], show_passages=show)
-    assert engine.acts == ["init_and_ask", "generate_reading" if show else "generate"]
-    assert prediction.answer == "Wick"
-    if show:
-        (asked,) = engine.asked("generate_reading")
-        assert asked["note"] == NOTE
-        assert [passage["title"] for passage in asked["passages"]] == ["The Grey Ferry"]
 
 
 @pytest.mark.parametrize(("may_finish", "act"), [(True, "complete"), (False, "propose")])
