@@ -143,7 +143,7 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
 def _weights(program: Program) -> dict[str, str]:
     """The digests of the reranker's and the entailment model's weights, if they have any."""
     models = ((name, program.parts().get(name)) for name in ("reranker", "entailment"))
-    return {name: model.digest for name, model in models if getattr(model, "digest", "")}
+    return {name: digest for name, model in models if (digest := getattr(model, "digest", ""))}
 
 
 def model_name(model: Any) -> str:
