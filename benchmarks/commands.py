@@ -1,7 +1,8 @@
 """What one question costs on the command line: processor time of `search` and `ask`, and of what they import.
 
 Each command runs in a process of its own, with indexes that are there; with `--before`, the same commands of another
-installation run in turns with them. A figure is the least of the rounds.
+installation run in turns with them. A figure is the least of the rounds. Of `ask`, the time before its program gets the
+question is told as well: what follows is searching, the embedded models' work and checking the answer.
 """
 
 from __future__ import annotations
@@ -29,6 +30,21 @@ _COMMANDS = {
     "ask, migres by words": ["ask", _QUESTION, "--index", "bm25"],
     "ask, migres, ColBERT": ["ask", _QUESTION, "--index", "colbert"],
 }
+_TOLD = "processor seconds before the question: "
+_ASK = f"""
+import sys, time
+from knowgap.programs.base import Program
+
+called = Program.__call__
+
+def tell(self, *values, **named):
+    print("{_TOLD}" + str(time.process_time()), file=sys.stderr)
+    return called(self, *values, **named)
+
+Program.__call__ = tell
+from knowgap.cli.main import main
+main()
+"""
 
 
 def add_arguments(group: Any) -> None:
@@ -53,19 +69,32 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
                 for python in pythons:
                     spent[python].append(_run(python, command, folder, f"{pythons.index(python)}-{turn}")[0])
             least = [min(spent[python]) for python in pythons]
-            rows.append([name, *map(seconds, least), *([ratio(least[-1], least[0])] if options.before else [])])
+            shares = [ratio(least[-1], least[0])] if options.before else []
+            rows.append([name, *map(seconds, least), *shares, _before_the_question(command, folder, rounds)])
         columns = ["before", "now", "share"] if options.before else ["processor time"]
+        columns.append("of it before the question")
         remark = f"The least of {rounds} runs; no answer comes from a cache."
         yield Table("Processor time of a command", ["command", *columns], rows, [remark])
         told = _run(sys.executable, _COMMANDS["ask, rag by words"], folder, "imports", "-X", "importtime")[1]
     yield _imports(told)
 
 
+def _before_the_question(command: Sequence[str], folder: str, rounds: int) -> str:
+    """The least processor time until a program of `ask` gets its question."""
+    if command[0] != "ask":
+        return ""
+    told = [_run(sys.executable, command, folder, f"start-{turn}", "-c", _ASK)[1] for turn in range(rounds)]
+    return seconds(min(float(re.findall(f"{_TOLD}(.+)", words)[0]) for words in told))
+
+
 def _run(python: str, command: Sequence[str], folder: str, cache: str, *flags: str) -> tuple[float, str]:
-    """The processor seconds of a command in a process of its own, and what it wrote to standard error."""
+    """The processor seconds of a command in a process of its own, and what it wrote to standard error.
+
+    `flags` are Python's; with `-c CODE` among them, the code runs instead of the module `knowgap`.
+    """
     environment = {**os.environ, "KNOWGAP_HOME": str(Path(folder) / f"home-{cache}-{len(os.listdir(folder))}")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = [python, *flags, "-m", "knowgap", *command]
+    words = [python, *flags, *([] if "-c" in flags else ["-m", "knowgap"]), *command]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -26,6 +27,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
     order = ("test_notebooks", "test_docs", "test_outside", "test_stopping", "test_smoke")
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
+
+
+def pytest_unconfigure():
+    """Remove the folders of this worker."""
+    for folder in (HOME, os.environ["DSPY_CACHEDIR"]):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
