@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from datetime import date
@@ -29,9 +30,10 @@ from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
 
-_AT_ONCE = 8  # searches; others wait
-_MAX_SEARCHES = 80
-"""Searches in progress and waiting; further ones are refused, so that connections are left for other addresses."""
+_AT_ONCE = {False: 8, True: 4}
+"""How many searches of one query, and of many, are made at a time; they wait apart from each other."""
+_MAX_SEARCHES = 10
+"""How many times as many may be in progress and waiting; further ones are refused, so that connections are left."""
 _Query = Annotated[str, Field(max_length=32_768)]
 Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
 """Files, folders and patterns, which take the longer to match the longer they are."""
@@ -64,7 +66,8 @@ class Searching:
 
     def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
         self._retriever, self._deadline = retriever, deadline
-        self._free, self._in_progress = asyncio.Semaphore(_AT_ONCE), 0
+        self._free = {many: asyncio.Semaphore(at_once) for many, at_once in _AT_ONCE.items()}
+        self._in_progress = Counter[bool]()
         self._searches = prometheus.Counter(
             "knowgap_searches", "Requests to search, by what became of them.", ["outcome"], registry=metrics
         )
@@ -85,24 +88,24 @@ class Searching:
 
         `gone` returns when nobody waits for the answer any more. A `Problem` says why there is no answer.
         """
-        outcome = "answered"
-        self._in_progress += 1
+        outcome, many = "answered", len(asked.queries or "") > 1
+        self._in_progress[many] += 1
         try:
-            if self._in_progress > _MAX_SEARCHES:
+            if self._in_progress[many] > _MAX_SEARCHES * _AT_ONCE[many]:
                 raise Problem(429, "as many searches wait as may; search again later")
             async with Patience(gone, self._deadline) as patience:
-                return await patience.wait_for(self._in_a_thread(asked))
+                return await patience.wait_for(self._in_a_thread(asked, self._free[many]))
         except (Exception, KeyboardInterrupt) as error:
             problem = Problem.of(error)
             outcome = problem.outcome
             raise problem from error
         finally:
-            self._in_progress -= 1
+            self._in_progress[many] -= 1
             self._searches.labels(outcome).inc()
 
-    async def _in_a_thread(self, asked: SearchRequest) -> bytes:
+    async def _in_a_thread(self, asked: SearchRequest, free: asyncio.Semaphore) -> bytes:
         """Search in a daemon thread: one that hangs does not keep the process from ending, but keeps its place."""
-        await self._free.acquire()
+        await free.acquire()
         loop, answer = asyncio.get_running_loop(), Future[bytes]()
         answer.set_running_or_notify_cancel()
 
@@ -112,7 +115,7 @@ class Searching:
             except BaseException as error:
                 answer.set_exception(error)
             with contextlib.suppress(RuntimeError):  # the server has ended, and its loop is closed
-                loop.call_soon_threadsafe(self._free.release)
+                loop.call_soon_threadsafe(free.release)
 
         threading.Thread(target=work, name="knowgap search", daemon=True).start()
         return await asyncio.wrap_future(answer)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import signal
 import socket
@@ -102,7 +103,7 @@ def test_says_what_is_wrong(server, caplog):
 
 
 def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
-    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", 1)
+    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", {False: 1, True: 1})
     late, left = _Slow(), _Slow()
     with Server(index=late, port=0, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
         assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
@@ -154,7 +155,7 @@ def test_a_connection_that_withholds_a_body_is_closed(index, monkeypatch, caplog
 def test_a_request_is_answered_beside_a_burst_of_connections(index, monkeypatch):
     """Those that come at once are not cut off before what they have sent is read."""
     monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 256)
-    server = Server(index=index, port=0)
+    server = Server(index=index, port=0, grace=0.2)
     with contextlib.ExitStack() as opened:
         address = server.url.removeprefix("http://").split(":")
         client = opened.enter_context(socket.create_connection(address, timeout=SECONDS))
@@ -238,14 +239,20 @@ def _withheld(server):
 
 
 def test_more_searches_than_may_wait_are_refused(monkeypatch):
+    """Those of many queries take no place of a search of one."""
+    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", {False: 1, True: 1})
     monkeypatch.setattr("knowgap.service.searching._MAX_SEARCHES", 1)
     slow = _Slow()
-    with Server(index=slow, port=0) as server, ThreadPoolExecutor(1) as pool:
-        first = pool.submit(httpx.get, f"{server.url}/search?query=first", timeout=SECONDS)
+    with Server(index=slow, port=0) as server, ThreadPoolExecutor(2) as pool:
+        asked = functools.partial(httpx.post, f"{server.url}/search", timeout=SECONDS)
+        many = pool.submit(asked, json={"queries": ["many", "more"]})
         assert slow.begun.wait(SECONDS)
-        refused = httpx.get(f"{server.url}/search?query=second")
+        slow.begun.clear()
+        first = pool.submit(asked, json={"query": "first"})
+        assert slow.begun.wait(SECONDS)
+        refused = [asked(json=sent).status_code for sent in ({"query": "second"}, {"queries": ["many", "again"]})]
         slow.go_on.set()
-        assert (refused.status_code, first.result(SECONDS).status_code) == (429, 200)
+        assert (refused, many.result(SECONDS).status_code, first.result(SECONDS).status_code) == ([429, 429], 200, 200)
 
 
 def test_connections_that_cannot_be_accepted_are_one_line_a_minute(caplog):
