@@ -185,7 +185,9 @@ def _merge(
 ) -> None:
     """Merge the portions, score the postings and write the arrays."""
     norms = (k1 * (1 - b + b * lengths / max(float(lengths.mean()), 1e-9))).astype(np.float32)
-    words, sizes, highest = [np.empty(0, np.uint64)], [np.zeros(1, np.int64)], [np.empty(0, np.float32)]
+    words: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+    sizes: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
+    highest: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)]
     with (
         ArrayFile(folder / "passages.npy", np.int32) as to_passages,
         ArrayFile(folder / "scores.npy", np.float32) as to_scores,

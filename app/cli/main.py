@@ -82,11 +82,14 @@ class _FileError(KnowgapError):
             text += "; free some space: what was done is kept, and the same command continues"
         elif error.errno in _READ_ONLY:
             text += "; name a place that can be written to: what was done is kept"
+        elif error.errno in _NO_FOLDER:
+            text += "; a file stands where a folder is needed: name another place"
         super().__init__(text)
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 _MODULES = (ask, index, doctor, evaluate, questions, report, compile, train, experiment, demo)
 _COMMANDS: dict[str, Callable[..., None]] = {

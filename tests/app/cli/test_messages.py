@@ -92,6 +92,12 @@ def test_a_study_in_a_folder_that_cannot_be_written_says_so(indexed, monkeypatch
     assert f"kept: {os.strerror(errno.EACCES)}; name a place that can be written to" in refusal
 
 
+def test_a_file_in_the_place_of_a_folder_is_said(indexed):
+    refusal = indexed.refusal("index", "--corpus", "docs.jsonl", "--index", "docs.jsonl/idx", "--engine", "bm25")
+    assert "docs.jsonl: " in refusal
+    assert "a file stands where a folder is needed: name another place" in refusal
+
+
 def test_a_cache_that_cannot_be_made_names_the_variable(indexed, monkeypatch):
     monkeypatch.setenv("KNOWGAP_HOME", str(indexed.folder / "docs.jsonl" / "home"))
     assert "set KNOWGAP_HOME to a folder that can be written to" in indexed.refusal(*ASK)
