@@ -11,7 +11,6 @@ from knowgap.retrieval.documents.text import Text
 NESTED = "is nested too deeply for headings and tables; read as plain text"
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-_UNSEEN = ["script", "style", "template", "head", "title", "hr"]
 _ROLES = ["navigation", "search", "contentinfo"]
 _BLOCKS = ["div", "table", "ul", "ol", "p", "dl", "header", "section", "td"]
 _NAMED = re.compile(
@@ -27,7 +26,7 @@ _LINKED = 0.8  # share of the letters of an element that are in links, from whic
 
 
 def read_html(content: bytes) -> Text:
-    """Markdown of a page; of links and pictures, the text alone.
+    """Markdown of a page; of links, pictures, quotations, lists of definitions and what is stressed, the text alone.
 
     Navigation, footers of the page, lists of links to its own headings, and permalinks are left out, unless nothing
     else is on the page.
@@ -68,13 +67,17 @@ def read_html(content: bytes) -> Text:
 def _markdown(soup: Any) -> str:
     from markdownify import ATX, MarkdownConverter
 
+    for block in soup(["blockquote", "dl", "dt", "dd"]):
+        block.name = "div"
     converter = MarkdownConverter(
         heading_style=ATX,
-        strip=["a"],
+        strip=["a", "b", "strong", "i", "em"],
         escape_misc=False,
         escape_asterisks=False,
         escape_underscores=False,
         table_infer_header=True,
+        wrap=True,
+        wrap_width=None,
     )
     return converter.convert_soup(soup).replace("\xa0", " ").strip()
 

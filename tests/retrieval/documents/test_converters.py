@@ -52,6 +52,15 @@ def test_a_table_that_lays_out_a_page_is_no_table_and_a_first_row_is_a_header():
     assert text == "## Towns\n\n| town | river |\n| --- | --- |\n| Tarn | Isk |\n\nBeside."
 
 
+def test_a_paragraph_is_one_line_and_what_is_stressed_quoted_or_defined_has_no_marks():
+    quoted = "<blockquote><dl><dt>Toll</dt>\n<dd>Two marks\na day.</dl></blockquote>"
+    assert (
+        convert("HTML", f"<p>The <b>Orle\nBridge</b> is <em>old</em>.{quoted}".encode()).text
+        == "The Orle Bridge is old.\n\nToll\n\nTwo marks a day."
+    )
+    assert convert("HTML", b"<pre>let a\n  b</pre>").text == "```\nlet a\n  b\n```"
+
+
 def book(outline: bool, pages: int = 5) -> bytes:
     """A PDF with a running head, page numbers, and a heading in larger letters on each page."""
     from reportlab.pdfgen.canvas import Canvas
