@@ -168,7 +168,7 @@ class Server(HTTPServer):
     async def _show_page(self, request: Request) -> Response:
         nonce = secrets.token_urlsafe(16)
         policy = f"default-src 'none'; connect-src 'self'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
-        policy += "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
         examples = self._examples or await asyncio.to_thread(example_questions, self._index)
         return HTMLResponse(

@@ -77,6 +77,7 @@ def test_nothing_on_the_page_needs_what_its_policy_forbids(service):
     response = client.get("/")
     nonce = re.search(r"script-src 'nonce-([^']+)'", response.headers["content-security-policy"])[1]
     page = response.text
+    assert "img-src data:;" in response.headers["content-security-policy"]  # the icon
     assert page.count(f'nonce="{nonce}"') == 2 == len(re.findall(r"<(?:style|script)\b", page))
     markup = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
     assert not re.search(r"\s(?:style|on\w+|src)=", markup)
