@@ -69,12 +69,11 @@ def hub_reachable(timeout: float = 2.0) -> bool:
     """
     import httpx
     from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
 
     if constants.HF_HUB_OFFLINE:
         return False
     try:
-        return get_session().head(constants.ENDPOINT, timeout=timeout).status_code < 400
+        return httpx.head(constants.ENDPOINT, timeout=timeout, follow_redirects=True).status_code < 400
     except (httpx.HTTPError, httpx.InvalidURL):
         return False
 

@@ -22,6 +22,7 @@ def recorded_hub(*, front_page: int = 404) -> Iterator[list[str]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        patch.setattr("httpx.head", lambda url, **_: answer(httpx.Request("HEAD", url)))
         huggingface_hub.set_client_factory(lambda: httpx.Client(transport=httpx.MockTransport(answer)))
         try:
             yield asked
