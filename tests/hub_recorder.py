@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import huggingface_hub
@@ -14,17 +16,21 @@ import pytest
 def recorded_hub(*, front_page: int = 404) -> Iterator[list[str]]:
     """Answer requests to the hub with 404, and its front page with a status; yields the URLs that were asked for."""
     asked: list[str] = []
+    theirs: Any = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: Any) -> Any:
         asked.append(str(request.url))
-        status = front_page if request.url.path in ("", "/") else 404
-        return httpx.Response(status, headers={"X-Error-Code": "RepoNotFound"})
+        return theirs.Response(404, headers={"X-Error-Code": "RepoNotFound"})
+
+    def head(url: str, **_: object) -> httpx.Response:
+        asked.append(url)
+        return httpx.Response(front_page)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        patch.setattr("httpx.head", lambda url, **_: answer(httpx.Request("HEAD", url)))
-        huggingface_hub.set_client_factory(lambda: httpx.Client(transport=httpx.MockTransport(answer)))
+        patch.setattr("httpx.head", head)
+        huggingface_hub.set_client_factory(lambda: theirs.Client(transport=theirs.MockTransport(answer)))
         try:
             yield asked
         finally:
-            huggingface_hub.set_client_factory(httpx.Client)
+            huggingface_hub.set_client_factory(theirs.Client)

@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def cache_of(output: Any) -> tuple[str, Any]:
+    """The cache in what a model gives, and its name, under which the model takes it; no name and None without one.
+
+    It is called `cache` from transformers 5.24 on.
+    """
+    names = ("cache", "past_key_values", "cache_params")
+    return next(((name, found) for name in names if (found := getattr(output, name, None)) is not None), ("", None))
+
+
 @dataclass
 class Segment:
     """Tokens of a path of the tree, behind those of its parent.
@@ -40,7 +49,7 @@ def can_share(model: Any) -> bool:
 
     with torch.inference_mode():
         token = torch.zeros((1, 1), dtype=torch.long, device=model.device)
-        cache = getattr(model(input_ids=token, use_cache=True), "past_key_values", None)
+        _, cache = cache_of(model(input_ids=token, use_cache=True))
     return type(cache) is DynamicCache and all(type(layer) is DynamicLayer for layer in cache.layers)
 
 
@@ -100,13 +109,14 @@ class Batch:
         counts = real.sum(dim=1)
         steps = torch.arange(tokens.shape[1], device=tokens.device).minimum(counts[:, None] - 1)
         self.mask = torch.cat([self.mask, real], dim=1)
+        name = "cache" if "cache" in self._parameters else "past_key_values"
         options = {"position_ids": self.lengths[:, None] + steps, "logits_to_keep": 1}
         output = self.model(
             input_ids=tokens,
             attention_mask=self.mask,
-            past_key_values=self.cache,
             use_cache=True,
-            **{name: value for name, value in options.items() if name in self._parameters},
+            **{name: self.cache},
+            **{option: value for option, value in options.items() if option in self._parameters},
         )
         self.lengths = self.lengths + counts
         return output.logits[:, -1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from knowgap.lms.rq_rag.layout import ReadPassage, TranscriptLayout
-from knowgap.lms.rq_rag.prefix_cache import Batch, Segment
+from knowgap.lms.rq_rag.prefix_cache import Batch, Segment, cache_of
 
 
 class Written(NamedTuple):
@@ -223,7 +223,7 @@ class TranscriptTree:
         """Write a branch from the beginning of its transcript; returns how many tokens were read for it."""
         import torch
 
-        tokens, options, cache = [*row.node.ids, *row.ids], {}, None
+        tokens, options = [*row.node.ids, *row.ids], {}
         read = len(row.node.ids)
         while True:
             given = torch.tensor([tokens], device=self.model.device)
@@ -232,8 +232,7 @@ class TranscriptTree:
             if not self._add_token(row, output.logits[0, -1]):
                 self.counts.read += read
                 return read
-            name = next((n for n in ("past_key_values", "cache_params") if getattr(output, n, None) is not None), "")
-            cache = getattr(output, name) if name else None
+            name, cache = cache_of(output)
             tokens = row.ids[-1:] if name else [*row.node.ids, *row.ids]
             read += 0 if name else len(tokens) - 1
             options = {name: cache} if name else {}
