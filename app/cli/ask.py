@@ -209,9 +209,10 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
     if unsupported := [citation.statement for citation in cited.citations if not citation.supported]:
         alone = len(unsupported) == len(cited.citations)
         what = "the answer" if alone else escape("; ".join(unsupported))
-        out.print(f"  [dim]no passage supports {what}[/dim]")
-    elif others := [source for source in cited.sources if not cited.citations]:
-        out.print(f"  [dim]read: {escape(', '.join(source.title for source in others))}[/dim]")
+        out.print(f"  [dim]no passage was found to support {what}[/dim]")
+    if cited.sources and not any(citation.supported for citation in cited.citations):
+        read = dict.fromkeys(source.title for source in cited.sources)
+        out.print(f"  [dim]read: {escape(', '.join(read))}[/dim]")
 
 
 @o.grouped

@@ -55,9 +55,14 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed = indexed(*ASK, "--program", "rag", "--style", "long")[0].splitlines()
     assert printed[-3] == "Ada Venn designed the Orle Bridge [1]. Bo [b]Reed[/b] paid for it."
-    assert printed[-1] == "  no passage supports Bo [b]Reed[/b] paid for it."
+    assert printed[-1] == "  no passage was found to support Bo [b]Reed[/b] paid for it."
     [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
     assert (first["supported"], second["supported"], second["passages"]) == (True, False, [])
+    lm, _ = scripted_lm(lambda *_: {"answer": "Bo Reed paid for it."})
+    assert indexed(*ASK, "--program", "rag")[0].splitlines()[-2:] == [
+        "  no passage was found to support the answer",
+        "  read: Orle Bridge",
+    ]
 
 
 def test_answers_as_json(indexed):
