@@ -75,7 +75,8 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         columns.append("of it before the question")
         remark = f"The least of {rounds} runs; no answer comes from a cache."
         yield Table("Processor time of a command", ["command", *columns], rows, [remark])
-        told = _run(sys.executable, _COMMANDS["ask, rag by words"], folder, "imports", "-X", "importtime")[1]
+        timed = ("-X", "importtime", "-m", "knowgap")
+        told = _run(sys.executable, _COMMANDS["ask, rag by words"], folder, "imports", timed)[1]
     yield _imports(told)
 
 
@@ -83,18 +84,17 @@ def _before_the_question(command: Sequence[str], folder: str, rounds: int) -> st
     """The least processor time until a program of `ask` gets its question."""
     if command[0] != "ask":
         return ""
-    told = [_run(sys.executable, command, folder, f"start-{turn}", "-c", _ASK)[1] for turn in range(rounds)]
+    told = [_run(sys.executable, command, folder, f"start-{turn}", ("-c", _ASK))[1] for turn in range(rounds)]
     return seconds(min(float(re.findall(f"{_TOLD}(.+)", words)[0]) for words in told))
 
 
-def _run(python: str, command: Sequence[str], folder: str, cache: str, *flags: str) -> tuple[float, str]:
-    """The processor seconds of a command in a process of its own, and what it wrote to standard error.
-
-    `flags` are Python's; with `-c CODE` among them, the code runs instead of the module `knowgap`.
-    """
+def _run(
+    python: str, command: Sequence[str], folder: str, cache: str, program: Sequence[str] = ("-m", "knowgap")
+) -> tuple[float, str]:
+    """The processor seconds of a command in a process of its own, and what it wrote to standard error."""
     environment = {**os.environ, "KNOWGAP_HOME": str(Path(folder) / f"home-{cache}-{len(os.listdir(folder))}")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    words = [python, *flags, *([] if "-c" in flags else ["-m", "knowgap"]), *command]
+    words = [python, *program, *command]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
