@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
 from knowgap.storage.progress import Progress
 
+_LOG = logging.getLogger("knowgap")
 _REASONING = ("reasoning", "explanation")
 _RIGHT_RUNS = {"max_labeled_demos": 0, "metric_threshold": 1.0}
 _CANDIDATES = 8
@@ -199,15 +201,20 @@ def _knn(run: OptimizerRun) -> DelegatingProgram:
     bootstrapping = run.bootstrapping() | {"max_bootstrapped_demos": 1, "max_labeled_demos": 0, "max_errors": 1}
     run = replace(run, optimizer=dspy.BootstrapFewShot)
     demos: dict[str, dict[str, list[Any]]] = {}
+    failures: list[Exception] = []
     for example in run.trainset:
         try:
             compiled = run.compile(bootstrapping, trainset=[example])
         except Exception as error:  # a question on which the program fails gives no demonstration
             if is_connection_error(error) or fatal_cause(error) is not None:
                 raise
+            failures.append(error)
             continue
         remove_unused_demos(compiled)
         demos[example.question] = {name: p.demos for name, p in compiled.named_predictors() if p.demos}
+    if failures:
+        told = f"{len(failures)} of {len(run.trainset)} training questions, on which it failed"
+        _LOG.warning("%s gives no demonstration for %s: %s", run.student.name, told, failures[0])
     if not any(demos.values()):
         raise UsageError(f"the optimizer knn finds no training question that {run.student.name} answers rightly")
     nearest = _NearestDemos(demos, k, vectorizer)

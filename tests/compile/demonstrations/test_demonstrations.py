@@ -225,6 +225,18 @@ def vectors(texts):
     return np.array([[float(f"house q{n}?" in text) + 0.01 * n for n in range(6)] for text in texts])
 
 
+def test_knn_says_on_how_many_training_questions_the_program_failed(program, examples, caplog):
+    def rule(outputs, inputs):
+        if "house q0" in inputs.get("question", ""):
+            raise RuntimeError("the reader broke")
+        return reading_rule(outputs, inputs)
+
+    lm, _ = scripted_lm(rule)
+    run_optimizer(program, examples, metric="exact_match", optimizer="knn", vectorizer=vectors, k=2, lm=lm)
+    assert f"no demonstration for 1 of {len(examples)} training questions" in caplog.text
+    assert "the reader broke" in caplog.text
+
+
 def test_knn_shows_the_nearest(program, examples, tmp_path):
     lm, engine = reading_lm()
     options = {"metric": "exact_match", "optimizer": "knn", "vectorizer": vectors}
