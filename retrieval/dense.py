@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
-from knowgap.retrieval.device import choose_device, precision_on
+from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.ray import encoding_on
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
@@ -154,6 +155,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         *,
         encoder: str | Path | Embed | None = None,
         device: str | None = None,
+        ray_address: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> DenseIndex:
@@ -166,6 +168,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
                 function from texts to vectors, such as `dspy.Embedder("openai/text-embedding-3-large")`. None takes
                 the embedded MiniLM encoder.
             device: where to encode; None takes a CUDA GPU if there is one.
+            ray_address: see `ColBERTIndex.build`.
             overwrite: replace another index at the path.
             progress: called after each chunk of passages.
 
@@ -178,10 +181,12 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             store = build.store(passages)
             model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
-            precision = {"precision": precision_on("cpu")} if encoder is None else {}
-            manifest = build.manifest("dense", store, {"dim": model.dim}, model.identity | precision)
-            if not build.already_built(manifest):
-                encode_corpus(store, model, state, progress or no_progress)
+            make = functools.partial(load_encoder, encoder, None)
+            with encoding_on(ray_address, make, model.device) as (encode, precision):
+                identity = model.identity | ({"precision": precision} if encoder is None else {})
+                manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
+                if not build.already_built(manifest):
+                    encode_corpus(store, model, state, progress or no_progress, encode)
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, encoder=encoder, device=device)
 

@@ -13,13 +13,13 @@ import os
 import shutil
 import threading
 import uuid
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -27,25 +27,25 @@ from knowgap.errors import (
     DataError,
     IndexDamaged,
     IndexFolderError,
-    IndexMissing,
-    MissingDependency,
     UsageError,
     ValueOutOfBounds,
     shorten,
 )
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.device import choose_device, precision_on
+from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.encoding import STATE, EncodingState
+from knowgap.retrieval.index.encoding import STATE, Encode, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Where
+from knowgap.retrieval.index.ray import encoding_on
+from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split, rank_hits
+from knowgap.retrieval.qdrant_connection import address, client_class, connect, key_for, reporting
 from knowgap.retrieval.window import warn_of_cut
 from knowgap.storage.progress import Progress, no_progress
 
 _PASSAGES_PER_REQUEST = 64
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _NAMESPACE = uuid.UUID("6b6e6f77-6761-5000-8000-000000000000")
 _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
 _DECIMALS = 4
@@ -77,6 +77,7 @@ class QdrantIndex(NeverCopied):
         checkpoint: str | Path | None = None,
         dim: int | None = None,
         device: str | None = None,
+        ray_address: str | None = None,
         shards: int | None = None,
         replicas: int | None = None,
         overwrite: bool = False,
@@ -95,6 +96,7 @@ class QdrantIndex(NeverCopied):
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
             device: where to encode; None takes a CUDA GPU if there is one.
+            ray_address: see `ColBERTIndex.build`.
             shards: into how many parts a cluster divides the collection, best a multiple of its nodes; None takes one
                 per node. It cannot easily be changed later.
             replicas: how many copies of each part the cluster keeps; None leaves it to the server.
@@ -108,9 +110,9 @@ class QdrantIndex(NeverCopied):
             CheckpointError: no such checkpoint.
             IndexMissing: no server answers at the URL.
             IndexFolderError: the collection is there already.
-            MissingDependency: qdrant-client is not installed.
+            MissingDependency: qdrant-client, or Ray, is not installed.
         """
-        _client_class()  # whether it is installed
+        client_class()  # whether it is installed
         layout = {"shard_number": shards, "replication_factor": replicas}
         if any(number is not None and number < 1 for number in layout.values()):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
@@ -129,13 +131,14 @@ class QdrantIndex(NeverCopied):
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            recorded |= {"precision": precision_on(device)}
-            manifest = build.manifest("qdrant", store, settings, recorded)
-            if not build.already_built(manifest):
-                with closing(connect(url, key)) as client, _reporting(url):
-                    if not state.passages:
-                        _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
-                    _fill(client, collection, store, encoder, state, progress or no_progress)
+            with encoding_on(ray_address, partial(TokenEncoder, folder.resolve()), device) as (encode, precision):
+                manifest = build.manifest("qdrant", store, settings, recorded | {"precision": precision})
+                if not build.already_built(manifest):
+                    encode = encode or partial(map, encoder.encode_passages)
+                    with closing(connect(url, key)) as client, reporting(url):
+                        if not state.passages:
+                            _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
+                        _fill(client, collection, store, encoder, state, progress or no_progress, encode)
             shutil.rmtree(build.segment)  # the points hold the passages
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)
@@ -168,7 +171,7 @@ class QdrantIndex(NeverCopied):
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
         server = url or manifest.settings["url"]
-        if url is None and _address(server) != _address(os.environ.get("QDRANT_URL", "")):
+        if url is None and address(server) != address(os.environ.get("QDRANT_URL", "")):
             raise UsageError(
                 f"{path} names the Qdrant server {shorten(server, 100)}: QDRANT_URL={shorten(server, 100)} in the "
                 "environment lets it be asked (in Python, the argument url)"
@@ -212,7 +215,7 @@ class QdrantIndex(NeverCopied):
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that neither a passage has nor a document that was split into passages."""
         points = {_point_id(name): name for name in ids}
-        with _reporting(self.url):
+        with reporting(self.url):
             found = self.client.retrieve(self._collection, list(points), with_payload=False)
         known = {str(record.id) for record in found}
         return not_split([name for point, name in points.items() if point not in known], (each.id for each in self))
@@ -256,7 +259,7 @@ class QdrantIndex(NeverCopied):
             if pooled is not None and ids is None:
                 limit = max(pooled, 10 * k)
                 request["prefetch"] = models.Prefetch(query=vectors.mean(axis=0).tolist(), using="pooled", limit=limit)
-            with _reporting(self.url):
+            with reporting(self.url):
                 answer = self.client.query_points(self._collection, limit=k + _TIES, with_payload=True, **request)
             scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in answer.points)
             hits[query] = rank_hits(scored, k)
@@ -277,8 +280,10 @@ class QdrantIndex(NeverCopied):
             raise DataError("an id is used twice; ids must be unique", field="id")
         if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
             raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
-        warn_of_cut(_upload(self.client, self._collection, new, self.encoder), len(new), self.encoder.window)
         if new:
+            blocks = map(self.encoder.encode_passages, map(_texts, _batches(new)))
+            _upload(self.client, self._collection, new, blocks)
+            warn_of_cut(self.encoder.window.cut(_texts(new)), len(new), self.encoder.window)
             self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
         return len(new)
 
@@ -313,61 +318,6 @@ def _check_collection(folder: Path, client: Any, collection: str) -> None:
         raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")
 
 
-def _address(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
-
-
-def key_for(url: str, api_key: str | None) -> str | None:
-    """The key to send to a server: the argument, or the environment variable QDRANT_API_KEY.
-
-    Raises:
-        UsageError: it would go over plain HTTP, or the address holds a password.
-    """
-    parts = urlsplit(url)
-    if parts.username or parts.password:
-        raise UsageError(f"{url}: leave out user name and password; the server's key is read from QDRANT_API_KEY")
-    key = api_key or os.environ.get("QDRANT_API_KEY")
-    if key and parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-        raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
-    return key
-
-
-def _client_class() -> Any:
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError as error:
-        raise MissingDependency("qdrant-client is not installed; `pip install 'knowgap[qdrant]'`") from error
-    return QdrantClient
-
-
-def connect(url: str, key: str | None) -> Any:
-    """A client of a server, which has answered.
-
-    Raises:
-        IndexMissing: no server answers.
-        MissingDependency: qdrant-client is not installed.
-    """
-    client_class = _client_class()
-    with _reporting(url), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` decides
-        client = client_class(url=url, api_key=key, check_compatibility=False)
-        client.get_collections()
-    return client
-
-
-@contextmanager
-def _reporting(url: str) -> Iterator[None]:
-    """Turn the errors of a connection into `IndexMissing`, which names the server."""
-    from qdrant_client.http.exceptions import ApiException
-
-    try:
-        yield
-    except (ApiException, ConnectionError) as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise IndexMissing(f"{url}: Qdrant does not answer ({reason})") from error
-
-
 def _create(
     client: Any,
     collection: str,
@@ -398,33 +348,48 @@ def _create(
 
 
 def _fill(
-    client: Any, collection: str, store: PassageStore, encoder: TokenEncoder, state: EncodingState, report: Progress
+    client: Any,
+    collection: str,
+    store: PassageStore,
+    encoder: TokenEncoder,
+    state: EncodingState,
+    report: Progress,
+    encode: Encode,
 ) -> None:
     """Encode the missing passages into a collection; the state of the build is saved after each request."""
-    for start in range(state.passages, len(store), _PASSAGES_PER_REQUEST):
-        report(start, len(store), "encoding passages")
-        end = min(start + _PASSAGES_PER_REQUEST, len(store))
-        cut = _upload(client, collection, [store[i] for i in range(start, end)], encoder)
-        state.save(passages=end, cut=state.cut + cut)
-    report(len(store), len(store), "encoding passages")
+    report(state.passages, len(store), "encoding passages")
+    batches, again = tee(_batches(store[i] for i in range(state.passages, len(store))))
+    for batch, block in zip(batches, encode(map(_texts, again)), strict=True):
+        _upload(client, collection, batch, [block])
+        state.save(passages=state.passages + len(batch), cut=state.cut + encoder.window.cut(_texts(batch)))
+        report(state.passages, len(store), "encoding passages")
     warn_of_cut(state.cut, len(store), encoder.window)
 
 
-def _upload(client: Any, collection: str, passages: Sequence[Passage], encoder: TokenEncoder) -> int:
-    """Encode passages and put them into a collection; how many of them are longer than the encoder's window."""
+def _upload(client: Any, collection: str, passages: Sequence[Passage], blocks: Iterable[Block]) -> None:
+    """Put passages into a collection; the blocks have the vectors of one batch each."""
     from qdrant_client import models
 
     def points() -> Iterator[models.PointStruct]:
-        for start in range(0, len(passages), _PASSAGES_PER_REQUEST):
-            batch = passages[start : start + _PASSAGES_PER_REQUEST]
-            vectors, lengths = encoder.encode_passages([str(passage) for passage in batch])
+        for batch, (vectors, lengths) in zip(_batches(passages), blocks, strict=True):
             pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
             for passage, piece in zip(batch, pieces, strict=True):
                 vector = {"tokens": piece.tolist(), "pooled": piece.mean(axis=0).tolist()}
                 yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=passage.to_dict())
 
     client.upload_points(collection, points(), batch_size=_PASSAGES_PER_REQUEST, wait=True)
-    return encoder.window.cut([str(passage) for passage in passages])
+
+
+def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """As many passages as a request has, at once."""
+    passages = iter(passages)
+    while batch := list(islice(passages, _PASSAGES_PER_REQUEST)):
+        yield batch
+
+
+def _texts(passages: Iterable[Passage]) -> list[str]:
+    """What is encoded of passages."""
+    return [str(passage) for passage in passages]
 
 
 def _point_id(passage_id: str) -> str:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
 
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
-    "colbert": {"checkpoint": str},
-    "dense": {"encoder": str},
-    "qdrant": {"checkpoint": str, "url": str, "collection": str, "shards": int, "replicas": int},
+    "colbert": {"checkpoint": str, "ray_address": str},
+    "dense": {"encoder": str, "ray_address": str},
+    "qdrant": {"checkpoint": str, "ray_address": str, "url": str, "collection": str, "shards": int, "replicas": int},
 }
 
 
@@ -76,7 +76,8 @@ def index(
             help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (ColBERTv2's "
             "format, by path or name; see `knowgap ls checkpoints`; embedded if absent); dense: encoder (by path or "
             "hub name). qdrant: url (https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands ask "
-            "only the server in QDRANT_URL), collection (knowgap), shards and replicas (on a cluster).",
+            "only the server in QDRANT_URL), collection (knowgap), shards and replicas (on a cluster). All of them: "
+            "ray_address (auto, local, or of its head: a Ray cluster whose workers encode the passages).",
         ),
     ] = None,
     dry_run: Annotated[

@@ -87,7 +87,8 @@ def build_index(
             "corpus": str(source.resolve()),
             "columns": dict(columns or {}),
         }
-        settings["options"] = {name: _recordable(value) for name, value in options.items()}
+        of_index = (item for item in options.items() if item[0] not in ("device", "ray_address"))
+        settings["options"] = {name: _recordable(value) for name, value in of_index}
         splitter = Splitter(
             engine_window(engine_name, options.get("encoder", options.get("checkpoint"))), passage_tokens
         )

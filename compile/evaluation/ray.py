@@ -7,7 +7,6 @@ it; it opens the index from its folder, which therefore has to be at the same pa
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -17,9 +16,9 @@ from typing import Any
 import dspy
 
 from knowgap.compiling.evaluation.delegating_program import ask_among
-from knowgap.errors import MissingDependency, UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, track_usage, without_history
 from knowgap.programs.base import Program
+from knowgap.retrieval.index.ray import ray_cluster
 
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
 Cluster = Callable[[Callable[..., Program], "Path | str | None", dict[str, Any], Any], Ask]
@@ -43,37 +42,24 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
         MissingDependency: Ray is not installed.
         UsageError: no cluster answers at the address.
     """
-    try:
-        import ray
-    except ImportError:
-        raise MissingDependency("--ray-address needs Ray: pip install 'knowgap[ray]'") from None
-    connected = ray.is_initialized()
-    if not connected:
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise UsageError(f"no Ray cluster at {address!r}: {shorten(error, 200)}") from error
-    task: Any = ray.remote(max_retries=5, retry_exceptions=False)(_answer)
+    with ray_cluster(address) as ray:
+        task: Any = ray.remote(max_retries=5, retry_exceptions=False)(_answer)
 
-    def publish(
-        make_program: Callable[..., Program], index: Path | str | None, opening: dict[str, Any], lm: Any
-    ) -> Ask:
-        folder = str(index.resolve()) if isinstance(index, Path) else index
-        recipe = ray.put((make_program, folder, opening, lm, str(lm_cache.resolve())))
-        key = uuid.uuid4().hex
+        def publish(
+            make_program: Callable[..., Program], index: Path | str | None, opening: dict[str, Any], lm: Any
+        ) -> Ask:
+            folder = str(index.resolve()) if isinstance(index, Path) else index
+            recipe = ray.put((make_program, folder, opening, lm, str(lm_cache.resolve())))
+            key = uuid.uuid4().hex
 
-        def ask(question: str, ids: Collection[str] | None) -> dspy.Prediction:
-            prediction, spent = ray.get(task.remote(key, [recipe], question, ids))
-            tracker.add(Usage.model_validate(spent))
-            return prediction
+            def ask(question: str, ids: Collection[str] | None) -> dspy.Prediction:
+                prediction, spent = ray.get(task.remote(key, [recipe], question, ids))
+                tracker.add(Usage.model_validate(spent))
+                return prediction
 
-        return ask
+            return ask
 
-    try:
         yield publish
-    finally:
-        if not connected:
-            ray.shutdown()
 
 
 _programs: dict[str, tuple[Program, Any]] = {}

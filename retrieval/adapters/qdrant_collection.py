@@ -30,7 +30,7 @@ class QdrantCollection(NeverCopied):
 
     def __init__(self, url: str) -> None:
         from knowgap.retrieval.dense import load_encoder
-        from knowgap.retrieval.qdrant import connect, key_for
+        from knowgap.retrieval.qdrant_connection import connect, key_for
 
         parts = urlsplit(url)
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +16,16 @@ import numpy.typing as npt
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
+from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import write_json
 from knowgap.storage.progress import Progress
 
 STATE = "encoded.json"
 _CHUNK = 512
+
+Encode: TypeAlias = Callable[[Iterable[list[str]]], Iterator[Block]]
+"""Encodes the texts of chunk after chunk, in their order."""
 
 
 @dataclass
@@ -57,7 +63,9 @@ class EncodingState:
         write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
 
 
-def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
+def encode_corpus(
+    store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress, encode: Encode | None = None
+) -> None:
     """Encode the passages that the state says are missing, into `tokens.f16` and `tokens.lengths.npy` beside them.
 
     Equal texts are encoded once and get the same vectors. Warns of passages that are longer than the encoder's window.
@@ -66,41 +74,54 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
         store: the passages.
         encoder: what encodes them.
         state: how far an earlier call came; kept up to date, chunk by chunk.
-        progress: called before each chunk and at the end.
+        progress: called at the beginning and after each chunk.
+        encode: encodes the texts of chunk after chunk; None has the encoder do it, here.
     """
     if state.passages == len(store):
         return
     folder, dim = store.folder, encoder.dim
     originals = _originals(store)
-    lengths = np.zeros(len(store), dtype=np.int32)
-    if state.passages:
-        lengths[: state.passages] = np.load(folder / LENGTHS, allow_pickle=False)[: state.passages]
-    with (folder / VECTORS).open("r+b" if state.passages else "wb") as file:
+    firsts = range(state.passages, len(store), _CHUNK)
+    if not state.passages:
+        np.save(folder / LENGTHS, np.zeros(len(store), dtype=np.int32))
+    lengths = np.load(folder / LENGTHS, allow_pickle=False)
+    lengths[state.passages :] = 0
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+
+    def to_encode(first: int) -> npt.NDArray[np.int64]:
+        chunk = np.arange(first, min(first + _CHUNK, len(store)))
+        return chunk[originals[chunk] == chunk]
+
+    texts = ([str(store[i]) for i in to_encode(first).tolist()] for first in firsts)
+    progress(state.passages, len(store), "encoding passages")
+    with (
+        (folder / VECTORS).open("r+b" if state.passages else "wb") as file,
+        (folder / LENGTHS).open("r+b") as lengths_file,
+    ):
         file.truncate(state.tokens * 2 * dim)
         file.seek(0, os.SEEK_END)
-        for first in range(state.passages, len(store), _CHUNK):
-            progress(first, len(store), "encoding passages")
-            chunk = np.arange(first, min(first + _CHUNK, len(store)))
-            new = chunk[originals[chunk] == chunk]
-            vectors, counts = encoder.encode_passages([str(store[i]) for i in new.tolist()])
-            cut = encoder.window.cut([str(store[i]) for i in chunk.tolist()]) if encoder.window is not None else 0
-            ends = np.cumsum(counts)
+        lengths_file.seek((state.passages - len(store)) * lengths.itemsize, os.SEEK_END)
+        blocks = (encode or partial(map, encoder.encode_passages))(texts)
+        for first, (vectors, counts) in zip(firsts, blocks, strict=True):
+            chunk, new, ends = np.arange(first, min(first + _CHUNK, len(store))), to_encode(first), np.cumsum(counts)
             pieces = {i: vectors[end - count : end] for i, count, end in zip(new.tolist(), counts, ends, strict=True)}
             lengths[new] = counts
             lengths[chunk] = lengths[originals[chunk]]
-            starts = np.cumsum(lengths, dtype=np.int64) - lengths
+            starts[chunk] = state.tokens + np.cumsum(lengths[chunk], dtype=np.int64) - lengths[chunk]
             for original in originals[chunk].tolist():
                 if original not in pieces:  # it is in an earlier chunk
                     file.flush()
                     start, values = int(starts[original]), int(lengths[original]) * dim
                     pieces[original] = np.fromfile(folder / VECTORS, np.float16, values, offset=start * 2 * dim)
                 file.write(pieces[original].tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-            np.save(folder / LENGTHS, lengths)
+            lengths_file.write(lengths[chunk].tobytes())
+            for written in (file, lengths_file):
+                written.flush()
+                os.fsync(written.fileno())
+            cut = encoder.window.cut([str(store[i]) for i in chunk.tolist()]) if encoder.window is not None else 0
             tokens = state.tokens + int(lengths[chunk].sum())
             state.save(passages=int(chunk[-1]) + 1, tokens=tokens, cut=state.cut + cut)
-    progress(len(store), len(store), "encoding passages")
+            progress(state.passages, len(store), "encoding passages")
     warn_of_cut(state.cut, len(store), encoder.window)
 
 

@@ -1,0 +1,127 @@
+"""A Ray cluster, and the passages of an index encoded by its workers.
+
+Each chunk of passages is a task. If the worker that has it dies, Ray gives it to another one. The process that builds
+writes the chunks in their order, so that an interrupted build continues as it does without a cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from knowgap.errors import KnowgapError, MissingDependency, UsageError, shorten
+from knowgap.retrieval.device import precision_on
+from knowgap.retrieval.index.encoding import Encode
+from knowgap.retrieval.window import Encoder
+
+_SECONDS = 10  # until the head of a cluster has to have taken a connection
+
+
+@contextmanager
+def ray_cluster(address: str) -> Iterator[Any]:
+    """Connect to a cluster, and disconnect at the end; yields the module `ray`.
+
+    Args:
+        address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: no cluster answers at the address.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependency("a Ray cluster needs Ray: pip install 'knowgap[ray]'") from None
+    connected = ray.is_initialized()
+    if not connected:
+        try:
+            head = urlsplit(address if "://" in address else f"//{address}")
+            if head.port is not None:  # Ray would wait for minutes where nobody listens
+                socket.create_connection((head.hostname or "", head.port), _SECONDS).close()
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UsageError(f"no Ray cluster at {address!r}: {shorten(error, 200)}") from error
+    try:
+        yield ray
+    finally:
+        if not connected:
+            ray.shutdown()
+
+
+@contextmanager
+def encoding_on(address: str | None, make: Callable[[], Encoder], device: str) -> Iterator[tuple[Encode | None, str]]:
+    """What encodes passages, and in which precision: a cluster, or, without an address, the encoder of this process.
+
+    Each worker makes an encoder of its own, on a GPU where the cluster has GPUs, and keeps it. Files that the encoder
+    is made from have to be at the same path on all machines.
+
+    Args:
+        address: see `ray_cluster`; None encodes in this process.
+        make: makes the encoder.
+        device: where this process encodes.
+
+    Yields:
+        The function for `encode_corpus`, and the name of the precision; see `precision_on`.
+
+    Raises:
+        MissingDependency, UsageError: see `ray_cluster`; or a worker cannot make the encoder.
+    """
+    if address is None:
+        yield None, precision_on(device)
+        return
+    with ray_cluster(address) as ray:
+        resources = ray.cluster_resources()
+        kind = "GPU" if resources.get("GPU") else "CPU"
+        task: Any = ray.remote(max_retries=5, retry_exceptions=False, **{f"num_{kind.lower()}s": 1})(_encode)
+        key, recipe, at_once = uuid.uuid4().hex, [ray.put(make)], 2 * max(1, int(resources.get(kind, 1)))
+
+        def result(waiting: Any) -> Any:
+            try:
+                return ray.get(waiting)
+            except KnowgapError as error:  # Ray's error is of the class of its cause as well
+                raise UsageError(
+                    f"a worker of the Ray cluster cannot encode: {shorten(getattr(error, 'cause', error), 300)} (the "
+                    "folder of an index that is built on Ray, and its checkpoint, have to be at the same path on all "
+                    "machines)"
+                ) from error
+
+        def encode(chunks: Iterable[list[str]]) -> Iterator[Any]:
+            waiting: deque[Any] = deque()
+            for texts in chunks:
+                waiting.append(task.remote(key, recipe, texts))
+                if len(waiting) == at_once:
+                    yield checked(result(waiting.popleft()))
+            while waiting:
+                yield checked(result(waiting.popleft()))
+
+        def checked(answer: tuple[str, Any]) -> Any:
+            if answer[0] != precision:
+                raise UsageError(
+                    f"the machines of the Ray cluster encode in different precisions ({precision} and {answer[0]}), of "
+                    "which one index has one: build it on machines of one kind"
+                )
+            return answer[1]
+
+        precision, _ = result(task.remote(key, recipe, []))
+        yield encode, precision
+
+
+_encoders: dict[str, Encoder] = {}
+
+
+def _encode(key: str, recipe: list[Any], texts: list[str]) -> tuple[str, Any]:
+    """Encode a chunk in a worker; the recipe is in a list so that Ray fetches it only when it is needed."""
+    if key not in _encoders:
+        import ray
+
+        _encoders.clear()
+        make: Any = ray.get(recipe[0])
+        _encoders[key] = make()
+    encoder = _encoders[key]
+    return precision_on(encoder.device), encoder.encode_passages(texts)
