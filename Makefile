@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE =
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test install install-test resolve lint format types imports unit docs bench clean
+.PHONY: help demo test install install-test resolve lint format types imports collect unit docs bench clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -66,7 +66,7 @@ demo: install ## the whole loop, offline: index, ask, compile, tune, compare, lo
 	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR) $(if $(LM),--lm $(LM)) $(if $(API_BASE),--api-base $(API_BASE)) $(if $(LIMIT),--limit $(LIMIT))
 
 test: install-test ## lint, types, import contracts, documentation, tests, notebooks; PYTHON=3.10 for another version
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types imports docs
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types imports docs collect
 	@$(MAKE) --no-print-directory unit
 
 resolve: install ## check that constraints.txt can be installed on every Python that is promised
@@ -91,6 +91,9 @@ types: install-test ## basedpyright, over the tree as it is installed
 
 imports: install-test ## who may import whom
 	$(BIN)/lint-imports
+
+collect: install-test # compiles what tests import, and the tests, once: each worker would, beside the others; `unit` says what fails
+	@$(BIN)/python -m pytest -q --collect-only tests > /dev/null 2>&1 || true
 
 unit: install-test ## the tests, and the notebooks; one thread each, since the workers keep all cores busy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal tests

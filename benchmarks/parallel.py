@@ -133,8 +133,9 @@ def _memory(folder: Path, tokens: int, shape: tuple[int, int]) -> Table:
     title = f"memory measured and estimated: {layers} layers, {width} wide, {weights:.1f} million weights"
     remark = (
         f"Float32 on the CPU, two batches a step, each of 2 examples of {tokens} tokens; a vocabulary of 32,000 words. "
-        "The largest anonymous memory of the process, looked at fifty times a second, and what is estimated before it "
-        "loads the model; both with what the process held at that time, which is the column before them."
+        "The largest memory of the process, anonymous or of the model's file, looked at five times a second, and what "
+        "is estimated before it loads the model; both with what the process held at that time, which is the column "
+        "before them."
     )
     columns = ["way", "kept", "MB before", "MB measured", "MB estimated", "estimated/measured"]
     return Table(title, columns, rows, [remark])
@@ -195,7 +196,7 @@ def _memory_script(base: str, tokens: str, settings: str) -> dict[str, Any]:
         needs = {need.method: need for need in memory_needs(base, config, cuda=False)}
         own, need = own_memory(), needs["full, float32" if config.lora_rank is None else "LoRA"]
         job = language_model_job(rows, Path(name) / "trained", base, config=config, facts={})
-        with Anonymous() as memory:
+        with Anonymous(mapped="model.safetensors") as memory:
             fit(job)
         with (Path(base) / "model.safetensors").open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))

@@ -19,7 +19,7 @@ from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.ray import encoding_on
+from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
@@ -177,16 +177,15 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             CheckpointError: no such encoder.
             UsageError: another index is at the path, or the function does not return vectors.
         """
-        with start_build(path, overwrite=overwrite) as build:
+        with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
-            make = functools.partial(load_encoder, encoder, None)
-            with encoding_on(ray_address, make, model.device) as (encode, precision):
-                identity = model.identity | ({"precision": precision} if encoder is None else {})
-                manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
-                if not build.already_built(manifest):
-                    encode_corpus(store, model, state, progress or no_progress, encode)
+            encode, precision = encoding_on(ray, functools.partial(load_encoder, encoder, None), model.device)
+            identity = model.identity | ({"precision": precision} if encoder is None else {})
+            manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
+            if not build.already_built(manifest):
+                encode_corpus(store, model, state, progress or no_progress, encode)
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, encoder=encoder, device=device)
 

@@ -38,7 +38,7 @@ from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, Encode, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Where
-from knowgap.retrieval.index.ray import encoding_on
+from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split, rank_hits
 from knowgap.retrieval.qdrant_connection import address, client_class, connect, key_for, reporting
@@ -124,21 +124,21 @@ class QdrantIndex(NeverCopied):
             with closing(connect(url, key)) as client:
                 _check_collection(folder, client, collection)
 
-        with start_build(path, overwrite=overwrite, check=check) as build:
+        with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite, check=check) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job, **layout})
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            with encoding_on(ray_address, partial(TokenEncoder, folder.resolve()), device) as (encode, precision):
-                manifest = build.manifest("qdrant", store, settings, recorded | {"precision": precision})
-                if not build.already_built(manifest):
+            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), device)
+            manifest = build.manifest("qdrant", store, settings, recorded | {"precision": precision})
+            if not build.already_built(manifest):
+                with closing(connect(url, key)) as client, reporting(url):
+                    if not state.passages:
+                        _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
                     encode = encode or partial(map, encoder.encode_passages)
-                    with closing(connect(url, key)) as client, reporting(url):
-                        if not state.passages:
-                            _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
-                        _fill(client, collection, store, encoder, state, progress or no_progress, encode)
+                    _fill(client, collection, store, encoder, state, progress or no_progress, encode)
             shutil.rmtree(build.segment)  # the points hold the passages
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)

@@ -24,7 +24,7 @@ from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.ray import encoding_on
+from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import Passage
@@ -97,7 +97,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         if nbits not in (1, 2, 4, 16):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
         device, progress = choose_device(device), progress or no_progress
-        with start_build(path, overwrite=overwrite) as build:
+        with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
             if checkpoint is None:  # it need not be fitted to find that the index is there
@@ -114,11 +114,10 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            with encoding_on(ray_address, partial(TokenEncoder, folder.resolve()), device) as (encode, precision):
-                manifest = build.manifest("colbert", store, settings, recorded | {"precision": precision})
-                if to_build := not build.already_built(manifest):
-                    encode_corpus(store, encoder, state, progress, encode)
-            if to_build:
+            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), device)
+            manifest = build.manifest("colbert", store, settings, recorded | {"precision": precision})
+            if not build.already_built(manifest):
+                encode_corpus(store, encoder, state, progress, encode)
                 if not state.clustered:
                     cluster(build.segment, encoder.dim, nbits, clustered, progress)
                     state.save(clustered=True)

@@ -18,14 +18,15 @@ from urllib.parse import urlsplit
 from knowgap.errors import KnowgapError, MissingDependency, UsageError, shorten
 from knowgap.retrieval.device import precision_on
 from knowgap.retrieval.index.encoding import Encode
+from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.window import Encoder
 
 _SECONDS = 10  # until the head of a cluster has to have taken a connection
 
 
 @contextmanager
-def ray_cluster(address: str) -> Iterator[Any]:
-    """Connect to a cluster, and disconnect at the end; yields the module `ray`.
+def ray_cluster(address: str | None) -> Iterator[Any]:
+    """Connect to a cluster, and disconnect at the end; yields the module `ray`, or None without an address.
 
     Args:
         address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
@@ -34,6 +35,9 @@ def ray_cluster(address: str) -> Iterator[Any]:
         MissingDependency: Ray is not installed.
         UsageError: no cluster answers at the address.
     """
+    if address is None:
+        yield None
+        return
     try:
         import ray
     except ImportError:
@@ -54,68 +58,66 @@ def ray_cluster(address: str) -> Iterator[Any]:
             ray.shutdown()
 
 
-@contextmanager
-def encoding_on(address: str | None, make: Callable[[], Encoder], device: str) -> Iterator[tuple[Encode | None, str]]:
-    """What encodes passages, and in which precision: a cluster, or, without an address, the encoder of this process.
+def encoding_on(ray: Any, make: Callable[[], Encoder], device: str) -> tuple[Encode | None, str]:
+    """What encodes passages, and in which precision: a cluster, or, without one, the encoder of this process.
 
     Each worker makes an encoder of its own, on a GPU where the cluster has GPUs, and keeps it. Files that the encoder
     is made from have to be at the same path on all machines.
 
     Args:
-        address: see `ray_cluster`; None encodes in this process.
+        ray: what `ray_cluster` yields.
         make: makes the encoder.
         device: where this process encodes.
 
-    Yields:
+    Returns:
         The function for `encode_corpus`, and the name of the precision; see `precision_on`.
 
     Raises:
-        MissingDependency, UsageError: see `ray_cluster`; or a worker cannot make the encoder.
+        UsageError: a worker cannot make the encoder.
     """
-    if address is None:
-        yield None, precision_on(device)
-        return
-    with ray_cluster(address) as ray:
-        resources = ray.cluster_resources()
-        kind = "GPU" if resources.get("GPU") else "CPU"
-        task: Any = ray.remote(max_retries=5, retry_exceptions=False, **{f"num_{kind.lower()}s": 1})(_encode)
-        key, recipe, at_once = uuid.uuid4().hex, [ray.put(make)], 2 * max(1, int(resources.get(kind, 1)))
+    if ray is None:
+        return None, precision_on(device)
+    resources = ray.cluster_resources()
+    kind = "GPU" if resources.get("GPU") else "CPU"
+    task: Any = ray.remote(max_retries=5, retry_exceptions=False, **{f"num_{kind.lower()}s": 1})(_encode)
+    key, recipe, at_once = uuid.uuid4().hex, [ray.put(make)], 2 * max(1, int(resources.get(kind, 1)))
 
-        def result(waiting: Any) -> Any:
-            try:
-                return ray.get(waiting)
-            except KnowgapError as error:  # Ray's error is of the class of its cause as well
-                raise UsageError(
-                    f"a worker of the Ray cluster cannot encode: {shorten(getattr(error, 'cause', error), 300)} (the "
-                    "folder of an index that is built on Ray, and its checkpoint, have to be at the same path on all "
-                    "machines)"
-                ) from error
+    def result(waiting: Any) -> tuple[str, Block]:
+        try:
+            return ray.get(waiting)
+        except KnowgapError as error:  # Ray's error is of the class of its cause as well
+            raise UsageError(
+                f"a worker of the Ray cluster cannot encode: {shorten(getattr(error, 'cause', error), 300)} (the "
+                "folder of an index that is built on Ray, and its checkpoint, have the same path on all machines)"
+            ) from error
 
-        def encode(chunks: Iterable[list[str]]) -> Iterator[Any]:
-            waiting: deque[Any] = deque()
-            for texts in chunks:
-                waiting.append(task.remote(key, recipe, texts))
-                if len(waiting) == at_once:
-                    yield checked(result(waiting.popleft()))
-            while waiting:
-                yield checked(result(waiting.popleft()))
+    precision, _ = result(task.remote(key, recipe, []))
 
-        def checked(answer: tuple[str, Any]) -> Any:
-            if answer[0] != precision:
-                raise UsageError(
-                    f"the machines of the Ray cluster encode in different precisions ({precision} and {answer[0]}), of "
-                    "which one index has one: build it on machines of one kind"
-                )
-            return answer[1]
+    def checked(waiting: Any) -> Block:
+        used, block = result(waiting)
+        if used != precision:
+            raise UsageError(
+                f"the machines of the Ray cluster encode in different precisions ({precision} and {used}), of which "
+                "one index has one: build it on machines of one kind"
+            )
+        return block
 
-        precision, _ = result(task.remote(key, recipe, []))
-        yield encode, precision
+    def encode(chunks: Iterable[list[str]]) -> Iterator[Block]:
+        waiting: deque[Any] = deque()
+        for texts in chunks:
+            waiting.append(task.remote(key, recipe, texts))
+            if len(waiting) == at_once:
+                yield checked(waiting.popleft())
+        while waiting:
+            yield checked(waiting.popleft())
+
+    return encode, precision
 
 
 _encoders: dict[str, Encoder] = {}
 
 
-def _encode(key: str, recipe: list[Any], texts: list[str]) -> tuple[str, Any]:
+def _encode(key: str, recipe: list[Any], texts: list[str]) -> tuple[str, Block]:
     """Encode a chunk in a worker; the recipe is in a list so that Ray fetches it only when it is needed."""
     if key not in _encoders:
         import ray

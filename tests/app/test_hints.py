@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -27,6 +28,7 @@ OPTIONS |= {"--debug", "--version", "--help"}
 ELSEWHERE = {"--force-reinstall", "--no-deps", "--parts"}  # of pip and of the benchmarks
 
 
+@functools.cache
 def texts(path: Path) -> list[str]:
     """The texts in a file; what is filled in stands as VALUE."""
     source = path.read_text(encoding="utf-8")
@@ -48,16 +50,20 @@ def hints(pattern: str) -> list[tuple[str, str]]:
     )
 
 
-@pytest.mark.parametrize(("place", "hint"), hints(r"`knowgap ([^`]+)`"))
-def test_a_command_that_is_named_can_be_copied(place: str, hint: str):
+def test_a_command_that_is_named_can_be_copied():
     """A hint with arguments parses whole; one without names a command."""
-    name, *words = shlex.split(hint)
-    assert name in GROUP.commands, place
-    command = GROUP.commands[name]
-    if name == "train" and len(words) == 1:
-        words += ["--output", "new"]
-    if words:
-        command.make_context(name, words)
+    named = hints(r"`knowgap ([^`]+)`")
+    assert len(named) > 20
+    for place, hint in named:
+        name, *words = shlex.split(hint)
+        assert name in GROUP.commands, place
+        if name == "train" and len(words) == 1:
+            words += ["--output", "new"]
+        if words:
+            try:
+                GROUP.commands[name].make_context(name, words)
+            except Exception as error:
+                raise AssertionError(f"{place}: {hint}") from error
 
 
 def test_an_option_that_is_named_exists():
