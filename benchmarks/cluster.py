@@ -93,7 +93,7 @@ def _encoding(count: int) -> Table:
         here = here or speed
         rows.append([workers or "none: this process", f"{speed:.1f}/s", ratio(speed, here), seconds(starting)])
     remark = (
-        "To the first chunk, of 512 passages: the start of the workers and their encoders is in it, not that of Ray."
+        "The first chunk has 512 passages; its time has the start of the workers' encoders in it, and not that of Ray."
     )
     columns = ["workers", "speed", "of this process's", "to the first chunk"]
     return Table(f"{count:,} passages encoded, ColBERT, 128 wide", columns, rows, [remark])

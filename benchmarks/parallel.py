@@ -133,9 +133,9 @@ def _memory(folder: Path, tokens: int, shape: tuple[int, int]) -> Table:
     title = f"memory measured and estimated: {layers} layers, {width} wide, {weights:.1f} million weights"
     remark = (
         f"Float32 on the CPU, two batches a step, each of 2 examples of {tokens} tokens; a vocabulary of 32,000 words. "
-        "The largest memory of the process, anonymous or of the model's file, looked at five times a second, and what "
-        "is estimated before it loads the model; both with what the process held at that time, which is the column "
-        "before them."
+        "The largest anonymous memory of the process, looked at fifty times a second, with what is in memory of the "
+        "model's mapped file; and what is estimated before it loads the model; both with what the process held at that "
+        "time, which is the column before them."
     )
     columns = ["way", "kept", "MB before", "MB measured", "MB estimated", "estimated/measured"]
     return Table(title, columns, rows, [remark])
