@@ -260,6 +260,7 @@ class Worker:
                 num_threads=self.num_threads,
                 ahead=2 * self.num_threads,
             )
+            self._show_progress(trial, label, records)
             with track_usage(tracker), closing(cast("Any", stream)):
                 for record in stream:
                     if record.lost:
@@ -332,8 +333,9 @@ class Worker:
 
     def _show_progress(self, trial: Trial, label: str, records: Sequence[QuestionRecord]) -> None:
         if self.progress is not None:
-            mean = np.mean([cast("float", record.scores[self.metric[0]]) for record in records])
-            text = f"{self.metric[0]} {mean:.3f} after {len(records)} of {len(self.questions)}"
+            scores, text = [cast("float", record.scores[self.metric[0]]) for record in records], "asking"
+            if scores:
+                text = f"{self.metric[0]} {np.mean(scores):.3f} after {len(scores)} of {len(self.questions)}"
             self.progress(self.n_finished, self.n_trials, f"trial {trial.number} ({label}): {text}")
 
 
