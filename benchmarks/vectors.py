@@ -71,7 +71,7 @@ def measure_vectors(options: argparse.Namespace, passages: int) -> Iterator[Tabl
             f"Indexing {passages:,} passages of {tokens:,} made-up token vectors, {DIM} wide",
             ["engine", "build", "memory", "dry run says", "disk"],
             rows,
-            ["Encoding is not in it. Both keep the vectors in 16 bits."],
+            ["Encoding is not in it; the vectors are kept in 16 bits."],
         )
         if count:
             yield _searches(folder, count, lance_python, _lists(options, tokens))
