@@ -77,7 +77,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
                 "f1",
                 limit=options.stopping_questions,
                 lm=lm,
-                num_threads=2,
+                num_threads=4,
                 output=output / f"{name}-{label}.jsonl",
                 traces=True,
             )

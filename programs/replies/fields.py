@@ -185,8 +185,12 @@ def _type_adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    for at_line_start in (True, False):
-        yield from _sections(text, names, forms.marker(names, at_line_start))
+    """By markers that begin a line, unless there are more fields if those within a line count as well."""
+    anywhere = [*_sections(text, names, forms.marker(names))]
+    in_lines = [*_sections(text, names, forms.marker(names, at_line_start=True))]
+    if max(map(len, in_lines), default=0) >= max(map(len, anywhere), default=0):
+        yield from in_lines
+    yield from anywhere
 
 
 def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from knowgap.programs.replies.fields import read_fields
 from knowgap.programs.replies.quotations import shown
-from knowgap.signatures import AnswerDirectly, MissingInfo, RewriteQuery
+from knowgap.signatures import AnswerDirectly, AnswerWithConfidence, MissingInfo, RewriteQuery
 
 PLAIN: type[dspy.Signature] = dspy.Signature("question -> answer")
 QUESTION = "Who painted The Grey Ferry?"
@@ -97,3 +97,12 @@ def test_the_description_of_a_field_is_not_its_value():
 def test_a_query_may_be_the_question():
     with shown({"question": QUESTION}):
         assert read_fields(RewriteQuery, f"[[ ## query ## ]]\n{QUESTION}") == {"query": QUESTION}
+
+
+def test_a_field_in_the_line_of_the_answer_is_no_answer():
+    reply = "[[ ## answer ## ]] {} [[ ## confidence ## ]] 0.95"
+    with shown({"question": QUESTION}):
+        read = read_fields(AnswerWithConfidence, reply.format(QUESTION))
+        told_apart = read_fields(AnswerWithConfidence, reply.format("Ada Moor"))
+    assert read is None
+    assert told_apart == {"answer": "Ada Moor", "confidence": 0.95}
