@@ -266,8 +266,7 @@ def ask_each(asks: Sequence[Callable[[], dspy.Prediction]]) -> dspy.Prediction:
     first = predictions[0]
     if len(predictions) > 1:
         first.answers = [prediction.answer for prediction in predictions]
-        costs = [prediction.trace.cost for prediction in predictions]
-        first.trace.cost = Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
+        first.trace.cost = sum((prediction.trace.cost for prediction in predictions), Cost())
     return first
 
 

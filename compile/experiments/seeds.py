@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,6 +17,7 @@ from knowgap.compiling.evaluation.statistics import mean_interval, paired_compar
 from knowgap.compiling.experiments.cells import ExperimentSetup
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
 from knowgap.compiling.experiments.table import ExperimentTable
+from knowgap.lms.metering import Usage
 
 
 def seeded(setup: ExperimentSetup, seed: int) -> ExperimentSetup:
@@ -71,7 +70,7 @@ def merge_seeds(runs: Sequence[tuple[ExperimentResult, Sequence[Evaluation | Non
         results.append((merged, evaluations))
     compare_with_baseline(first.table, first.baseline, results, first.seed)
     by_seed = [result for result, _ in runs]
-    spent = functools.reduce(operator.add, (result.spent for result in by_seed))
+    spent = sum((result.spent for result in by_seed), Usage())
     return first.model_copy(update={"cells": [cell for cell, _ in results], "spent": spent, "by_seed": by_seed})
 
 
