@@ -177,7 +177,7 @@ def compile(
     before, train = next(iter(several), None), _training_questions(dataset, trainset, limit)
     dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
     metric = dict([next(iter(named_metrics(metrics).items()))])
-    common: dict[str, Any] = {"metric": metric, "num_threads": num_threads, "progress": progress, "lm": lm}
+    common: dict[str, Any] = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
     if optimizer != "study" and not (study is sampler is pruner is None):
         raise UsageError(f"study, sampler and pruner go with the optimizer study, and {optimizer} runs none")
     if optimizer == "study":
@@ -188,6 +188,7 @@ def compile(
             several,
             dev,
             train,
+            metric=metric,
             demos=demos,
             teacher_lm=teacher_lm,
             n_trials=n_trials,
@@ -196,14 +197,12 @@ def compile(
             own_study=study,
             sampler=sampler,
             pruner=pruner,
-            seed=seed,
             config=config,
             **common,
         )
         found = Compiled(tuned.program, next(iter(tuned.bases.values())), tuned, held_out)
         if hold_out != 0:
-            more = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
-            found = check_choice(found, dataset, metrics, **more)
+            found = check_choice(found, dataset, metrics, **common)
     elif before is None or len(several) > 1:
         raise UsageError(f"the optimizer {optimizer} compiles one program, and there are {len(several)}")
     elif optimizer == "calibrate":
@@ -211,15 +210,12 @@ def compile(
         delta = calibrate_delta(before, train, progress=progress, **options)
         found = Compiled(cast("P", before.deepcopy().configure(delta=delta.delta)), before, calibration=delta)
     elif optimizer in OPTIMIZERS:
-        more: dict[str, Any] = {"teacher_lm": teacher_lm, "seed": seed, **options}
-        compiled = run_optimizer(before, train, valset=dev, optimizer=optimizer, **common, **more)
+        settings: dict[str, Any] = {"teacher_lm": teacher_lm, **common, **options}
+        compiled = run_optimizer(before, train, valset=dev, metric=metric, optimizer=optimizer, **settings)
         found = Compiled(cast("P", compiled), before)
     else:
         raise UnknownName.among("optimizer", optimizer, [*WAYS, *OPTIMIZERS])
-    if output is None:
-        return found
-    more = {"limit": limit, "lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
-    return score_and_save(found, dataset, metrics, Path(output), **more)
+    return found if output is None else score_and_save(found, dataset, metrics, Path(output), limit=limit, **common)
 
 
 def check_choice(

@@ -214,7 +214,7 @@ def _read_files(
         is_own = name in ("jsonl", "beir") or name not in LAYOUTS
         names.append(_split_name(path)[0] if is_own else name)
         splits[each] = []
-        for line, example in read(path if name in LAYOUTS else str(source), pool):
+        for line, example in read(str(source), pool):
             if example.id in seen:
                 other, at = seen[example.id]
                 raise DataError(f"the id {example.id!r} stood before, in {other.name}:{at}", path=path, line=line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,8 +97,7 @@ def squad_records(path: Path, pool: PassagePool) -> Iterator[Record]:
         for record in read_records(path):
             passage = pool.add(str(record.data.get("title", "")).replace("_", " "), str(record.data.get("context", "")))
             texts = (record.data.get("answers") or {}).get("text") or []
-            answers = {"answer": list(dict.fromkeys(texts)) or ["unanswerable"], "gold_ids": [passage] if texts else []}
-            yield record.replace({**record.data, **answers, "passage": passage})
+            yield record.replace({**record.data, **_squad_answers(passage, texts)})
         return
     for number, data in enumerate(read_json_object(path).get("data") or (), start=1):
         article = Record(data, path, number).read(_SQuADArticle)
@@ -106,13 +105,11 @@ def squad_records(path: Path, pool: PassagePool) -> Iterator[Record]:
             passage = pool.add(article.title.replace("_", " "), paragraph.context)
             for asked in paragraph.qas:
                 count += 1
-                answers = list(dict.fromkeys(answer.text for answer in asked.answers))
-                known = not asked.is_impossible and bool(answers)
-                fields = {
-                    "id": asked.id,
-                    "question": asked.question,
-                    "answer": answers if known else ["unanswerable"],
-                    "gold_ids": [passage] if known else [],
-                    "passage": passage,
-                }
+                texts = [] if asked.is_impossible else [answer.text for answer in asked.answers]
+                fields = {"id": asked.id, "question": asked.question, **_squad_answers(passage, texts)}
                 yield Record(fields, path, count)
+
+
+def _squad_answers(passage: str, texts: Sequence[str]) -> dict[str, Any]:
+    answers = list(dict.fromkeys(texts))
+    return {"answer": answers or ["unanswerable"], "gold_ids": [passage] if answers else [], "passage": passage}

@@ -10,7 +10,8 @@ import dspy
 from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
-from knowgap.programs.trace.steps import Retrieved, Stopped
+from knowgap.programs.trace.evidence import found_passages
+from knowgap.programs.trace.steps import Stopped
 
 
 def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
@@ -40,10 +41,9 @@ def _feedback(example: Any, prediction: Any, score: float) -> str:
     trace = prediction.get("trace")
     if trace is None:
         return lines[0]
-    retrieved = {passage for step in trace.of(Retrieved) for hits in step.hits for passage in hits}
-    used = {passage.id for passage in prediction.get("passages") or []}
     gold = example.get("gold_ids") or []
-    retrieved, used = found_gold(retrieved, gold), found_gold(used, gold)
+    retrieved = found_gold(found_passages(trace), gold)
+    used = found_gold((passage.id for passage in prediction.get("passages") or []), gold)
     for passage in gold:
         if passage not in retrieved:
             lines.append(f"The passage {passage!r}, which holds evidence, was never retrieved.")

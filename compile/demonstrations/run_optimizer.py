@@ -11,7 +11,7 @@ from dspy.utils.callback import BaseCallback
 
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
 from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
-from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
@@ -27,7 +27,7 @@ def run_optimizer(
     trainset: Sequence[dspy.Example],
     *,
     valset: Sequence[dspy.Example] | None = None,
-    metric: Metric | str,
+    metric: Metrics,
     optimizer: str = "bootstrap",
     lm: dspy.BaseLM | None = None,
     teacher_lm: dspy.BaseLM | None = None,
@@ -47,7 +47,7 @@ def run_optimizer(
         program: stays as it is.
         trainset: examples that may become demonstrations.
         valset: examples on which candidates are compared; None for the trainset.
-        metric: a function or the name of a metric.
+        metric: one metric or several, of which the first counts.
         optimizer: a name from `OPTIMIZERS`.
         lm: the language model; None for the one DSPy is configured with.
         teacher_lm: the model that runs the program to make demonstrations, and writes instructions; None for `lm`.

@@ -77,15 +77,15 @@ def provenance_of(
     **more: Any,
 ) -> Provenance:
     """Collect the provenance of a result; `more` is kept as it is."""
-    measured = {f"metric {name}": metric for name, metric in (metrics or {}).items()}
+    parts, measured = program.parts(), {f"metric {name}": metric for name, metric in (metrics or {}).items()}
     return Provenance(
         program=program.name,
         hyperparameters=program.values(),
         state=digest(state_of(program)),
         retriever=retriever_facts(program.retriever),
-        reranker=model_name(program.parts().get("reranker")),
-        entailment=model_name(program.parts().get("entailment")),
-        weights=_weights(program),
+        reranker=model_name(parts.get("reranker")),
+        entailment=model_name(parts.get("entailment")),
+        weights={name: sha for name in ("reranker", "entailment") if (sha := getattr(parts.get(name), "digest", ""))},
         sub_models=sub_model_facts(program),
         lm=lm_name(lm),
         lm_settings=lm_settings(lm),
@@ -138,12 +138,6 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
     for name in ("digest", "corpus_digest"):
         facts[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
     return {key: value for key, value in facts.items() if isinstance(value, (str, int)) and retriever is not None}
-
-
-def _weights(program: Program) -> dict[str, str]:
-    """The digests of the reranker's and the entailment model's weights, if they have any."""
-    models = ((name, program.parts().get(name)) for name in ("reranker", "entailment"))
-    return {name: digest for name, model in models if (digest := getattr(model, "digest", ""))}
 
 
 def model_name(model: Any) -> str:

@@ -105,18 +105,17 @@ class _Cached:
         keys = [hashlib.sha256(self.identity + orjson.dumps(item)).hexdigest() for item in items]
         by_key, cache = dict(zip(keys, items, strict=True)), self._cache
 
-        def compute_all(keys: list[str]) -> dict[str, Any]:
-            return dict(zip(keys, compute([by_key[key] for key in keys]), strict=True)) if keys else {}
-
         def fetch(missing: list[str]) -> list[Any]:
             if cache is None:
-                return [*compute_all(missing).values()]
+                return [*compute([by_key[key] for key in missing])]
             with _usable(cache.directory):
                 kept = {key: cache.get(key) for key in missing}
-            computed = compute_all([key for key, result in kept.items() if result is None])
-            with _usable(cache.directory):
-                cache.update(computed)
-            return [{**kept, **computed}[key] for key in missing]
+            if unknown := [key for key, result in kept.items() if result is None]:
+                computed = dict(zip(unknown, compute([by_key[key] for key in unknown]), strict=True))
+                with _usable(cache.directory):
+                    cache.update(computed)
+                kept |= computed
+            return [kept[key] for key in missing]
 
         return self.memory.get(keys, fetch)
 

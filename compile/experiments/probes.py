@@ -19,7 +19,7 @@ import dspy
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.metrics import METRICS, Metric, UpperBound, f1, get_metric
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
-from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.errors import DataError, UnknownName
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.migres import is_answered
@@ -67,12 +67,6 @@ class Probe(Program):
         super().__init__(retriever, **hyperparameters)
         self.examples = {example.question: example for example in examples}
         self.seed = seed
-
-    def example(self, question: str) -> dspy.Example:
-        """The example of a question."""
-        if question not in self.examples:
-            raise UsageError(f"the probe {self.name} knows nothing about {question!r}: it asks its own data alone")
-        return self.examples[question]
 
     def rng(self, question: str) -> random.Random:
         """Random numbers that depend on the seed and the question alone."""
@@ -145,7 +139,7 @@ class Extraction(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        steps = evidence(self.example(question))
+        steps = evidence(self.examples[question])
         passages = self._draw_passages(question)
         output = self.ask(self.leaf, question=question, queries=[q for q, _ in steps], passages=passages)
         extracted = output.statements if output is not None else []
@@ -163,7 +157,7 @@ class Extraction(Probe):
 
     def _draw_passages(self, question: str) -> list[Passage]:
         pool = distinct(self.retrieve_passages(question, self.retrieve_k))
-        gold = [passage for passage in pool if gold_name(passage.id, self.example(question).get("gold_ids") or [])]
+        gold = [passage for passage in pool if gold_name(passage.id, self.examples[question].get("gold_ids") or [])]
         rng = self.rng(question)
         first = [rng.choice(gold)] if gold and rng.random() < 0.5 else []
         rest = [passage for passage in pool if passage not in first]
@@ -192,7 +186,7 @@ class MissingInformation(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        steps = evidence(self.example(question))
+        steps = evidence(self.examples[question])
         given = self.rng(question).randrange(len(steps)) if self.partial else len(steps)
         known = [f"{q} {a}" for q, a in steps[:given]]
         output = self.ask(self.main, question=question, known=known, style=STYLES["short"])
@@ -222,7 +216,7 @@ class OwnKnowledge(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        example = self.example(question)
+        example = self.examples[question]
         answered = any(step.get("answer") for step in example.get("decomposition") or [])
         steps = evidence(example) if answered or example.get("evidences") else []
         text = known_text(self.ask(self.knowledge, queries=[q for q, _ in steps] or [question]), "passage")
@@ -256,7 +250,7 @@ class SubModules(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        example = self.example(question)
+        example = self.examples[question]
         closed = example.answer in ("yes", "no")
         knows = self.ask(self.know, question=question)
         answer = text_of(self.ask(self.direct, question=question, style=STYLES["yes_no" if closed else "short"]))

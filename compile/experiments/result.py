@@ -119,15 +119,13 @@ class ExperimentResult(BaseModel, extra="forbid"):
 
     def csv(self) -> str:
         """One line for each row, data set and metric; of several seeds for each seed, and for all together."""
-        lines = [result._csv_line(*at) for result in (*self.by_seed, self) for at in result._figures()]
+        results = (*self.by_seed, self)
+        lines = [r._csv_line(cell, figure) for r in results for cell in r.cells for figure in cell.figures]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(lines[0]) if lines else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
         return text.getvalue()
-
-    def _figures(self) -> list[tuple[CellResult, Figure]]:
-        return [(cell, figure) for cell in self.cells for figure in cell.figures]
 
     def _csv_line(self, cell: CellResult, figure: Figure) -> dict[str, object]:
         ours, pair, origin = figure.ours, figure.comparison, cell.provenance

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,14 +24,13 @@ from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.evaluator import answers_about, evaluate, file_name
 from knowgap.compiling.evaluation.provenance import digest, lm_name, provenance_of, state_of
 from knowgap.compiling.evaluation.ray import Cluster, connect
-from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.evaluation.shared_cache import cache_results, lm_cache
 from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, paper_differences, prepare
-from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
-from knowgap.compiling.experiments.seeds import merge_seeds, seeded
+from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure
+from knowgap.compiling.experiments.seeds import compare_with_baseline, merge_seeds, seeded
 from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
-from knowgap.errors import UsageError
 from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
@@ -118,7 +117,8 @@ def _run_seed(
             results.append((_cell_result(cell, table, options, evaluation), evaluation))
     ran = [cell.row.label for cell in cells if cell.program is not None]
     label = baseline or (table.baseline if table.baseline in ran else next(iter(ran), ""))
-    _compare_with_baseline(table, label, results)
+    by_cell = [(result, [] if evaluation is None else [evaluation]) for result, evaluation in results]
+    compare_with_baseline(table, label, by_cell, options.seed)
     experiment = ExperimentResult(
         table=table,
         baseline=label,
@@ -189,7 +189,8 @@ class _Run:
             program = make_program(retriever=program.retriever)
         questions = cell.examples if cell.row.candidates else []
         candidates = {example.question: example.get("candidates") for example in questions}
-        models = sampling_lms(cast("dspy.BaseLM", cell.lm), cell.row.top_p)
+        lm = cast("dspy.BaseLM", cell.lm)
+        models = [lm.copy(top_p=value, temperature=1.0) for value in cell.row.top_p] or [lm]  # BlendFilter, figure 5
         if self.cluster is not None:
             opening = {"quality": self.setup.quality, "allow_hub": self.setup.allow_hub}
             asks = [self.cluster(make_program, cell.index, opening, lm) for lm in models]
@@ -254,11 +255,6 @@ def _asking(row: Row) -> list[Any]:
     return [row.candidates, row.best_of_answers, *row.top_p]
 
 
-def sampling_lms(lm: dspy.BaseLM, top_p: Sequence[float]) -> list[dspy.BaseLM]:
-    """A copy of a language model for each `top_p`, at temperature 1 (BlendFilter, figure 5); itself without any."""
-    return [lm.copy(top_p=value, temperature=1.0) for value in top_p] or [lm]
-
-
 def ask_each(asks: Sequence[Callable[[], dspy.Prediction]]) -> dspy.Prediction:
     """Ask one after the other.
 
@@ -270,8 +266,7 @@ def ask_each(asks: Sequence[Callable[[], dspy.Prediction]]) -> dspy.Prediction:
     first = predictions[0]
     if len(predictions) > 1:
         first.answers = [prediction.answer for prediction in predictions]
-        costs = [prediction.trace.cost for prediction in predictions]
-        first.trace.cost = Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
+        first.trace.cost = sum((prediction.trace.cost for prediction in predictions), Cost())
     return first
 
 
@@ -292,21 +287,3 @@ def _cell_result(
         result.evidence = {name: evaluation.mean(name) for name in evaluation.evidence_metrics}
         result.fates = evaluation.evidence()
     return result
-
-
-def _compare_with_baseline(
-    table: ExperimentTable, baseline: str, results: Sequence[tuple[CellResult, Evaluation | None]]
-) -> None:
-    """Test every row against the baseline on each column and score, corrected for the number of rows."""
-    for number, column in enumerate(table.columns):
-        evaluated = [(r, e) for r, e in results if r.column == number and e is not None]
-        reference = next((e for r, e in evaluated if table.rows[r.row].label == baseline), None)
-        if reference is None:
-            continue
-        for place, name in enumerate(column.metrics):
-            if name not in COSTS:
-                for result, evaluation in evaluated:
-                    if evaluation is not reference:
-                        with suppress(UsageError):  # no question has a score in both
-                            result.figures[place].comparison = compare(reference, evaluation, name)
-                correct_p_values([result.figures[place] for result, _ in evaluated])

@@ -1,9 +1,7 @@
-"""A table that was run with several seeds, as one result."""
+"""The comparison of rows with the baseline, and a table that was run with several seeds, as one result."""
 
 from __future__ import annotations
 
-import functools
-import operator
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,6 +16,8 @@ from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
 from knowgap.compiling.experiments.cells import ExperimentSetup
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
+from knowgap.compiling.experiments.table import ExperimentTable
+from knowgap.lms.metering import Usage
 
 
 def seeded(setup: ExperimentSetup, seed: int) -> ExperimentSetup:
@@ -46,9 +46,7 @@ def merge_seeds(runs: Sequence[tuple[ExperimentResult, Sequence[Evaluation | Non
         runs: of each seed the result, and the evaluation of each of its cells; at least two.
     """
     first = runs[0][0]
-    base = [number for number, row in enumerate(first.table.rows) if row.label == first.baseline]
-    cells: list[CellResult] = []
-    scores: dict[tuple[int, int, str], dict[tuple[str, str], list[float]]] = {}
+    results: list[tuple[CellResult, list[Evaluation]]] = []
     for place, cell in enumerate(first.cells):
         same = [result.cells[place] for result, _ in runs]
         evaluations = [found for _, several in runs if (found := several[place]) is not None]
@@ -66,25 +64,40 @@ def merge_seeds(runs: Sequence[tuple[ExperimentResult, Sequence[Evaluation | Non
             known = [ours.mean for each in same if (ours := each.figures[number].ours) is not None]
             merged.figures.append(Figure(metric=figure.metric, paper=figure.paper))
             if len(known) == len(runs):
-                pooled = scores[cell.row, cell.column, figure.metric] = _by_question(evaluations, figure.metric)
+                pooled = _by_question(evaluations, figure.metric)
                 merged.figures[-1].ours = mean_interval(_mean_of_each(pooled), first.seed, [*map(len, pooled.values())])
                 merged.figures[-1].sd = statistics.stdev(known)
-        cells.append(merged)
-    for number, column in enumerate(first.table.columns):
+        results.append((merged, evaluations))
+    compare_with_baseline(first.table, first.baseline, results, first.seed)
+    by_seed = [result for result, _ in runs]
+    spent = sum((result.spent for result in by_seed), Usage())
+    return first.model_copy(update={"cells": [cell for cell, _ in results], "spent": spent, "by_seed": by_seed})
+
+
+def compare_with_baseline(
+    table: ExperimentTable, baseline: str, results: Sequence[tuple[CellResult, Sequence[Evaluation]]], seed: int
+) -> None:
+    """Test every row against the baseline on each column and score, corrected for the number of rows, in place.
+
+    `results` are the cells with their evaluations, one for each seed.
+    """
+    for number, column in enumerate(table.columns):
         for place, name in enumerate(column.metrics):
-            figures = [(cell, cell.figures[place]) for cell in cells if cell.column == number]
-            for cell, figure in figures:
-                before = next((scores[row, number, name] for row in base if (row, number, name) in scores), {})
-                after = scores.get((cell.row, number, name), {})
-                both = [question for question in before if question in after]
-                if both and cell.row not in base and name not in COSTS:
+            if name in COSTS:
+                continue
+            rows = {
+                table.rows[cell.row].label: (cell.figures[place], _by_question(evaluations, name))
+                for cell, evaluations in results
+                if cell.column == number and cell.figures[place].ours is not None
+            }
+            _, before = rows.pop(baseline, (None, {}))
+            for figure, after in rows.values():
+                if both := [question for question in before if question in after]:
                     left, right = (_mean_of_each({q: each[q] for q in both}) for each in (before, after))
                     asked = [len(after[question]) for question in both]
-                    figure.comparison = paired_comparison(name, left, right, first.seed, asked)
-            correct_p_values([figure for _, figure in figures])
-    by_seed = [result for result, _ in runs]
-    spent = functools.reduce(operator.add, (result.spent for result in by_seed))
-    return first.model_copy(update={"cells": cells, "spent": spent, "by_seed": by_seed})
+                    weights = asked if len({*asked}) > 1 else None
+                    figure.comparison = paired_comparison(name, left, right, seed, weights)
+            correct_p_values([figure for figure, _ in rows.values()])
 
 
 def _by_question(evaluations: Iterable[Evaluation], metric: str) -> dict[tuple[str, str], list[float]]:

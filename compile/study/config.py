@@ -183,27 +183,22 @@ class StudyConfig(BaseModel):
                 return f"limit of {limit:g} {what}"
         return ""
 
-    def price(self, costs: Mapping[str, float | None]) -> list[tuple[float, float, str]]:
-        """What a question costs on average, beside its limit and the unit, for each limit that is set."""
-
-        def known(name: str) -> float:
-            cost = costs[name]
-            return math.inf if cost is None else cost
-
-        found = list[tuple[float, float, str]]()
-        if self.max_cost_per_question is not None and self.prices is not None:
-            money = dollars(known("prompt_tokens"), known("completion_tokens"), self.prices)
-            found.append((money, self.max_cost_per_question, "US dollars"))
-        return found
+    def price(self, costs: Mapping[str, float | None]) -> float:
+        """What a question costs on average in US dollars, by `prices`; infinite if that is not known."""
+        read, written = costs["prompt_tokens"], costs["completion_tokens"]
+        if self.prices is None or read is None or written is None:
+            return math.inf
+        return dollars(read, written, self.prices)
 
     def permits(self, costs: Mapping[str, float | None], share: float = 1.0) -> bool:
-        """Whether mean costs per question are within the limits.
+        """Whether mean costs per question are within the limit, if there is one.
 
         Args:
             costs: by the names of `knowgap.compiling.evaluation.costs.COSTS`.
             share: of all questions that these were measured on; the others are taken to cost nothing.
         """
-        return all(cost * share <= limit + 1e-12 for cost, limit, _ in self.price(costs))
+        limit = self.max_cost_per_question
+        return limit is None or self.price(costs) * share <= limit + 1e-12
 
     def identity(self) -> dict[str, Any]:
         """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""

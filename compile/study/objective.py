@@ -86,6 +86,8 @@ class Objective(Generic[P]):
         Raises:
             optuna.TrialPruned: the study's pruner stops the trial.
         """
+        from optuna import TrialPruned
+
         values, _ = self._space.suggest(trial)
         program = self._program.deepcopy().configure(**values)
         found: Evaluation | None = None
@@ -93,20 +95,14 @@ class Objective(Generic[P]):
             part = evaluate(program, self._questions[start : start + self._block], self._metrics, **self._options)
             found = part if found is None else found.model_copy(update={"records": [*found.records, *part.records]})
             if not self._costs:
-                self._report(trial, found)
+                trial.report(found.mean(), len(found.records))
+                if trial.should_prune():
+                    raise TrialPruned
         assert found is not None  # `evaluate` refuses to ask nothing
         if not self._costs:
             return found.mean()
         costs = [found.costs()[name] for name in self._costs]
         return (found.mean(), *(math.nan if cost is None else cost for cost in costs))
-
-    @staticmethod
-    def _report(trial: Trial, found: Evaluation) -> None:
-        from optuna import TrialPruned
-
-        trial.report(found.mean(), len(found.records))
-        if trial.should_prune():
-            raise TrialPruned
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:
         """A copy of the program with the hyperparameters of a trial, such as `study.best_trial`."""

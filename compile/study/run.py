@@ -15,7 +15,7 @@ import dspy
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
-from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.provenance import (
     digest,
@@ -110,7 +110,7 @@ def run_study(
     devset: Sequence[dspy.Example],
     trainset: Sequence[dspy.Example],
     *,
-    metric: Metric | str,
+    metric: Metrics,
     demos: str = "auto",
     lm: dspy.BaseLM | None = None,
     teacher_lm: dspy.BaseLM | None = None,

@@ -114,10 +114,10 @@ def choose(
     permitted = [trial for trial in trials if limits is None or limits.permits(trial.costs)]
     if limits is not None and trials and not permitted:
         nearest = min(trials, key=lambda trial: limits.price(trial.costs))
-        wanted = " and ".join(f"{limit:g} {unit}" for _, limit, unit in limits.price(nearest.costs))
-        least = " and ".join(f"{price:.3g} {unit}" for price, _, unit in limits.price(nearest.costs))
-        name = f"trial {nearest.number} of {nearest.program}"
-        raise StudyError(f"no trial costs {wanted} a question or less: the cheapest, {name}, costs {least}")
+        raise StudyError(
+            f"no trial costs {limits.max_cost_per_question:g} US dollars a question or less: the cheapest, "
+            f"trial {nearest.number} of {nearest.program}, costs {limits.price(nearest.costs):.3g} US dollars"
+        )
     complete = [trial for trial in permitted if trial.complete]
     if not complete:
         raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")

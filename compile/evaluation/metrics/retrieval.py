@@ -66,10 +66,8 @@ def precision(example: Any, prediction: Any, trace: Any = None, *, k: int | None
 def mrr(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
     """Reciprocal rank of the first gold passage among the first `k` (None: all); 0 if there is none."""
     gold = gold_ids(example)
-    for rank, passage_id in enumerate(passage_ids(prediction)[:k], start=1):
-        if gold_name(passage_id, gold) is not None:
-            return 1 / rank
-    return 0.0
+    ranked = enumerate(passage_ids(prediction)[:k], start=1)
+    return next((1 / rank for rank, each in ranked if gold_name(each, gold) is not None), 0.0)
 
 
 def ndcg(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:

@@ -8,7 +8,7 @@ from support import OverlapRetriever, TableEntailment, by_output, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.experiments.probes import PROBES, evidence, score_metrics
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
 STEPS = [
@@ -96,7 +96,7 @@ def test_sub_modules_are_held_against_the_data():
         assert measured == [0.0, pytest.approx(expected[case]), 1.0], case
 
 
-def test_evidence_comes_from_the_data_and_a_probe_asks_its_own_data_alone():
+def test_evidence_comes_from_the_data():
     assert evidence(EXAMPLE) == [(step["question"], step["answer"]) for step in STEPS]
     triples = dspy.Example(question="q", evidences=[["Orle bridge", "designer", "Ada Venn"]])
     assert evidence(triples) == [("designer of Orle bridge?", "Ada Venn")]
@@ -104,7 +104,5 @@ def test_evidence_comes_from_the_data_and_a_probe_asks_its_own_data_alone():
     assert evidence(both) == [("Who?", "Ada Venn")]
     with pytest.raises(DataError, match="no evidence"):
         evidence(dspy.Example(question="q"))
-    with pytest.raises(UsageError, match="its own data"):
-        PROBES["probe_own_knowledge"]([EXAMPLE])(question="Another one?")
     with pytest.raises(DataError, match="contains"):
         score_metrics(["probe:contains"])["probe:contains"](EXAMPLE, dspy.Prediction(measured={}))
