@@ -133,7 +133,7 @@ def _study(job: Job, programs: list[Program], folder: Path, options: CompileOpti
     if is_local_worker():
         return
     show_study(tuned)
-    found = Compiled(tuned.program, programs[0], tuned, held_out)
+    found = Compiled(tuned.program, next(iter(tuned.bases.values())), tuned, held_out)
     if options.hold_out != 0:
         found = try_choice(job, found)
     scored = score_and_save(job, found, folder)

@@ -257,7 +257,7 @@ def _read_table(path: Path) -> Iterator[Record]:
     """The rows of a table, which are quoted as in CSV; values are strings, and names of a `.csv` are in lower case."""
     header: list[str] | None = None
     lines = (line + "\n" for _, line in read_lines(path))
-    first, tabs = next(lines, ""), path.name.removesuffix(".gz").endswith(".tsv")
+    first, tabs = next(lines, ""), path.name.lower().removesuffix(".gz").endswith(".tsv")
     mark = "\t" if tabs else max(",;", key=first.count)
     rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)
     try:

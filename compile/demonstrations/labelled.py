@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import dspy
 
 from knowgap.compiling.evaluation.metrics.answers import cover_em
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.programs.base import Program
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, gold_name
 from knowgap.signatures import SourcePassage
 from knowgap.storage.progress import Progress
 
@@ -88,13 +89,14 @@ def label_calls(
 def _is_evident(example: dspy.Example, found: Sequence[Passage]) -> bool:
     """Whether the answer can be found in what was found; where nothing is searched for, it has to be known."""
     if gold := example.get("gold_ids"):
-        return {*gold} <= {passage.id for passage in found}
+        return found_gold((passage.id for passage in found), gold) == {*gold}
     return not found or any(cover_em(example, dspy.Prediction(answer=passage.text)) for passage in found)
 
 
 def _with_fewer_passages(asked: dict[str, Any], example: dspy.Example, found: Sequence[Passage]) -> dict[str, Any]:
     """The inputs of a call with fewer passages, in their order and numbered again."""
-    gold = {place for place, passage in enumerate(found) if passage.id in (example.get("gold_ids") or ())}
+    gold_ids = example.get("gold_ids") or ()
+    gold = {place for place, passage in enumerate(found) if gold_name(passage.id, gold_ids) is not None}
     others = [place for place in range(len(found)) if place not in gold][: max(0, _PASSAGES - len(gold))]
     kept = sorted({*gold, *others})
     inputs = dict(asked)

@@ -158,9 +158,10 @@ def test_finds_the_best_of_several_programs(knowgap):
     words = (*SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
     printed = " ".join(knowgap("compile", *words)[0].split())
     assert "3 programs" in printed
-    assert "4 dev questions cannot tell whether trial" in printed
+    assert "No trial scores higher than the program as it was" in printed
     config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
     assert (config["program"], [*config["evaluations"]]) == ("rag", ["dev before", "test before"])
+    assert config["hyperparameters"]["max_calls"] == 1
     knowgap("compile", *words, "--hold-out", "0")
     config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
     assert config["program"] == "rag"

@@ -30,6 +30,13 @@ def test_columns_are_guessed_and_said(tmp_path):
     assert note == "columns: title is question, text is answer; not read: author; --column NAME=COLUMN names others"
 
 
+@pytest.mark.parametrize("name", ["questions.tsv", "QUESTIONS.TSV"])
+def test_cells_of_a_tsv_are_separated_by_tabs_whatever_the_case_of_its_name(tmp_path, name):
+    (tmp_path / name).write_text("question\tanswer\nWhere is Tarn, Orle?\tin Orle\n")
+    [example] = load_dataset(tmp_path / name).splits["test"]
+    assert (example.question, example.answer) == ("Where is Tarn, Orle?", "in Orle")
+
+
 def test_without_a_column_of_text_every_column_is(tmp_path):
     path = tmp_path / "towns.csv"
     path.write_text(TOWNS)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
+from support import OverlapRetriever
 
 from knowgap.compiling import StudyConfig, compile
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG, RAGChainOfThought
+from knowgap.retrieval.passage import Passage, part_id
 
 
 @pytest.fixture
@@ -43,6 +45,16 @@ def test_questions_whose_evidence_is_not_found_are_left_out(examples):
     labelled = label_calls(program, unlabelled, 4)
     assert labelled is not None
     assert {demo.question for demo in labelled.answer.demos} == {each.question for each in examples[:2]}
+
+
+def test_gold_ids_may_name_documents_that_were_split(examples):
+    parts = [
+        Passage(part_id(each.id, "0123456789"), "house", f"{each.answer} lives in {each.id}.") for each in examples
+    ]
+    labelled = label_calls(RAG(OverlapRetriever(parts), top_k=8), examples, 4)
+    assert labelled is not None
+    assert len(labelled.answer.demos) == 4
+    assert all(demo.answer in "".join(passage.text for passage in demo.passages) for demo in labelled.answer.demos)
 
 
 def test_other_programs_are_run_instead(examples):
