@@ -264,13 +264,7 @@ def is_generator(lm: Any) -> bool:
 
 
 def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:
-    """The error that none of the replies of a language model could be read, with its likely cause.
-
-    Args:
-        lm: the model that was asked.
-        calls: how often.
-        cut: how many of its replies ended at the limit of tokens.
-    """
+    """The error that no reply to so many calls could be read, `cut` of them cut off at the limit of tokens."""
     if is_generator(lm):
         likely = "it was trained on too few transcripts, or on shorter ones"
     elif 2 * cut >= calls:

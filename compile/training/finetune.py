@@ -131,13 +131,7 @@ def finetune_program(
 
 
 class LocalProvider(Provider):
-    """Finetunes models of Transformers in this process, for DSPy.
-
-    Args:
-        base: the model to finetune, by folder or hub name.
-        output: the folder of the finetuned model.
-        config: the settings.
-        progress: is called with (steps done, steps in all, text).
+    """Finetunes a model of Transformers in this process, for DSPy.
 
     Attributes:
         result: what the training did, once it is done.

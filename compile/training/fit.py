@@ -41,6 +41,7 @@ RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
 
 _LOGS, _SAVES = 100, 10  # losses and checkpoints of a run
+_TIMED = 3  # steps of a job that is planned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +113,7 @@ class TrainingPlan:
 
 
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
-    """Train a model, or continue to, and write it to its folder.
-
-    Args:
-        job: what to train.
-        progress: is called with (steps done, steps in all, text).
+    """Train a model, or continue to, and write it to its folder; `progress` gets steps done and steps in all.
 
     Raises:
         UsageError: there are no examples, the folder holds something else, another process trains this model, or the
@@ -158,19 +155,18 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     return TrainingResult(output, job.examples, **done, resumed_from=watch.resumed_from)
 
 
-def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0, steps: int = 3) -> TrainingPlan:
+def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> TrainingPlan:
     """Estimate what a job takes, from the time of a few steps.
 
     Args:
         job: what would be trained.
         examples: how many examples there will be; those of the job by default.
         teacher_calls: calls of a language model that labels them.
-        steps: so many are timed.
     """
     _require_packages(job.config)
     with _quiet(), TemporaryDirectory() as folder:
-        short = {"save_strategy": "no", "max_steps": steps + 1}  # the first step is slower
-        trainer, watch = _build(job, steps + 1, None, output_dir=folder, **short)
+        short = {"save_strategy": "no", "max_steps": _TIMED + 1}  # the first step is slower
+        trainer, watch = _build(job, _TIMED + 1, None, output_dir=folder, **short)
         trainer.train()
     seconds = (watch.times[-1] - watch.times[0]) / max(1, len(watch.times) - 1)
     count = job.examples if examples is None else examples

@@ -101,17 +101,16 @@ def rq_rag(
     if transcripts is None and teacher is None:
         raise UsageError("a language model writes the transcripts: give a teacher, or a file of transcripts")
     released = [] if transcripts is None else read_released_transcripts(transcripts)
+
+    def plan(records: Sequence[TranscriptRecord], count: int, calls: int = 0) -> TrainingPlan:
+        tokens = _mean_length(records, base, config)
+        return plan_language_model(
+            base, config, examples=count, tokens=tokens, teacher_calls=calls, gpus=gpus, trains_head=True
+        )
+
     if dry_run and transcripts is None:
         drafts = draft_transcripts(examples[:_DRAFTED], retriever, config)
-        return plan_language_model(
-            base,
-            config,
-            examples=len(examples),
-            tokens=_mean_length(drafts, base, config),
-            teacher_calls=teacher_calls(examples, config),
-            gpus=gpus,
-            trains_head=True,
-        )
+        return plan(drafts, len(examples), teacher_calls(examples, config))
     made = TeacherRecords(released, 0, len(released))
     with main_process_first():
         if teacher is not None and transcripts is None:
@@ -127,8 +126,7 @@ def rq_rag(
             )
     if labels_only or dry_run:
         kept = [record for record in made.records if not record.dropped]
-        tokens = _mean_length(kept, base, config)
-        return plan_language_model(base, config, examples=len(kept), tokens=tokens, gpus=gpus, trains_head=True)
+        return plan(kept, len(kept))
     job, too_long = generator_job(made.records, output, base=base, config=config)
 
     def score(folder: Path, depth: int) -> dict[str, list[float]]:
@@ -161,14 +159,8 @@ def generator_job(
 ) -> tuple[Job, list[str]]:
     """The training of a generator on transcripts, with the control tokens added to the vocabulary of the base.
 
-    With LoRA, the embeddings of the control tokens, which are new, are trained as well; so is the last layer where it
-    does not share them.
-
-    Args:
-        records: transcripts; those that were dropped are left out.
-        output: the folder of the generator.
-        base: a causal model, by folder or hub name.
-        config: the settings.
+    Transcripts that were dropped are left out. With LoRA, the embeddings of the control tokens, which are new, are
+    trained as well; so is the last layer where it does not share them.
 
     Returns:
         The job, and the ids of the questions whose transcripts are too long, which are left out.
@@ -206,12 +198,7 @@ def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evide
     """Encode a transcript: `input_ids`, and `labels`, which are `IGNORED` where the model does not write itself.
 
     The model writes control tokens of actions, queries, the answer and their ends (equation 2). The prompt is never
-    learnt.
-
-    Args:
-        layout: of the model's tokenizer.
-        record: one with a transcript.
-        mask_evidence: False learns the retrieved passages as well, as the released training does by default.
+    learnt; with `mask_evidence=False`, the retrieved passages are, as in the released training by default.
     """
     ids = layout.prompt(STYLES[record.style], record.question, record.history)
     labels = [IGNORED] * len(ids)

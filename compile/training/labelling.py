@@ -216,10 +216,7 @@ def split_held_out(
 ) -> tuple[list[LabelledExample], list[LabelledExample]]:
     """Divide examples into those to train on and those held out, by question: the same question is never in both.
 
-    Args:
-        examples: in any order, which is kept.
-        share: the share of the questions that are held out, 0 to 1.
-        seed: another seed holds out others.
+    `share` is that of the questions that are held out, 0 to 1. Both parts keep the order of the examples.
     """
     ranked = sorted({e.question for e in examples}, key=lambda q: hashlib.sha256(f"{seed}\n{q}".encode()).digest())
     held_out = set(ranked[: round(share * len(ranked))])

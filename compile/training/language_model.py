@@ -14,6 +14,7 @@ from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_lora, merge_lora
 from knowgap.compiling.training.memory import memory_needs, tokens_per_second
 from knowgap.errors import MissingDependency
+from knowgap.lms.local.batches import pad_rows
 from knowgap.lms.local.loading import LocalModel, load_model, read_config
 from knowgap.retrieval.device import bfloat16_on
 from knowgap.storage.processes import process_count
@@ -41,17 +42,10 @@ def language_model_job(
     facts: Mapping[str, Any],
     prepare: Callable[[Any, Any], dict[str, Any]] | None = None,
 ) -> Job:
-    """The training of a language model of Transformers.
+    """The training of a language model of Transformers, which keeps the dtype of the checkpoint that it starts from.
 
-    The trained model has the dtype of the checkpoint that it starts from.
-
-    Args:
-        rows: the examples.
-        output: the folder of the trained model and its tokenizer.
-        base: the model to start from, by folder or hub name.
-        config: the settings.
-        facts: see `Job`; the base is added.
-        prepare: changes the model and its tokenizer before the training, and returns further settings of LoRA.
+    The base is added to the facts; see `Job`. `prepare` changes the model and its tokenizer before the training, and
+    returns further settings of LoRA.
     """
     # Rows without a label fill the last step up, so that it can be divided among any number of processes.
     empty: list[Row] = [{"input_ids": [0], "labels": [IGNORED]}] * (-len(rows) % config.step_size)
@@ -120,14 +114,8 @@ def plan_language_model(
 ) -> TrainingPlan:
     """What a training takes, before anything of its model is loaded but the configuration.
 
-    Args:
-        base: the model, by folder or hub name.
-        config: the settings.
-        examples: how many there will be.
-        tokens: of an example, on average.
-        teacher_calls: calls of a language model that labels them.
-        gpus: how many GPUs train, and the GB of each; those of this machine by default.
-        trains_head: see `memory_needs`.
+    An example has so many `tokens` on average. `gpus` says how many GPUs train, and the GB of each; by default, those
+    of this machine do. See `memory_needs` for `trains_head`.
 
     Raises:
         LanguageModelError: the configuration cannot be read.
@@ -170,14 +158,6 @@ def _four_bits(device: str, half: bool) -> dict[str, Any]:
 
 def _pad(rows: Sequence[Row]) -> dict[str, Any]:
     """A batch of examples, padded on the right."""
-    import torch
-
-    def padded(columns: list[list[int]], value: int) -> Any:
-        width = max(map(len, columns))
-        return torch.tensor([[*column, *[value] * (width - len(column))] for column in columns])
-
-    return {
-        "input_ids": padded([row["input_ids"] for row in rows], 0),
-        "attention_mask": padded([[1] * len(row["input_ids"]) for row in rows], 0),
-        "labels": padded([row["labels"] for row in rows], IGNORED),
-    }
+    ids, mask = pad_rows([row["input_ids"] for row in rows])
+    labels, _ = pad_rows([row["labels"] for row in rows], IGNORED)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}

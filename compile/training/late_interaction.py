@@ -95,12 +95,7 @@ def colbert(
 
 @contextmanager
 def base_checkpoint(name: str, passages: Sequence[Passage], dim: int | None = None) -> Iterator[Path]:
-    """The folder of the checkpoint to start from, as long as the block runs.
-
-    Args:
-        name: a checkpoint by folder or hub name; `embedded` for the one that is fitted to the passages.
-        passages: the corpus.
-        dim: width of the embedded checkpoint's token vectors; see `write_embedded_checkpoint`.
+    """The folder of the checkpoint to start from, as long as the block runs; see `colbert` for its name.
 
     Raises:
         CheckpointError: it is no ColBERT checkpoint, or its weights are not in one `model.safetensors`.
@@ -119,15 +114,7 @@ def base_checkpoint(name: str, passages: Sequence[Passage], dim: int | None = No
 def colbert_job(
     questions: Sequence[RankedQuestion], output: str | Path, base: Path, *, name: str, config: ColBERTConfig
 ) -> Job:
-    """The training of a checkpoint on questions, with what an index finds for them; see `colbert`.
-
-    Args:
-        questions: with what an index finds for them.
-        output: the folder of the trained checkpoint.
-        base: the folder of the checkpoint to start from; see `base_checkpoint`.
-        name: the checkpoint's name, for the record.
-        config: the settings.
-    """
+    """The training of a checkpoint on questions, with what an index finds for them; `name` is that of the base."""
     rows = [
         {"question": row.question, "gold": row.gold, **{f"wrong_{n}": text for n, text in enumerate(row.negatives)}}
         for row in training_rows(questions, config.negatives, config.seed)

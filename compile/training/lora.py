@@ -8,10 +8,7 @@ from typing import Any
 def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
     """A model of Transformers with LoRA matrices beside all of its linear layers; the model itself if `rank` is None.
 
-    Args:
-        model: a `PreTrainedModel`.
-        rank: the rank of the matrices.
-        settings: further arguments of `peft.LoraConfig`, such as `modules_to_save`.
+    `settings` are further arguments of `peft.LoraConfig`, such as `modules_to_save`.
     """
     if rank is None:
         return model

@@ -24,9 +24,8 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.lora import add_lora
@@ -43,8 +42,7 @@ _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 _COUNTED = (2, 3)  # layers: with one, the largest sum may be reached in another place
 
 
-@dataclass(frozen=True)
-class _Count:
+class _Count(NamedTuple):
     """What a model of some layers has and takes.
 
     Attributes:
@@ -64,10 +62,6 @@ class _Count:
     forward: float
     backward: float
     widest: float
-
-    def combined(self, other: _Count, how: Callable[[float, float], float]) -> _Count:
-        """This count and another, number by number."""
-        return _Count(*map(how, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -168,13 +162,8 @@ def tokens_per_second(base: str, *, lora: bool, checkpointing: bool) -> float:
 class _Model:
     """A model of which two and three layers are counted, and the rest is taken to be like the third.
 
-    Args:
-        shape: its configuration.
-        batch: examples and tokens of each.
-        dtype: of the weights.
-        half: whether computations are in bfloat16 where the weights are not.
-        rank: that of its LoRA matrices; None trains all weights.
-        trains_head: whether the last layer is trained beside them, where it is not the embeddings.
+    `batch` has the number of examples and the tokens of each. With `half`, computations are in bfloat16 where the
+    weights are not. Without a `rank`, all weights are trained instead of LoRA matrices.
     """
 
     def __init__(
@@ -201,14 +190,14 @@ class _Model:
     def layer(self, checkpointing: bool) -> _Count:
         """What a layer adds."""
         fewer, more = self._counts[checkpointing]
-        return more.combined(fewer, lambda with_it, without: with_it - without)
+        return _Count(*(with_it - without for without, with_it in zip(fewer, more, strict=True)))
 
     def total(self, checkpointing: bool) -> _Count:
         """What all of it takes, with gradient checkpointing or without."""
         fewer, more = self._counts[checkpointing]
         further = self.depth - _COUNTED[0]
-        total = fewer.combined(more, lambda first, second: first + further * (second - first))
-        return replace(total, widest=more.widest)
+        total = _Count(*(first + further * each for first, each in zip(fewer, self.layer(checkpointing), strict=True)))
+        return total._replace(widest=more.widest)
 
 
 def _empty_model(shape: Any, dtype: str) -> Any:

@@ -72,14 +72,7 @@ def find_candidates(
     depth: int = 50,
     progress: Progress | None = None,
 ) -> list[RankedQuestion]:
-    """Search an index for each question; questions without gold passages are left out.
-
-    Args:
-        examples: questions with `gold_ids`.
-        retriever: the index.
-        corpus: the passages, among them the gold ones.
-        depth: how many passages to find for each question.
-        progress: is called with (questions done, questions in all, what is done).
+    """Find `depth` passages in an index for each question with `gold_ids`, whose passages are in the corpus.
 
     Raises:
         UsageError: no question has known gold passages.
@@ -125,8 +118,8 @@ def training_rows(questions: Sequence[RankedQuestion], negatives: int, seed: int
     rows: list[TrainingRow] = []
     for question in questions:
         hard = question.negatives(negatives)
-        others = [passage for passage in everything if passage not in hard and passage not in question.gold]
         if len(hard) < negatives:
+            others = [passage for passage in everything if passage not in hard and passage not in question.gold]
             if len(hard) + len(others) < negatives:
                 raise UsageError(f"{negatives} negatives for a question: there are only {len(everything)} passages")
             hard += random_numbers.sample(others, negatives - len(hard))

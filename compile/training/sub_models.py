@@ -43,9 +43,9 @@ from knowgap.lms.ra_isf.sub_models import (
     RelevanceModel,
     SelfKnowledgeModel,
     SubModel,
-    fit_prompt,
     join_questions,
     load_sub_model,
+    prompt_ids,
     target_ids,
 )
 from knowgap.programs.ra_isf import RAISF
@@ -220,14 +220,7 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
 def sub_model_job(
     card: SubModelCard, base: str, examples: Sequence[LabelledExample], output: str | Path, config: LanguageModelConfig
 ) -> Job:
-    """The training of a sub-model, whose folder `load_sub_model` reads.
-
-    Args:
-        card: the card that `base_card` makes.
-        base: the model to start from: a folder, a hub name, or `embedded`, the embedded reader's encoder.
-        examples: what it learns from.
-        output: the folder of the trained model.
-        config: the settings.
+    """The training of a sub-model, whose card `base_card` makes, and whose folder `load_sub_model` reads.
 
     Raises:
         UsageError: there is only one label, or too little room for the questions.
@@ -261,8 +254,7 @@ def sub_model_job(
 
 def encode_example(tokenizer: Any, card: SubModelCard, example: LabelledExample) -> Row:
     """The token ids of prompt and target, as a causal or a sequence-to-sequence model learns from them."""
-    text = fit_prompt(tokenizer, card, example.question, example.passage)
-    prompt = tokenizer(text, truncation=True, max_length=card.max_tokens)["input_ids"]
+    prompt = prompt_ids(tokenizer, card, example.question, example.passage)
     if isinstance(example.label, list):
         said = join_questions(example.label)
     else:

@@ -182,18 +182,24 @@ def draft_transcripts(
     """
     records = []
     for example in examples:
-        kind, parts = kind_of(example), [part["question"] for part in example.get("decomposition") or ()]
+        parts = [part["question"] for part in example.get("decomposition") or ()]
         queries = list(dict.fromkeys(parts))[: config.max_queries] or [example.question]
-        record = TranscriptRecord(
-            id=str(example.get("id")),
-            kind=kind,
-            question=example.question,
-            history=list(example.get("history") or []),
-            answer=example.answer,
-        )
-        record.steps = _search(retriever, kind, queries, config.top_k)
+        record = _begin(example, str(example.get("id")))
+        record.steps, record.answer = _search(retriever, record.kind, queries, config.top_k), example.answer
         records.append(record)
     return records
+
+
+def _begin(example: dspy.Example, id: str) -> TranscriptRecord:
+    """The record of a question that has no steps and no answer yet."""
+    kind = kind_of(example)
+    return TranscriptRecord(
+        id=id,
+        kind=kind,
+        question=example.question,
+        style=_STYLES.get(kind) or _STYLES.get(str(example.get("type")), "short"),
+        history=list(example.get("history") or []),
+    )
 
 
 def _search(retriever: Retriever, kind: str, queries: list[str], top_k: int) -> list[SearchStep]:
@@ -225,14 +231,7 @@ class _Author:
 
     def write(self, id: str) -> TranscriptRecord:
         """Make the record of the question."""
-        example, kind = self.example, kind_of(self.example)
-        record = TranscriptRecord(
-            id=id,
-            kind=kind,
-            question=example.question,
-            style=_STYLES.get(kind) or _STYLES.get(str(example.get("type")), "short"),
-            history=list(example.get("history") or []),
-        )
+        example, record = self.example, _begin(self.example, id)
         planned = self._plan(record)
         if planned is None:
             record.dropped = "unreadable"
@@ -241,9 +240,9 @@ class _Author:
         if planned.get("search", True) and not queries:
             record.dropped = "no query"
             return record
-        record.steps = _search(self.retriever, kind, queries, self.config.top_k)
+        record.steps = _search(self.retriever, record.kind, queries, self.config.top_k)
         found = {passage["id"] for step in record.steps for passage in step.passages}
-        if self.config.drop_unfound and kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
+        if self.config.drop_unfound and record.kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
             record.dropped = "gold not found"
         elif _keeps_answer(id, self.config):
             record.answer = example.answer

@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage
-from dspy.utils.exceptions import LMUnsupportedFeatureError
 
-from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import (
+    NotServed,
     Prompt,
     count_tokens,
     distinct,
@@ -27,10 +26,6 @@ from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_te
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
 
 
-class _NotServed(SignatureNotServed, LMUnsupportedFeatureError):
-    """`SignatureNotServed` as an error of DSPy's, which DSPy passes on to the caller without a retry."""
-
-
 class ExtractiveEngine(InProcessEngine):
     """Replies from the text in a prompt: for trying things out, for tests, and for sweeps without a language model.
 
@@ -44,11 +39,8 @@ class ExtractiveEngine(InProcessEngine):
         """Reply to one request; one that has a field that the reader cannot fill raises `SignatureNotServed`."""
         system = system_text(request)
         user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
-        try:
-            prompt = read_prompt(system, user)
-            reply = write_reply(prompt, fill_fields(prompt))
-        except SignatureNotServed as refusal:
-            raise _NotServed(str(refusal)) from None
+        prompt = read_prompt(system, user)
+        reply = write_reply(prompt, fill_fields(prompt))
         asked = count_tokens(system) + sum(count_tokens(m.text or "") for m in request.messages)
         usage = Usage(input_tokens=asked, output_tokens=count_tokens(reply))
         return Response(
@@ -67,7 +59,7 @@ def fill_fields(prompt: Prompt) -> dict[str, Any]:
     given = prompt.inputs.keys()
     for name in prompt.outputs:
         if name not in _FIELDS or not any(set(need.split()) <= given for need in _FIELDS[name][1:]):
-            raise SignatureNotServed(
+            raise NotServed(
                 f"the extractive reader does not serve {', '.join(prompt.inputs)} -> {', '.join(prompt.outputs)}: "
                 "use a language model for this act (--lm)"
             )

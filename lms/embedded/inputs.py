@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any
 from xml.sax.saxutils import escape
 
+from dspy.utils.exceptions import LMUnsupportedFeatureError
+
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
@@ -26,6 +28,10 @@ _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")
 _TEXTS = ("note", "best_note", "text", "passage", "reasoning")
 _NOTHING = ("unknown", "unanswerable")
+
+
+class NotServed(SignatureNotServed, LMUnsupportedFeatureError):
+    """`SignatureNotServed` as an error of DSPy's, which DSPy passes on to the caller without a retry."""
 
 
 class Prompt:
@@ -112,12 +118,12 @@ def read_prompt(system: str, user: str) -> Prompt:
     """
     fields = _HEADINGS.search(system)
     if fields is None:
-        raise SignatureNotServed(
+        raise NotServed(
             "the extractive reader reads prompts of DSPy's chat, JSON, XML and BAML adapters: no field list was found"
         )
     types, wanted = (dict(_FIELD.findall(part)) for part in fields.groups())
     if not wanted:
-        raise SignatureNotServed("the extractive reader found no output field in the prompt")
+        raise NotServed("the extractive reader found no output field in the prompt")
     values, _, form = user.rpartition("\n\nRespond with ")
     style = "json" if form.startswith("a JSON object") else "xml" if "wrapped in XML tags" in form[:60] else "chat"
     inputs = _sections(values, list(types), "<{}>" if style == "xml" else "[[ ## {} ## ]]")

@@ -150,10 +150,11 @@ def generate(local: LocalModel, jobs: Sequence[Job]) -> list[Reply]:
     import torch
     from transformers import LogitsProcessorList, StoppingCriteriaList
 
-    ids, mask = pad_rows(local, [job.ids for job in jobs], left=not local.is_seq2seq)
+    device = local.model.device
+    ids, mask = pad_rows([job.ids for job in jobs], local.pad_id, left=not local.is_seq2seq, device=device)
     prompt = 1 if local.is_seq2seq else ids.shape[1]
     scores, first, ends = _TokenScores(), jobs[0], _Ends(local, jobs, prompt)
-    devices = [ids.device] if ids.device.type == "cuda" else []
+    devices = [device] if device.type == "cuda" else []
     with torch.inference_mode(), torch.random.fork_rng(devices) if first.sampling else nullcontext():
         if first.sampling:
             torch.manual_seed(torch.seed() if first.seed is None else first.seed)
@@ -243,18 +244,17 @@ def _settings(local: LocalModel, limit: int, sampling: dict[str, Any]) -> Any:
     return config
 
 
-def pad_rows(local: LocalModel, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Any, Any]:
+def pad_rows(
+    rows: Sequence[Sequence[int]], padding: int = 0, *, left: bool = False, device: Any = "cpu"
+) -> tuple[Any, Any]:
     """Fill rows of tokens up to one length: ids and mask, both of shape (rows, longest)."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), local.pad_id)
-    mask = torch.zeros_like(ids)
-    for row, filled, places in zip(rows, ids, mask, strict=True):
-        own = slice(longest - len(row), None) if left else slice(len(row))
-        filled[own] = torch.tensor(row)
-        places[own] = 1
-    return ids.to(local.model.device), mask.to(local.model.device)
+    side, ids = "left" if left else "right", [torch.tensor(row, dtype=torch.long) for row in rows]
+    mask = pad_sequence([torch.ones_like(row) for row in ids], batch_first=True, padding_side=side)
+    padded = pad_sequence(ids, batch_first=True, padding_value=padding, padding_side=side)
+    return padded.to(device), mask.to(device)
 
 
 def score(local: LocalModel, jobs: Sequence[Job]) -> list[list[list[float]]]:
@@ -268,7 +268,8 @@ def score(local: LocalModel, jobs: Sequence[Job]) -> list[list[list[float]]]:
 
 
 def _causal_scores(local: LocalModel, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-    ids, mask = pad_rows(local, [[*prompt, *tokens] for prompt, tokens in pairs], left=True)
+    rows = [[*prompt, *tokens] for prompt, tokens in pairs]
+    ids, mask = pad_rows(rows, local.pad_id, left=True, device=local.model.device)
     accepted = inspect.signature(local.model.forward).parameters
     inputs = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if "position_ids" in accepted else {}
     if "logits_to_keep" in accepted:  # those of the continuations, and of the token before them
@@ -278,10 +279,11 @@ def _causal_scores(local: LocalModel, pairs: Sequence[tuple[list[int], list[int]
 
 
 def _seq2seq_scores(local: LocalModel, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-    ids, mask = pad_rows(local, [prompt for prompt, _ in pairs], left=False)
+    device = local.model.device
+    ids, mask = pad_rows([prompt for prompt, _ in pairs], local.pad_id, device=device)
     start = local.model.generation_config.decoder_start_token_id
     start = local.model.config.decoder_start_token_id if start is None else start
-    written, _ = pad_rows(local, [[start, *tokens] for _, tokens in pairs], left=False)
+    written, _ = pad_rows([[start, *tokens] for _, tokens in pairs], local.pad_id, device=device)
     logits = local.model(input_ids=ids, attention_mask=mask, decoder_input_ids=written, use_cache=False).logits
     return [_token_scores(row[: len(tokens)], tokens) for row, (_, tokens) in zip(logits, pairs, strict=True)]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,17 @@ class LocalModel:
         return min(wanted, left)
 
 
+@contextmanager
+def _loading(path_or_id: str, problem: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what `model_source` returns; any error of the block becomes a `LanguageModelError` that begins so."""
+    name = path_or_id
+    try:
+        name, arguments = model_source(path_or_id)
+        yield name, arguments
+    except Exception as error:  # whatever a damaged checkpoint, an unknown architecture or an absent device raises
+        raise LanguageModelError(f"{problem}: {why_not_loaded(error, name)}") from error
+
+
 def read_config(path_or_id: str) -> Any:
     """The configuration of a model, by folder or hub name, without its weights.
 
@@ -97,14 +109,8 @@ def read_config(path_or_id: str) -> Any:
     """
     from transformers import AutoConfig
 
-    name = path_or_id
-    try:
-        name, arguments = model_source(path_or_id)
+    with _loading(path_or_id, f"the configuration of {path_or_id!r} cannot be read") as (name, arguments):
         return AutoConfig.from_pretrained(name, **arguments)
-    except Exception as error:  # whatever a damaged configuration or an unknown architecture raises
-        raise LanguageModelError(
-            f"the configuration of {path_or_id!r} cannot be read: {why_not_loaded(error, name)}"
-        ) from error
 
 
 def load_tokenizer(path_or_id: str) -> Any:
@@ -115,14 +121,8 @@ def load_tokenizer(path_or_id: str) -> Any:
     """
     from transformers import AutoTokenizer
 
-    name = path_or_id
-    try:
-        name, arguments = model_source(path_or_id)
+    with _loading(path_or_id, f"the tokenizer of {path_or_id!r} cannot be loaded") as (name, arguments):
         return AutoTokenizer.from_pretrained(name, **arguments)
-    except Exception as error:  # whatever a damaged tokenizer raises
-        raise LanguageModelError(
-            f"the tokenizer of {path_or_id!r} cannot be loaded: {why_not_loaded(error, name)}"
-        ) from error
 
 
 def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", **more: Any) -> LocalModel:
@@ -145,23 +145,18 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", 
 
     shows_progress = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
-    name = path_or_id
     try:
-        name, arguments = model_source(path_or_id)
-        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        config = AutoConfig.from_pretrained(name, **arguments)
-        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        wanted = dtype
-        if dtype == "auto" and place.type == "cpu":
-            half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
-            wanted = "bfloat16" if half else "float32"
-        tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
-        model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments, **more)
-        model = (model if "device_map" in more else model.to(place)).eval()
-    except Exception as error:  # whatever a damaged checkpoint, an unknown architecture or an absent device raises
-        raise LanguageModelError(
-            f"the local model {path_or_id!r} cannot be loaded: {why_not_loaded(error, name)}"
-        ) from error
+        with _loading(path_or_id, f"the local model {path_or_id!r} cannot be loaded") as (name, arguments):
+            place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            config = AutoConfig.from_pretrained(name, **arguments)
+            kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+            wanted = dtype
+            if dtype == "auto" and place.type == "cpu":
+                half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
+                wanted = "bfloat16" if half else "float32"
+            tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
+            model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments, **more)
+            model = (model if "device_map" in more else model.to(place)).eval()
     finally:
         if shows_progress:
             logging.enable_progress_bar()

@@ -136,11 +136,7 @@ def load_sub_model(task: str, folder: str | Path, card: SubModelCard | None = No
 class CrossEncoderReader:
     """A model for sequence classification with one label, such as sentence-transformers trains. Thread-safe.
 
-    Args:
-        folder: the folder of the model, or its name on the hub.
-        card: how it is asked.
-        device: where to compute; None takes a GPU if there is one.
-        trained: False accepts a model that lacks weights; they are drawn at random, and are the same each time.
+    With `trained=False`, weights that the model lacks are drawn at random, the same each time.
 
     Raises:
         CheckpointError: it cannot be loaded, or lacks weights.
@@ -173,11 +169,6 @@ class CrossEncoderReader:
 class LabelReader:
     """A model that is asked as its card says. Calls of several threads are answered in batches.
 
-    Args:
-        folder: the folder of the model, or its name on the hub.
-        card: how it is asked.
-        device: where to compute; None takes a GPU if there is one.
-
     Raises:
         CheckpointError: its tokenizer does not tell its labels apart, or cannot write what separates sub-questions.
         LanguageModelError: it cannot be loaded.
@@ -200,18 +191,20 @@ class LabelReader:
         """The probability of yes, against no, for each (question, passage)."""
         from scipy.special import expit
 
-        prompts = [self._encode(question, passage) for question, passage in inputs]
+        prompts = [prompt_ids(self._tokenizer, self._card, question, passage) for question, passage in inputs]
         scores = self._engine.score(prompts, self._labels)
         return [float(expit(sum(yes) - sum(no))) for no, yes in scores]
 
     def generate(self, questions: Sequence[str]) -> list[str]:
         """The most likely text after the prompt of each question, decoded greedily."""
-        prompts = [self._encode(question, "") for question in questions]
+        prompts = [prompt_ids(self._tokenizer, self._card, question) for question in questions]
         return self._engine.write(prompts, min(_MOST_WRITTEN, self._card.max_tokens))
 
-    def _encode(self, question: str, passage: str) -> list[int]:
-        text = fit_prompt(self._tokenizer, self._card, question, passage)
-        return self._tokenizer(text, truncation=True, max_length=self._card.max_tokens)["input_ids"]
+
+def prompt_ids(tokenizer: Any, card: SubModelCard, question: str, passage: str = "") -> list[int]:
+    """The tokens of the prompt of a card, as far as there is room."""
+    text = fit_prompt(tokenizer, card, question, passage)
+    return tokenizer(text, truncation=True, max_length=card.max_tokens)["input_ids"]
 
 
 def fit_prompt(tokenizer: Any, card: SubModelCard, question: str, passage: str = "") -> str:

@@ -27,9 +27,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from knowgap.errors import LanguageModelError
+from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+from knowgap.retrieval.passage import Passage
 
 _EVIDENCE, _EVIDENCE_END, _END = "[R_Evidences]", "[/R_Evidences]", "[EOS]"
 ACTION_TOKENS = {
@@ -42,38 +44,17 @@ ACTION_TOKENS = {
 CONTROL_TOKENS = (*ACTION_TOKENS.values(), _EVIDENCE, _EVIDENCE_END, _END)
 
 
-class ReadPassage(Protocol):
-    """A passage, as far as a transcript shows it."""
-
-    @property
-    def title(self) -> str:
-        """May be empty."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """Without the title."""
-        ...
-
-
-def add_control_tokens(tokenizer: Any, model: Any = None) -> int:
-    """Add the control tokens that a tokenizer lacks, and resize a model's embeddings; returns how many were added.
+def add_control_tokens(tokenizer: Any, model: Any = None) -> None:
+    """Add the control tokens that a tokenizer lacks, and resize a model's embeddings.
 
     New embeddings are drawn around the mean of the others (Transformers' `mean_resizing`).
     """
-    added = tokenizer.add_special_tokens(
+    tokenizer.add_special_tokens(
         {"additional_special_tokens": list(CONTROL_TOKENS)}, replace_extra_special_tokens=False
     )
     if model is not None and len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        from transformers.utils import logging
-
-        verbosity = logging.get_verbosity()
-        logging.set_verbosity_error()
-        try:
+        with quiet_transformers():
             model.resize_token_embeddings(len(tokenizer))
-        finally:
-            logging.set_verbosity(verbosity)
-    return added
 
 
 class TranscriptLayout:
@@ -121,7 +102,7 @@ class TranscriptLayout:
         """What a model writes in one go: the control token of an action, a query or the answer, and the end."""
         return self._encode(f"{ACTION_TOKENS[action]}\n{self._harmless(text)}\n{_END}")
 
-    def evidence(self, passages: Iterable[ReadPassage]) -> list[int]:
+    def evidence(self, passages: Iterable[Passage]) -> list[int]:
         """What a query found, to follow the query; the empty list of passages is shown as such."""
         shown = "".join(f"Title: {self._harmless(p.title)}\nText: {self._harmless(p.text)}\n" for p in passages)
         # Tokenizers that mark the beginning of a text must not do so here.

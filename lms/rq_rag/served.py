@@ -79,11 +79,7 @@ class CompletionServer:
 class ServedTree(TranscriptTree):
     """One question's transcript as a tree, whose branches a server writes; it shares prefixes by its own cache.
 
-    Args:
-        server: what writes.
-        layout: the transcript's.
-        prompt: its ids up to the first control token.
-        settings: those of `TranscriptTree`; `batch_size` is how many requests are sent at once.
+    The other arguments are those of `TranscriptTree`; `batch_size` is how many requests are sent at once.
     """
 
     def __init__(self, server: CompletionServer, layout: TranscriptLayout, prompt: Sequence[int], **settings: Any):

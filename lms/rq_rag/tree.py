@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from knowgap.lms.rq_rag.layout import ReadPassage, TranscriptLayout
+from knowgap.lms.local.batches import pad_rows
+from knowgap.lms.rq_rag.layout import TranscriptLayout
 from knowgap.lms.rq_rag.prefix_cache import Batch, Segment, cache_of
+from knowgap.retrieval.passage import Passage
 
 
 class Written(NamedTuple):
@@ -115,7 +117,7 @@ class TranscriptTree:
         self.counts, self._lock = TokenCounts(), lock or nullcontext()
         self._nodes = {"": _Node(list(prompt))}
 
-    def read(self, path: str, passages: Sequence[ReadPassage]) -> int:
+    def read(self, path: str, passages: Sequence[Passage]) -> int:
         """Append what the query of a node found; returns how many of the passages fit into the transcript."""
         node = self._nodes[path]
         room = self.max_length - len(node.ids) - self.max_new_tokens
@@ -195,12 +197,8 @@ class TranscriptTree:
 
     def _feed(self, batch: Batch, rows: Sequence[Sequence[int]]) -> Any:
         """Let a batch read a row of tokens each; returns the logits behind the last column."""
-        import torch
-
-        width = max(map(len, rows))
-        self.counts.padding += sum(width - len(row) for row in rows)
-        tokens = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=self.model.device)
-        real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=self.model.device)
+        tokens, real = pad_rows(rows, device=self.model.device)
+        self.counts.padding += tokens.numel() - sum(map(len, rows))
         return batch.feed(tokens, real)
 
     def _write_together(self, rows: list[_Row]) -> None:
