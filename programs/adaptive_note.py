@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -242,7 +243,7 @@ class AdaptiveNote(Program):
             better, reason = False, "no new note" if passages else "no passages"
         elif not best_note:
             better, reason = True, "the first note"
-        elif note.split() == best_note.split():
+        elif re.findall(r"\w+", note.casefold()) == re.findall(r"\w+", best_note.casefold()):
             better, reason = False, "the note is unchanged"
         elif not self.compare_additions and _adds_to(best_note, note):
             better, reason = True, "it adds to the note"

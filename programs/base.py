@@ -394,7 +394,9 @@ class Program(Streamable, dspy.Module):
             explanation: goes into the trace only.
             **added: what the method adds to the prediction.
         """
-        answer = self._shortened(answer)
+        answer = self._shortened(
+            answer, next(step.question for step in current_recorder().steps if isinstance(step, Asked))
+        )
         ids = [passage.id for passage in passages]
         step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids)
         self.record(step, *passages)
@@ -407,10 +409,11 @@ class Program(Streamable, dspy.Module):
         own = [predictor.lm for predictor in self.predictors() if predictor.lm is not None]
         return None if self.parts().get("generator") is not None else own[-1] if own else lm_of(_SHORTEN, {})
 
-    def _shortened(self, answer: str) -> str:
+    def _shortened(self, answer: str, question: str) -> str:
         if not answer or is_unknown(answer) or fits_style(answer, self.style) or (lm := self._writer()) is None:
             return answer
-        question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
+        if self.style == "short" and answer.casefold() in question.casefold():  # such as a long title
+            return answer
         short = known_text(self.ask(_SHORTEN, lm=lm, question=question, text=answer, style=self.wording))
         if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
             return answer

@@ -148,7 +148,7 @@ class BlendFilter(Program):
         return self.retrieve_passages(f"{kept} {question}", self.top_k) if kept else []
 
     def _filter(self, question: str, passages: list[Passage]) -> list[Passage]:
-        """Equation 7: the passages that the model finds relevant; none if its reply cannot be read."""
+        """Equation 7: the passages that the model finds relevant."""
         if not passages:
             return []
         if self.relevance is None:
@@ -161,7 +161,10 @@ class BlendFilter(Program):
         return relevant
 
     def _list_relevant(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
-        """Assess every passage, then list the ids of the relevant ones, in two turns or one; and the assessment."""
+        """Assess every passage, then list the ids of the relevant ones, in two turns or one; and the assessment.
+
+        All are kept if none is named although some have to be.
+        """
         inputs = {"question": question, "passages": passages, "expected": EXPECTED_RELEVANT[self.none_relevant]}
         output = self.ask(self.assess if self.merged else self.reason, **inputs, leave=1)
         assessment = " ".join(text_of(output, "reasoning").split())
@@ -170,6 +173,8 @@ class BlendFilter(Program):
         if output is None and not self.may_go_on():
             return passages, "no call left"
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
+        if not relevant and not self.none_relevant:
+            return passages, "no passage was named"
         return [passage for passage in passages if passage in relevant], assessment
 
     def _judge_each(self, question: str, passages: list[Passage]) -> list[Passage]:

@@ -221,9 +221,11 @@ class RAISF(Program):
                 self._solve(node, node.guess or own or Solution(UNKNOWN), "no sub-question")
 
     def _solve(self, node: SubQuestion, solution: Solution, reason: str) -> None:
-        node.solution = solution
         self.record(Stopped(reason=reason))
-        self.record(Answered(answer=solution.answer, passages=[passage.id for passage in solution.passages]))
+        node.solution = (
+            solution if node.path else solution._replace(answer=self._shortened(solution.answer, node.question))
+        )
+        self.record(Answered(answer=node.solution.answer, passages=[passage.id for passage in solution.passages]))
 
     def _style(self, node: SubQuestion) -> str:
         return INTERMEDIATE if node.path else self.wording
@@ -276,7 +278,7 @@ class RAISF(Program):
         answer, answerable = known_text(output), self._settles(output)
         node.relevant = [passage for passage in passages if passage in named]
         node.guess = Solution(answer, node.relevant) if answer and node.relevant else None
-        return Solution(answer, node.relevant) if answer and answerable else None
+        return Solution(answer, node.relevant or passages) if answer and answerable else None
 
     def _settles(self, output: dspy.Prediction | None) -> bool:
         """Whether an answer from relevant passages holds: its reader says so, or is not asked."""

@@ -252,9 +252,13 @@ class RQRAG(Program):
             max_queries=self.max_queries,
             leave=1,
         )
-        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, node.queries)
+        lines = output.queries or () if output is not None else ()
+        queries, repeated = clean_lines(lines, len(lines), node.queries)
         for query in repeated:
-            self.record(Rejected(what=query, why="searched before on this path"))
+            self.record(Rejected(what=query, why="searched before on this path, or written twice"))
+        for query in queries[self.max_queries :]:
+            self.record(Rejected(what=query, why="over the limit of queries at a node"))
+        queries = queries[: self.max_queries]
         for query in queries:
             self.record(Refined(action="refine", query=query))
         return [

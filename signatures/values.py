@@ -190,8 +190,8 @@ def _says_nothing(text: str) -> bool:
 def is_unknown(text: str) -> bool:
     """Whether a text says no more than that something is not known, in one of the ways in which models say it."""
     plain = unwrap(text).translate(STRAIGHT_QUOTES).strip("()[]{}.!-–—_ ").casefold()
-    plain = plain.removeprefix("the answer is ").removeprefix("it is ")
-    return plain in _UNKNOWN or bool(len(plain) < 250 and _DENIAL.fullmatch(plain))
+    bare = plain.removeprefix("the answer is ").removeprefix("it is ")
+    return bare in _UNKNOWN or any(len(text) < 250 and _DENIAL.fullmatch(text) for text in (plain, bare))
 
 
 # Yes or no, probabilities, grades, options

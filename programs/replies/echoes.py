@@ -16,6 +16,13 @@ _SHORTEST_QUESTION = 3
 """Words of a question that are a repetition of it; an answer may hold the one or two that somebody searches for."""
 _QUESTION_LABEL = re.compile(r"[*_`\"']{0,3}question[*_`\"']{0,3}\s*:[*_`\s]*", re.I)
 _ANSWER_LABEL = re.compile(r"(?<![^\W_])(?:the )?(?:final )?answer[*_`\"']{0,3}\s*(?::|\bis\b:?)[*_`\s]*(?=\S)", re.I)
+_PREAMBLE = re.compile(
+    r"(?:(?:sure|certainly|of course|okay|ok)\b[^.!:\n]*[.!:]\s*)?"
+    r"(?:(?:based on|according to) [^,\n]{1,80},\s*)?"
+    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*",
+    re.I,
+)
+"""How a reply leads to its answer."""
 _PROBABILITY = re.compile(r"(?:confidence|probability)?\W*(?:0?\.\d+|[01]\.\d+|\d{1,3}\s?%)", re.I)
 _RUN = 6
 """Words in a row that an answer has from the wording of a style if it repeats it."""
@@ -40,21 +47,29 @@ _STYLES = set[tuple[str, ...]]().union(*map(_runs, STYLES.values()))
 
 
 def read_answer(answer: str) -> str:
-    """An answer without the question that a model repeats before it.
+    """An answer without the question that a model repeats before it, and without "The answer is".
 
     Raises:
-        ValueError: there is nothing but the question, or the wording of a style; or a probability, such as `0.95`,
+        ValueError: there is nothing but that, or the wording of a style; or a probability, such as `0.95`,
             though the question asks for no number and no shown text holds it.
     """
     question = question_asked()
-    text = _without_question(answer, question)
+    text = without_preamble(_without_question(answer, question))
     if not text and answer:
-        raise ValueError(f"the question again: {answer!r:.80}")
+        raise ValueError(f"the question again, or no more than what leads to an answer: {answer!r:.80}")
     if not _STYLES.isdisjoint(_runs(text)):
         raise ValueError(f"the style again: {answer!r:.80}")
     if question and _PROBABILITY.fullmatch(text) and not _NUMERIC.search(question) and not is_shown(text):
         raise ValueError(f"a probability, and no answer: {text!r}")
     return text
+
+
+def without_preamble(text: str) -> str:
+    """A text without what leads to the answer in it, such as "The answer is", and the quotes around the rest."""
+    if (match := _PREAMBLE.match(text)) is None:
+        return text
+    rest = text[match.end() :].strip()
+    return unwrap(rest.removesuffix(".") if rest.endswith(('".', "”.")) else rest)
 
 
 def _without_question(answer: str, question: str) -> str:
@@ -75,8 +90,11 @@ def _without_question(answer: str, question: str) -> str:
 
 
 def repeats_description(value: str, name: str, description: str) -> bool:
-    """Whether a value is what the prompt writes in its place: `{answer}`, or what the field is said to hold."""
-    bare = value.strip(" .").casefold()
-    return bare == description.strip(" .").casefold() or bool(
-        re.fullmatch(r"[{<\[(].*[}>\])]", bare) and forms.plain_name(bare) == forms.plain_name(name)
-    )
+    """Whether a value is what the prompt writes in its place.
+
+    That is `{answer}`, also with the values that it may have behind it, or what the field is said to hold.
+    """
+    bare = value.strip(" .`").casefold()
+    form = re.fullmatch(r"([{<\[(][^{<\[(]*[}>\])])(?: must be .*)?", bare)
+    copied = form is not None and forms.plain_name(form[1]) == forms.plain_name(name)
+    return copied or bare == description.strip(" .").casefold()

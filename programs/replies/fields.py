@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from knowgap.programs.replies import forms
-from knowgap.programs.replies.echoes import read_answer, repeats_description
+from knowgap.programs.replies.echoes import read_answer, repeats_description, without_preamble
 from knowgap.programs.replies.quotations import shows_thoughts, without_quotations
 from knowgap.signatures import values
 
@@ -48,13 +48,8 @@ _LONGEST = 50_000
 _LONGEST_PLAIN = 10_000
 """Characters of a reply without any form that is read as a text."""
 _REFUSAL = re.compile(r"(?:I'm sorry|I am sorry|sorry,|I can(?:no|')t|I am unable|I'm unable|as an AI)", re.I)
-_PREAMBLE = re.compile(
-    r"(?:(?:sure|certainly|of course|okay|ok)\b[^.!:\n]*[.!:]\s*)?"
-    r"(?:(?:based on|according to) [^,\n]{1,80},\s*)?"
-    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)\s*",
-    re.I,
-)
-"""How a reply leads to its answer."""
+_BOXED = re.compile(rf"\[\[\s*([^\[\]#]*\w[^\[\]#]*?)\s*\]\]\s*(?:{forms.marker(()).pattern}\s*)?", re.I)
+"""A reply in which the answer stands where a marker should name it."""
 _ITEMS = 200
 """Items of a list of objects that are read."""
 _REPEATED = 4
@@ -129,11 +124,11 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     """Read a value by the type of its field; what is no type of ours is left to DSPy."""
     kind = field.annotation
     low, high = (next((getattr(m, end) for m in field.metadata if isinstance(m, of)), None) for of, end in _BOUNDS)
+    text = values.read_text(value, name, optional=not field.is_required()) if kind is str else value
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    if isinstance(text, str) and repeats_description(text, name, str(extra.get("desc", ""))):
+        raise ValueError(f"the description of the field: {text!r:.80}")
     if kind is str:
-        text = values.read_text(value, name, optional=not field.is_required())
-        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        if repeats_description(text, name, str(extra.get("desc", ""))):
-            raise ValueError(f"the description of the field: {text!r:.80}")
         return read_answer(text) if name == "answer" else text
     if kind is bool:
         return values.read_bool(value, name)
@@ -390,7 +385,11 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     text = values.unwrap(text)
     if kind is str and len(signature.output_fields) == 1:
         text = _only_text(text, {*signature.input_fields, *_BESIDE})
-        return {name: _last_fence(_without_preamble(text))} if _is_plain(text, (name,)) else {}
+        if (boxed := _BOXED.fullmatch(text)) and forms.plain_name(boxed[1]) not in map(
+            forms.plain_name, signature.fields
+        ):
+            return {name: boxed[1]}
+        return {name: _last_fence(without_preamble(text))} if _is_plain(text, (name,)) else {}
     if kind is bool:
         return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
     if get_origin(kind) is not list:
@@ -428,9 +427,3 @@ def _last_fence(text: str) -> str:
     found = re.fullmatch(r"(.*)```(?:text|plaintext|output|markdown)?[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
     before = found[1].rstrip() if found else ""
     return found[2].strip() if found and (before.endswith((":", "```")) or not before) else text
-
-
-def _without_preamble(text: str) -> str:
-    """A plain reply without what leads to its answer, such as "The answer is"."""
-    rest = text[match.end() :] if (match := _PREAMBLE.match(text)) else text
-    return rest.strip() or text

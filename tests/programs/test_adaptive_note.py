@@ -189,8 +189,9 @@ def test_questions_asked_before_are_left_out():
     assert trace.stopped == "no new question"
 
 
-def test_unchanged_note_is_no_better_and_the_model_is_not_asked():
-    prediction, engine = example({"update": NOTES[0].replace(" ", "\n")})
+@pytest.mark.parametrize("change", [lambda note: note.replace(" ", "\n"), lambda note: f"'{note.rstrip('.')}'"])
+def test_unchanged_note_is_no_better_and_the_model_is_not_asked(change):
+    prediction, engine = example({"update": change(NOTES[0])})
     (step,) = prediction.trace.of(Compared)
     assert (step.better, step.reason) == (False, "the note is unchanged")
     assert engine.asked("compare") == []

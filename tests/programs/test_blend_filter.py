@@ -261,10 +261,15 @@ def test_a_probability_above_or_below_the_threshold_flips_the_filter(threshold, 
     assert prediction.trace.cost.critical_calls == 4  # one turn in place of two
 
 
-@pytest.mark.parametrize(("ids", "passages"), [([], []), ([99, 1, 0, -1, 1], [SHOW, BELL])])
-def test_ids_that_do_not_exist_are_left_out_and_nothing_may_be_left(ids, passages):
+@pytest.mark.parametrize(("ids", "passages"), [([99, 0], FOUND), ([99, 1, 0, -1, 1], [SHOW, BELL])])
+def test_ids_that_do_not_exist_are_left_out_and_all_are_kept_where_none_is_named(ids, passages):
     prediction, _, _ = answered({"list_ids": {"relevant_ids": ids}})
     assert (prediction.answer, prediction.passages) == ("Jillian Belk", passages)  # the first of each list
+
+
+def test_nothing_is_kept_where_the_model_may_say_that_nothing_is_relevant():
+    prediction, _, _ = answered({"list_ids": {"relevant_ids": []}}, none_relevant=True)
+    assert prediction.passages == []
 
 
 @pytest.mark.parametrize(
@@ -272,7 +277,7 @@ def test_ids_that_do_not_exist_are_left_out_and_nothing_may_be_left(ids, passage
     [
         ("internal_knowledge", [SHOW], "Jillian Belk"),
         ("reason", [SHOW, BELL], "Jillian Belk"),
-        ("list_ids", [], "Jillian Belk"),
+        ("list_ids", FOUND, "Jillian Belk"),
         ("answer", None, PLAINLY),  # the draft, too
         ("shorten", [SHOW, BELL], "as Jillian Belk"),
     ],

@@ -188,3 +188,9 @@ def test_a_sentence_is_shortened_where_a_short_answer_is_asked_for():
     assert (prediction.answer, engine.acts) == ("Ada Orle directed the film Blue Sea.", ["answer"])
     script["answer"] = "Ada Orle"
     assert play(RAG(Fixed(*ALL)), HOP, **script)[1].acts == ["answer"]
+
+
+def test_a_long_title_that_the_question_names_is_not_shortened():
+    title = "The Boat That Came Back to Orle in Spring: Part Two"
+    prediction, engine = play(RAG(Fixed(*ALL)), f"Which came out first, {title} or Blue Sea?", answer=title)
+    assert (prediction.answer, engine.acts) == (title, ["answer"])

@@ -18,7 +18,7 @@ def run(parts, answers=None, *, known=None, **kwargs):
         return inputs["question"] not in parts if known is None else inputs["question"] in known
 
     def answer(inputs):
-        return answers.get(inputs["question"], f"about {inputs['question']}")
+        return {ROOT: "in Aarhus", **answers}.get(inputs["question"], f"about {inputs['question']}")
 
     def split(inputs):
         return parts.get(inputs["question"], [])
@@ -50,10 +50,10 @@ def test_the_answer_to_an_earlier_sub_question_is_filled_in_before_the_next_is_s
 @pytest.mark.parametrize("preset", RAISF.presets)
 def test_the_papers_presets_ask_every_sub_question_as_it_was_written(preset):
     """Algorithm 1 solves q_i, and depth 3 is the paper's threshold (section 4.5)."""
-    prediction, _ = run({ROOT: ["Who?", "Where was #1 born?"]}, **RAISF.preset(preset))
+    prediction, _ = run({ROOT: ["Who?", "Where was #1 born?"]}, {ROOT: "no"}, **RAISF.preset(preset))
     assert asked(prediction) == ["Who?", "Where was #1 born?"]
     deep = {ROOT: ["q1"], **{f"q{n}": [f"q{n + 1}"] for n in range(1, 9)}}
-    assert asked(run(deep, known=(), **RAISF.preset(preset))[0]) == ["q1", "q2", "q3"]
+    assert asked(run(deep, {ROOT: "no"}, known=(), **RAISF.preset(preset))[0]) == ["q1", "q2", "q3"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_papers_presets_ask_every_sub_question_as_it_was_written(preset):
 def test_a_reference_that_stands_for_nothing_is_left_as_it_is(lines, questions):
     prediction, _ = run({ROOT: lines})
     assert sorted(asked(prediction)) == sorted(questions)
-    assert prediction.answer == f"about {ROOT}"
+    assert prediction.answer == "in Aarhus"
 
 
 def test_a_number_sign_that_the_question_has_is_no_reference():
@@ -125,6 +125,6 @@ def test_questions_that_wait_for_each_other_come_to_an_end(parts, concurrent):
     prediction, engine = run(parts, depth=5, concurrent=concurrent)
     other, _ = run(parts, depth=5, concurrent=not concurrent)
     assert len(set(known_of(engine))) == len(known_of(engine))
-    assert prediction.answer == f"about {ROOT}"
+    assert prediction.answer == "in Aarhus"
     assert prediction.sub_answers == other.sub_answers
     assert [(s.kind, s.branch) for s in prediction.trace.steps] == [(s.kind, s.branch) for s in other.trace.steps]

@@ -46,6 +46,19 @@ def test_passages_that_settle_the_question_take_one_call():
     assert judged == [("relevance", False), ("relevance", True), ("answerable", True)]
 
 
+def test_an_answer_that_no_passage_is_named_for_rests_on_all_that_were_shown():
+    prediction, _ = run({QUESTION: says("Wick")})
+    assert (prediction.answer, prediction.passages) == ("Wick", [NOISE, FERRY])
+
+
+def test_an_answer_that_is_a_sentence_is_shortened():
+    read = {QUESTION: says("She was born in the town of Wick.", 2)}
+    program = RAISF(TableRetriever(TABLE))
+    prediction, engine = play(program, QUESTION, judge_and_read=lambda given: read[given["question"]], shorten="Wick")
+    assert (prediction.answer, engine.acts) == ("Wick", ["judge_and_read", "shorten"])
+    assert prediction.trace.steps[-1].answer == "Wick"
+
+
 def test_passages_and_guesses_are_handed_down_and_up():
     read = {QUESTION: says("Tarn", 2, answerable=False), WHERE: says("Wick", 2)}
     prediction, engine = run(read, [WHERE])

@@ -72,6 +72,8 @@ def test_a_question_that_needs_no_query_is_answered_from_memory():
 def test_a_node_gets_max_queries_at_most(most, refined):
     prediction, engine = run([WHO, WHERE, FILM], depth=1, max_queries=most, answer_once=False)
     assert [step.query for step in prediction.trace.of(Refined)] == refined
+    over = [step.what for step in prediction.trace.of(Rejected) if "limit" in step.why]
+    assert [*refined, *over] == [WHO, WHERE, FILM]
     assert int(engine.asked("refine")[0]["max_queries"]) == most
     assert paths(prediction) == ["1", "2", "3"][:most]
 

@@ -159,6 +159,7 @@ def test_numbers_of_hundreds_of_digits_are_no_answer():
         ("No information provided about the director.", True),
         ("The passages do not mention when she died.", True),
         ("The answer cannot be determined from the statements.", True),
+        ("The answer is not provided in the given passages.", True),
         ("It was not known to be a ferry until 1911.", False),
         ("The contract does not mention a deposit.", False),
         ("Not in Our Time", False),

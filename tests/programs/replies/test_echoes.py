@@ -34,6 +34,11 @@ def answer(reply: str, question: str = QUESTION, **inputs: str) -> str | None:
         ("Question: Who painted The Grey Ferry?\nAnswer: Ada Moor", "Ada Moor"),
         ("Question: Who painted The Grey Ferry? Answer: Ada Moor", "Ada Moor"),
         ("Who painted The Grey Ferry? Ada Moor", "Ada Moor"),
+        ('[[ ## answer ## ]]\nThe answer is "Ada Moor".\n\n[[ ## completed ## ]]', "Ada Moor"),
+        ("[[ ## answer ## ]]\nThe answer is that nobody knows.", "The answer is that nobody knows."),
+        ("[[ ## answer ## ]]\nThe answer is:\n\n[[ ## completed ## ]]", None),
+        ("[[ Ada Moor ]]\n\n[[ completed ## ]]", "Ada Moor"),
+        ("[[ answer ]]\n\n[[ completed ## ]]", None),
         ("**Who painted The Grey Ferry?**\n\nAda Moor", "Ada Moor"),
         ("answer: question: Who painted The Grey Ferry?", None),
         ("question: Who painted The Grey Ferry?", None),
@@ -92,6 +97,13 @@ def test_the_description_of_a_field_is_not_its_value():
         outputs = read_fields(MissingInfo, f"[[ ## answerable ## ]]\nFalse\n\n[[ ## answer ## ]]\n{QUESTION}")
     assert outputs is not None
     assert (outputs["answerable"], outputs["answer"]) == (False, "")
+
+
+@pytest.mark.parametrize("said", ["{finished} must be True or False", "{finished}", "`{finished}`"])
+def test_the_form_of_a_yes_or_no_is_no_yes(said):
+    signature = dspy.Signature("question -> answer: str, finished: bool")
+    with shown({"question": QUESTION}):
+        assert read_fields(signature, f"[[ ## answer ## ]]\nAda Moor\n\n[[ ## finished ## ]]\n{said}") is None
 
 
 def test_a_query_may_be_the_question():
