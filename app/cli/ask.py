@@ -313,6 +313,3 @@ def mcp(*, options: AskOptions) -> None:
 
     with _opened(options) as (program, lm):
         run_tools(program, lm)
-
-
-COMMANDS = {"ls": ls, "ask": ask, "serve": serve, "mcp": mcp}

@@ -13,7 +13,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark
 from knowgap.cli.evaluate import Job, open_job
-from knowgap.cli.running.saving import score_and_save, try_choice
+from knowgap.cli.running.saving import score_and_save
 from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config, study_label
 from knowgap.errors import UnknownName, UsageError
 
@@ -121,6 +121,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
 def _study(job: Job, programs: list[Program], folder: Path, options: CompileOptions, command: Any, **more: Any) -> None:
     """Run a study, show it, score and save what it found; or only share its trials as a worker."""
     from knowgap.compiling import Compiled
+    from knowgap.compiling.compiler import check_choice
     from knowgap.compiling.deployment import split_off
     from knowgap.compiling.study.local_processes import is_local_worker
     from knowgap.reports.report import write_report
@@ -135,7 +136,9 @@ def _study(job: Job, programs: list[Program], folder: Path, options: CompileOpti
     show_study(tuned)
     found = Compiled(tuned.program, next(iter(tuned.bases.values())), tuned, held_out)
     if options.hold_out != 0:
-        found = try_choice(job, found)
+        with progress(f"testing the choice on {dataset.name}") as report:
+            common = {"lm": job.lm, "seed": options.seed, "num_threads": options.num_threads}
+            found = check_choice(found, dataset, job.metrics, progress=report, **common)
     scored = score_and_save(job, found, folder)
     if len(programs) > 1:
         page = write_report(
@@ -210,6 +213,3 @@ def _finetune(job: Job, program: Program, folder: Path, config: Any, teacher_lm:
         )
     remark(f"trained {finetuned.training.folder}: {finetuned.training.steps} steps")
     score_and_save(job, Compiled(finetuned.program, program), folder, lm=finetuned.lm)
-
-
-COMMANDS = {"compile": compile_}

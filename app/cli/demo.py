@@ -210,6 +210,3 @@ def _show_fates(record: QuestionRecord, titles: Mapping[str, str]) -> None:
     lines = ["", record.question, f"  answer: {record.answer}; the encyclopedia says: {record.reference[0]}"]
     lines += [f"  {titles.get(passage, passage)}: {fate}" for passage, fate in record.evidence.items()]
     out.print("\n".join(lines), markup=False)
-
-
-COMMANDS = {"demo": demo}

@@ -77,6 +77,3 @@ def _examine_model(options: o.NamedModel) -> list[Finding]:
     except KnowgapError as error:
         return [Finding(name, "broken", str(error), "answers"), *found]
     return [Finding(name, "ok", f"{lm.model} answers{where}", "answers"), *found]
-
-
-COMMANDS = {"doctor": doctor}

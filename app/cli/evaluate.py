@@ -181,12 +181,8 @@ def open_job(
 ) -> Iterator[Job]:
     """Load what the options and the programs need, and check the metrics and that the splits have questions.
 
-    Args:
-        options: of the command.
-        splits: that are needed.
-        checked: the programs. Where generators answer and no metric judges, no language model is loaded.
-        asks: whether the language model will be asked, so that it has to answer; by default unless it is a dry run.
-        undivided_as: the split that all questions are.
+    Where generators answer and no metric judges, no language model is loaded. `asks` says whether one will be asked, so
+    that it has to answer; by default unless it is a dry run. `undivided_as` is the split that all questions are.
     """
     from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, get_metric
 
@@ -240,7 +236,7 @@ def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first
     """Show evaluations: scores with intervals and costs; what was found, shown and used of the evidence; its fates."""
     if evidence_first:
         _show_evidence(results)
-    metrics = _in_order(result.metrics for result in results.values())
+    metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
     spoilt = {label: result.spoilt() for label, result in results.items()}
     shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
     rows = []
@@ -249,7 +245,7 @@ def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first
         rows.append(
             [
                 label,
-                *_means(result, metrics),
+                *(str(result.interval(name)) if result.defines(name) else "" for name in metrics),
                 *("–" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()),
                 len(result.failures),
                 *(spoilt[label][name] for name in shown),
@@ -316,16 +312,6 @@ def _few(intervals: Iterable[Interval]) -> str:
     return few_questions(intervals)
 
 
-def _in_order(names: Iterable[Iterable[str]]) -> list[str]:
-    """Each name once, in order of first appearance."""
-    return list(dict.fromkeys(name for several in names for name in several))
-
-
-def _means(result: Evaluation, metrics: Sequence[str]) -> list[str]:
-    """Means with intervals; empty for a metric that is not defined."""
-    return [str(result.interval(metric)) if result.defines(metric) else "" for metric in metrics]
-
-
 def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     """Show every evaluation against the first: difference with interval, wins and losses, p-value."""
     from knowgap.compiling import Evaluations
@@ -338,6 +324,3 @@ def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     show_table(
         f"question by question against {next(iter(results))}", columns, rows, caption=undecidable(tests.values())
     )
-
-
-COMMANDS = {"eval": evaluate}

@@ -207,6 +207,3 @@ def _show_result(result: Any) -> None:
             note += "; ≠ the paper's setting is not ours"
         note = "; ".join(filter(None, (note, few_in_column(result, number))))
         show_table(column.title, ["row", *column.metrics, "failed"], rows, caption=note)
-
-
-COMMANDS = {"experiment": experiment}

@@ -15,7 +15,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.reading import find_sources, said_of_update, show_reading
+from knowgap.cli.reading import said_of_update, show_reading
 from knowgap.errors import UsageError, check_address, is_address
 
 if TYPE_CHECKING:
@@ -202,13 +202,15 @@ def search(
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
+    from knowgap.retrieval.documents.sources import sources_of
     from knowgap.retrieval.searching import only_documents, search_all
 
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
     with factories.open_index(options) as retriever, only_documents(retriever, wanted.filter()):
         [hits] = search_all(retriever, [query], k)
-        sources = find_sources(retriever, [hit.passage for hit in hits], lines=as_json)
+        recorded = sources_of(retriever)
+        sources = recorded.find(hit.passage.id for hit in hits) if recorded is not None else {}
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]
         for record in records:
@@ -219,11 +221,11 @@ def search(
         [hit.rank, f"{hit.score:.3f}", hit.passage.title, textwrap.shorten(hit.passage.text, 160, placeholder="…")]
         for hit in hits
     ]
-    if not sources:
-        show_table(query, ["rank", "score", "title", "text"], rows)
-        return
-    rows = [[*row, sources.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
-    show_table(query, ["rank", "score", "title", "text", "source"], rows)
+    columns = ["rank", "score", "title", "text"]
+    if files := {name: source for name, source in sources.items() if source.unit != "line"}:  # ids tell lines
+        columns = [*columns, "source"]
+        rows = [[*row, files.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
+    show_table(query, columns, rows)
 
 
 def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_json: bool) -> None:
@@ -258,6 +260,3 @@ def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_js
     )
     columns = ["engine", "passages", "disk", "memory", "disk, building", "memory, building"]
     show_table("estimated sizes", columns, rows, caption=caption)
-
-
-COMMANDS = {"index": index, "search": search}

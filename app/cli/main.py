@@ -91,20 +91,24 @@ _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
-_MODULES = (ask, index, doctor, evaluate, questions, report, compile, train, experiment, demo)
-_COMMANDS: dict[str, Callable[..., None]] = {
-    name: command for module in _MODULES for name, command in module.COMMANDS.items()
-}
-_GROUPS = {
-    "Ask and serve": ("index", "ask", "search", "serve", "mcp", "doctor", "ls"),
-    "Measure": ("eval", "questions", "report"),
-    "Make better": ("compile", "train"),
-    "Research": ("experiment", "demo"),
+_GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "Ask and serve": {
+        "index": index.index,
+        "ask": ask.ask,
+        "search": index.search,
+        "serve": ask.serve,
+        "mcp": ask.mcp,
+        "doctor": doctor.doctor,
+        "ls": ask.ls,
+    },
+    "Measure": {"eval": evaluate.evaluate, "questions": questions.questions, "report": report.report},
+    "Make better": {"compile": compile.compile_, "train": train.train},
+    "Research": {"experiment": experiment.experiment, "demo": demo.demo},
 }
 
-for group, names in _GROUPS.items():
-    for name in names:
-        app.command(name, cls=Command, rich_help_panel=group)(with_help_all(_interruptible(_COMMANDS[name])))
+for group, commands in _GROUPS.items():
+    for name, command in commands.items():
+        app.command(name, cls=Command, rich_help_panel=group)(with_help_all(_interruptible(command)))
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -69,6 +69,3 @@ def questions(
         rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in counts.items()]
         show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
     remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")
-
-
-COMMANDS = {"questions": questions}

@@ -1,33 +1,15 @@
-"""What commands say of documents that were read, of changes of an index, and of where passages come from."""
+"""What commands say of documents that were read, and of changes of an index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from knowgap.cli.display import remark
 
 if TYPE_CHECKING:
     from knowgap.retrieval.documents.reading import Reading, Update
-    from knowgap.retrieval.documents.sources import Source
-    from knowgap.retrieval.passage import Passage
 
 _NAMED = 100  # files
-
-
-def find_sources(retriever: Any, passages: Iterable[Passage], *, lines: bool) -> dict[str, Source]:
-    """Where passages come from, by id, as far as the index that found them has recorded it.
-
-    Args:
-        retriever: the index.
-        passages: what it has found.
-        lines: whether to tell the lines of JSON Lines and TSV as well; their ids usually tell enough.
-    """
-    from knowgap.retrieval.documents.sources import sources_of
-
-    sources = sources_of(retriever)
-    found = sources.find(passage.id for passage in passages) if sources is not None else {}
-    return {name: source for name, source in found.items() if lines or source.unit != "line"}
 
 
 def show_reading(reading: Reading) -> None:

@@ -30,6 +30,3 @@ def report(
 
     page = write_report(source, output, study_name=study_name, base=base, cost=cost)
     out.print(f"written to {page}", markup=False)
-
-
-COMMANDS = {"report": report}

@@ -264,6 +264,3 @@ def _show_scores(name: str, scores: Mapping[str, ModelScores]) -> None:
     ]
     title = f"{name}: {means[main].n} questions, unseen in training"
     show_table(title, ["model", main, *others, "p"], rows, caption=f"p: of {main}, against {first} (paired)")
-
-
-COMMANDS = {"train": train}

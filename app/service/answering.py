@@ -155,7 +155,7 @@ class Answering:
         self._free -= 1
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
-        lm, documents = self._lm.copy(**sampling) if sampling else self._lm, documents or DocumentFilter()
+        lm = self._lm.copy(**sampling) if sampling else self._lm
         try:
             async with contextlib.aclosing(
                 self._items(question, gone, said, steps, citations, lm, documents or DocumentFilter())
@@ -242,6 +242,15 @@ class Answering:
     def _source(self, source: AnswerSource) -> dict[str, Any]:
         link = self._link(source) if self._link is not None else ""
         return {**source.to_dict(), **({"link": link} if link else {})}
+
+
+async def last_of(items: AsyncGenerator[StepTold | Answer, None]) -> dict[str, Any]:
+    """The answer, at the end of the steps."""
+    answer: dict[str, Any] = {}
+    async with contextlib.aclosing(items):
+        async for item in items:
+            answer = item
+    return answer
 
 
 _COUNTED = {

@@ -13,7 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.sources import AnswerSource
 from knowgap.retrieval.documents.sources import sources_of
 from knowgap.retrieval.passage import Retriever
-from knowgap.service.answering import Answering
+from knowgap.service.answering import Answering, last_of
 from knowgap.service.requests import Problem
 from knowgap.version import __version__
 
@@ -64,13 +64,10 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         `cited_answer` is the answer with `[1]` behind each statement that a source supports; `sources` has their files,
         pages and sentences. A statement without a number is supported by none.
         """
-        answer: dict[str, Any] = {}
         try:
-            async for item in answering.answer(question, asyncio.Event().wait):
-                answer = item
+            return dict(await last_of(answering.answer(question, asyncio.Event().wait)))
         except Problem as problem:
             raise ToolError(problem.message) from problem
-        return dict(answer)
 
     retriever = program.retriever
     if retriever is not None:

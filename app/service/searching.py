@@ -50,10 +50,6 @@ class SearchRequest(BaseModel):
     files: Patterns = ()
     since: date | None = None
 
-    def documents(self) -> DocumentFilter:
-        """Which documents are searched."""
-        return DocumentFilter(self.files, self.since)
-
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.query is None) == (self.queries is None):
@@ -122,7 +118,7 @@ class Searching:
 
     def _search(self, asked: SearchRequest) -> bytes:
         queries = asked.queries if asked.queries is not None else [asked.query or ""]
-        with only_documents(self._retriever, asked.documents()):
+        with only_documents(self._retriever, DocumentFilter(asked.files, asked.since)):
             found = search_all(self._retriever, queries, asked.k)
         results = [[_record(hit) for hit in hits] for hits in found]
         return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})

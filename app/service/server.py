@@ -56,7 +56,7 @@ from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Retriever
-from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold
+from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
 from knowgap.service.examples import example_questions
 from knowgap.service.files import Files, add_file
 from knowgap.service.listening import HTTPServer, most_connections
@@ -203,7 +203,7 @@ class Server(HTTPServer):
             citations=asked.citations,
             documents=DocumentFilter(asked.files, asked.since),
         )
-        return await _Events.begin(items, _events) if asked.stream else json_response(await _last(items))
+        return await _Events.begin(items, _events) if asked.stream else json_response(await last_of(items))
 
     async def _chat(self, request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
@@ -225,7 +225,7 @@ class Server(HTTPServer):
         base = str(request.base_url)
         if steps:
             return await _Events.begin(items, lambda items: completion_chunks(items, asked, base))
-        return json_response(completion(await _last(items), asked, base))
+        return json_response(completion(await last_of(items), asked, base))
 
     async def _refuse(self, request: Request, error: Any) -> Response:
         if isinstance(error, HTTPException):
@@ -236,15 +236,6 @@ class Server(HTTPServer):
         response = problem.response()
         response.headers.update(getattr(error, "headers", None) or {})
         return response
-
-
-async def _last(items: AsyncGenerator[StepTold | Answer, None]) -> dict[str, Any]:
-    """The answer, at the end of the steps."""
-    answer: dict[str, Any] = {}
-    async with contextlib.aclosing(items):
-        async for item in items:
-            answer = item
-    return answer
 
 
 class _Events(StreamingResponse):

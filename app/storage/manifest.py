@@ -65,7 +65,10 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: 
         if status.st_size != recorded["size"]:
             return f"{name} has {status.st_size} bytes instead of {recorded['size']}"
         stamps[name] = [recorded["sha256"], status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-    known = _read_stamps(folder)
+    try:
+        known = json.loads((folder / STAMPS).read_bytes())
+    except (OSError, ValueError):  # none yet, or a power cut came
+        known = {}
     for name, stamp in stamps.items():
         if not (trust_stamps and known.get(name) == stamp) and file_digest(folder / name) != stamp[0]:
             return f"{name} was altered after it was written"
@@ -73,12 +76,3 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: 
         with suppress(OSError):  # the folder may be on a read-only disk
             write_json(folder / STAMPS, stamps, durable=False)  # what is lost of it is hashed again
     return None
-
-
-def _read_stamps(folder: Path) -> dict[str, Any]:
-    """By file, the digest, size and times at which it was found right."""
-    try:
-        stamps = json.loads((folder / STAMPS).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return stamps if isinstance(stamps, dict) else {}

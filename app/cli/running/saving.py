@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from knowgap.compiling import Compiled
 
 
-def try_choice(job: Job, found: Compiled[Any]) -> Compiled[Any]:
-    """Test the choice of a study on the questions that it has not seen."""
-    from knowgap.compiling.compiler import check_choice
-
-    options = job.options
-    with progress(f"testing the choice on {job.dataset.name}") as report:
-        common = {"lm": job.lm, "seed": options.seed, "num_threads": options.num_threads}
-        return check_choice(found, job.dataset, job.metrics, progress=report, **common)
-
-
 def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM | None = None) -> Compiled[Any]:
     """Score both programs on dev and on the held-out test split, save the improved one, and show the scores.
 
