@@ -77,14 +77,19 @@ def examine() -> list[Finding]:
 
 def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
     """Read every file of an index, and search it; an index at a URL is only searched. What fails is a finding."""
+    remote = is_address(str(path))
 
-    def search_server() -> str:
-        with RemoteRetriever(str(path), key=os.environ.get("KNOWGAP_INDEX_KEY") or None) as index:
+    def search() -> str:
+        key = os.environ.get("KNOWGAP_INDEX_KEY") or None
+        index: Any = RemoteRetriever(str(path), key=key) if remote else open_index(path, engine=engine)
+        try:
             [hits] = index.search(["What is this about?"], 1)
+        finally:
+            getattr(index, "close", lambda: None)()
         return "a search found a passage" if hits else "a search ran, and found nothing"
 
-    if is_address(str(path)):
-        return [_check(f"{path} search", "", search_server)]
+    if remote:
+        return [_check(f"{path} search", "", search)]
     path = Path(path)
 
     def manifest() -> str:
@@ -94,14 +99,6 @@ def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
     def files() -> str:
         Manifest.read(path).verify(path)
         return "every file is as it was written"
-
-    def search() -> str:
-        index: Any = open_index(path, engine=engine)
-        try:
-            [hits] = index.search(["What is this about?"], 1)
-        finally:
-            getattr(index, "close", lambda: None)()
-        return "a search found a passage" if hits else "a search ran, and found nothing"
 
     remedy = "copy the index again, or build it again with `knowgap index --corpus FILE --index FOLDER`"
     findings = [_check(f"{path} {check.__name__}", "", check, remedy) for check in (manifest, files, search)]

@@ -17,6 +17,8 @@ from typing import Any
 from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
+_TIMEOUT = 2.0  # seconds
+
 CHECKPOINTS = {
     "answerdotai/answerai-colbert-small-v1": "English, 33 million parameters, 96 numbers a token; Apache 2.0",
     "colbert-ir/colbertv2.0": "English, 110 million parameters, 128 numbers a token; MIT",
@@ -61,30 +63,21 @@ def is_hub_name(name: str) -> bool:
     return True
 
 
-def hub_reachable(timeout: float = 2.0) -> bool:
-    """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; never asked under HF_HUB_OFFLINE=1.
-
-    Args:
-        timeout: seconds to wait for it.
-    """
+def hub_reachable() -> bool:
+    """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; never asked under HF_HUB_OFFLINE=1."""
     import httpx
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         return False
     try:
-        return httpx.head(constants.ENDPOINT, timeout=timeout, follow_redirects=True).status_code < 400
+        return httpx.head(constants.ENDPOINT, timeout=_TIMEOUT, follow_redirects=True).status_code < 400
     except (httpx.HTTPError, httpx.InvalidURL):
         return False
 
 
 def check_allowed(name: str, place: str | Path, allow_hub: Collection[str]) -> None:
-    """Refuse a model on the hub that a file or folder names, unless the user has allowed it.
-
-    Args:
-        name: the model as it is recorded.
-        place: the file or folder that names it.
-        allow_hub: names on the hub that the user has allowed.
+    """Refuse a model on the hub that a file or folder, the `place`, names, unless the user has allowed it.
 
     Raises:
         CheckpointError: it is on the hub, and was not allowed.
@@ -133,12 +126,7 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def why_not_loaded(error: Exception, source: str) -> str:
-    """Why the model in a folder or with a hub name cannot be loaded, in one line.
-
-    Args:
-        error: what loading it has raised.
-        source: the folder, or the name.
-    """
+    """Why the model in a folder or with a hub name cannot be loaded, in one line; loading it has raised `error`."""
     if isinstance(error, pickle.UnpicklingError):
         return "its weights are damaged, or a pickle that could run code; safetensors files cannot"
     adapter = Path(source) / "adapter_config.json"

@@ -88,9 +88,10 @@ class Portions:
 
 
 class ArrayFile:
-    """A NumPy file of one dimension that is written piece by piece, in a `with` block; complete at the end of it."""
+    """A NumPy file, with rows of a width or of one dimension, that is written in pieces; complete after its block."""
 
-    def __init__(self, path: Path, kind: Any) -> None:
+    def __init__(self, path: Path, kind: Any, width: int | None = None) -> None:
+        self._row = () if width is None else (width,)
         self._file, self._kind, self._size = path.open("wb"), np.dtype(kind), 0  # a full disk would crash a memory map
 
     def __enter__(self) -> ArrayFile:
@@ -110,5 +111,5 @@ class ArrayFile:
     def _write_header(self) -> None:
         """Write the header, which NumPy pads so that it is as long whatever the size is."""
         kind = np.lib.format.dtype_to_descr(self._kind)
-        header = {"descr": kind, "fortran_order": False, "shape": (self._size,)}
+        header = {"descr": kind, "fortran_order": False, "shape": (self._size, *self._row)}
         np.lib.format.write_array_header_1_0(self._file, header)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import islice, tee
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from knowgap.errors import (
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, Encode, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
@@ -281,7 +282,7 @@ class QdrantIndex(NeverCopied):
         if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
             raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
         if new:
-            blocks = map(self.encoder.encode_passages, map(_texts, _batches(new)))
+            blocks = map(self.encoder.encode_passages, map(_texts, batches(new, _PASSAGES_PER_REQUEST)))
             _upload(self.client, self._collection, new, blocks)
             warn_of_cut(self.encoder.window.cut(_texts(new)), len(new), self.encoder.window)
             self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
@@ -358,8 +359,9 @@ def _fill(
 ) -> None:
     """Encode the missing passages into a collection; the state of the build is saved after each request."""
     report(state.passages, len(store), "encoding passages")
-    batches, again = tee(_batches(store[i] for i in range(state.passages, len(store))))
-    for batch, block in zip(batches, encode(map(_texts, again)), strict=True):
+    missing = (store[i] for i in range(state.passages, len(store)))
+    parts, again = tee(batches(missing, _PASSAGES_PER_REQUEST))
+    for batch, block in zip(parts, encode(map(_texts, again)), strict=True):
         _upload(client, collection, batch, [block])
         state.save(passages=state.passages + len(batch), cut=state.cut + encoder.window.cut(_texts(batch)))
         report(state.passages, len(store), "encoding passages")
@@ -371,20 +373,13 @@ def _upload(client: Any, collection: str, passages: Sequence[Passage], blocks: I
     from qdrant_client import models
 
     def points() -> Iterator[models.PointStruct]:
-        for batch, (vectors, lengths) in zip(_batches(passages), blocks, strict=True):
+        for batch, (vectors, lengths) in zip(batches(passages, _PASSAGES_PER_REQUEST), blocks, strict=True):
             pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
             for passage, piece in zip(batch, pieces, strict=True):
                 vector = {"tokens": piece.tolist(), "pooled": piece.mean(axis=0).tolist()}
                 yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=passage.to_dict())
 
     client.upload_points(collection, points(), batch_size=_PASSAGES_PER_REQUEST, wait=True)
-
-
-def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    """As many passages as a request has, at once."""
-    passages = iter(passages)
-    while batch := list(islice(passages, _PASSAGES_PER_REQUEST)):
-        yield batch
 
 
 def _texts(passages: Iterable[Passage]) -> list[str]:

@@ -1,13 +1,16 @@
-"""The documents of other people's indexes as passages."""
+"""The documents of other people's indexes as passages, and what is common to all searches of these indexes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.errors import IndexFolderError, shorten
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
+_AT_ONCE = 64
 _TEXTS = ("text", "contents", "content", "page_content", "document", "passage", "passage_text", "paragraph_text")
 _TEXTS = (*_TEXTS, "body", "segment")
 _TITLES = ("title", "headings", "name")
@@ -50,6 +53,36 @@ def passage_of(id: Any, document: Any) -> Passage:
 Found = Sequence[tuple[Passage, float]]
 
 
-def in_order(queries: Sequence[str], found: Mapping[str, Found], k: int) -> list[list[Hit]]:
-    """The hits of each query, from what was found for each different one; none for a blank query."""
-    return [rank_hits(found.get(query, ()), k) for query in queries]
+class Adapter(NeverCopied):
+    """Searches an index that others built, many queries at once.
+
+    Attributes:
+        name: the kind of index, and where it is.
+    """
+
+    name: str
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query by the index's own measure; none for a blank one.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+            IndexMissing: no server answers.
+            IndexFolderError: a server refuses the search, or what is found is something else than passages.
+        """
+        check_k(k)
+        encodable = [query.encode("utf-8", "replace").decode() for query in queries]
+        distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
+        found: dict[str, Found] = {}
+        for start in range(0, len(distinct), _AT_ONCE):
+            asked = distinct[start : start + _AT_ONCE]
+            try:
+                found |= zip(asked, self._ask(asked, k), strict=True)
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                problem = f"answered with something else than passages ({shorten(repr(error), 120)})"
+                raise IndexFolderError(f"{self.name}: {problem}") from error
+        return [rank_hits(found.get(query, ()), k) for query in encodable]
+
+    @abstractmethod
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        """The passages for each query with their scores."""

@@ -6,13 +6,13 @@ import importlib
 import json
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing, MissingDependency, UsageError, shorten
-from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.retrieval.adapters.documents import Adapter, Found, passage_of
+from knowgap.retrieval.passage import Passage
 
 
 def only_file(folder: Path, patterns: Sequence[str], what: str) -> Path:
@@ -60,7 +60,7 @@ class Lines:
             raise IndexForeign(f"{self._path}: line {number + 1} has no passage ({shorten(error)})") from error
 
 
-class FaissIndex(NeverCopied):
+class FaissIndex(Adapter):
     """A FAISS index with its passages: vector n is that of line n of a file of JSON Lines, as FlashRAG keeps them.
 
     Args:
@@ -93,20 +93,16 @@ class FaissIndex(NeverCopied):
             wide = f"vectors of {self._index.d} numbers, and the encoder makes {self._encoder.dim}"
             raise IndexForeign(f"{folder}: {index.name} has {wide}: put the encoder's folder there as {folder}/encoder")
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query by the index's own measure; none for a blank query."""
-        check_k(k)
-        found: dict[str, Found] = {}
-        for query in dict.fromkeys(query for query in queries if query.strip()):
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        for query in queries:
             with self._lock:
                 scores, rows = self._index.search(self._encoder.encode_query(query), k)
             sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0: the inner product; else a distance
             best = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
-            found[query] = [(self._lines.passage(row), sign * score) for row, score in best if row >= 0]
-        return in_order(queries, found, k)
+            yield [(self._lines.passage(row), sign * score) for row, score in best if row >= 0]
 
 
-class LuceneIndex(NeverCopied):
+class LuceneIndex(Adapter):
     """A Lucene index through Pyserini, searched by BM25; its documents have to be stored (`storeRaw`).
 
     Args:
@@ -127,14 +123,9 @@ class LuceneIndex(NeverCopied):
         except Exception as error:  # Java's
             raise IndexDamaged(f"{folder}: Lucene cannot open this index ({shorten(error, 200)})") from error
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query; none for a blank one."""
-        check_k(k)
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        found: dict[str, Found] = {}
-        for query in distinct:
-            found[query] = [(self._passage(hit.docid), float(hit.score)) for hit in self._searcher.search(query, k)]
-        return in_order(queries, found, k)
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        for query in queries:
+            yield [(self._passage(hit.docid), float(hit.score)) for hit in self._searcher.search(query, k)]
 
     def _passage(self, id: str) -> Passage:
         stored = self._searcher.doc(id)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, shorten
+from knowgap.retrieval.adapters.documents import Adapter, Found
 from knowgap.retrieval.adapters.folders import Lines, only_file
-from knowgap.retrieval.passage import Hit, NeverCopied, check_k, rank_hits
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """Clusters that each token of a query probes; passages that are scored by their own vectors, in all and per hit."""
 
 
-class PlaidIndex(NeverCopied):
+class PlaidIndex(Adapter):
     """An index that colbert-ai built: its token vectors are searched by our own code, which compiles nothing.
 
     Args:
@@ -72,17 +72,13 @@ class PlaidIndex(NeverCopied):
         self._centroids = CentroidIndex(centroids, cells, starts, codes, self._vectors.starts)
         self._encoder = TokenEncoder(checkpoint)
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query by MaxSim; none for a blank query."""
-        check_k(k)
-        found: dict[str, list[Hit]] = {}
-        for query in dict.fromkeys(query for query in queries if query.strip()):
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        for query in queries:
             vectors = self._encoder.encode_query(query)
             near = self._centroids.candidates(vectors, _PROBED, max(_SCORED, _PER_HIT * k))
             scores = self._vectors.rescore(vectors, near)
             best = np.argsort(-scores, kind="stable")[:k]
-            found[query] = rank_hits([(self._passages.passage(int(near[n])), float(scores[n])) for n in best], k)
-        return [list(found.get(query, ())) for query in queries]
+            yield [(self._passages.passage(int(near[n])), float(scores[n])) for n in best]
 
     def _collection(self, recorded: Any) -> Path:
         """The file of passages: in the folder, or where the index was built of it."""

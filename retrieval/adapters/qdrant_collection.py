@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from knowgap.errors import IndexFolderError, IndexForeign, UsageError, without_credentials
-from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
-
-_AT_ONCE = 64
+from knowgap.retrieval.adapters.documents import Adapter, Found, passage_of
+from knowgap.retrieval.passage import Passage
 
 
-class QdrantCollection(NeverCopied):
+class QdrantCollection(Adapter):
     """A collection of Qdrant with a vector for each passage, searched by the collection's own measure.
 
     Args:
@@ -59,25 +57,17 @@ class QdrantCollection(NeverCopied):
             )
         return fitting[0] or None
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query; none for a blank query."""
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         from qdrant_client import models
 
-        check_k(k)
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        found: dict[str, Found] = {}
-        for start in range(0, len(distinct), _AT_ONCE):
-            asked = distinct[start : start + _AT_ONCE]
-            requests = [
-                models.QueryRequest(
-                    query=self._encoder.encode_query(query)[0].tolist(), using=self._using, limit=k, with_payload=True
-                )
-                for query in asked
-            ]
-            answers = self._client.query_batch_points(self._collection, requests)
-            for query, answer in zip(asked, answers, strict=True):
-                found[query] = [(self._passage(point), float(point.score)) for point in answer.points]
-        return in_order(queries, found, k)
+        requests = [
+            models.QueryRequest(
+                query=self._encoder.encode_query(query)[0].tolist(), using=self._using, limit=k, with_payload=True
+            )
+            for query in queries
+        ]
+        for answer in self._client.query_batch_points(self._collection, requests):
+            yield [(self._passage(point), float(point.score)) for point in answer.points]
 
     def _passage(self, point: Any) -> Passage:
         """The passage of a point, under its own id where the payload has one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,13 +10,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError, shorten, without_credentials
-from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
-from knowgap.retrieval.passage import Hit, NeverCopied, check_k
-
-_AT_ONCE = 64
+from knowgap.retrieval.adapters.documents import Adapter, Found, passage_of
 
 
-class SearchServer(NeverCopied):
+class SearchServer(Adapter):
     """Searches a server, many queries in one request.
 
     Args:
@@ -30,31 +26,6 @@ class SearchServer(NeverCopied):
     def __init__(self, url: str, *, timeout: float = 60.0) -> None:
         self.url, self.name = url.rstrip("/"), f"{self.kind} {without_credentials(url)}"
         self._client = httpx.Client(timeout=timeout, trust_env=False)  # no proxy: the server is near
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query; none for a blank one.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-            IndexMissing: no server answers.
-            IndexFolderError: the server refuses the search, or answers with something else than passages.
-        """
-        check_k(k)
-        encodable = [query.encode("utf-8", "replace").decode() for query in queries]
-        distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
-        found: dict[str, Found] = {}
-        for start in range(0, len(distinct), _AT_ONCE):
-            asked = distinct[start : start + _AT_ONCE]
-            try:
-                found |= zip(asked, self._ask(asked, k), strict=True)
-            except (KeyError, TypeError, ValueError, IndexError) as error:
-                problem = f"answered with something else than passages ({shorten(repr(error), 120)})"
-                raise IndexFolderError(f"{self.name}: {problem}") from error
-        return in_order(encodable, found, k)
-
-    @abstractmethod
-    def _ask(self, queries: list[str], k: int) -> Sequence[Found]:
-        """The passages for each query with their scores."""
 
     def _post(self, path: str, **content: Any) -> Any:
         """The JSON of an answer."""

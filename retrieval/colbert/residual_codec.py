@@ -16,6 +16,7 @@ from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.inverted_lists import CENTROIDS, TOKEN_CODES, CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
+from knowgap.retrieval.portions import ArrayFile
 from knowgap.storage.progress import Progress, no_progress
 
 RESIDUALS, BUCKETS = "tokens.residuals.npy", "buckets.npy"
@@ -102,15 +103,12 @@ class ResidualVectors:
         buckets = np.quantile(differences, np.arange(1, 2 * options) / (2 * options)).astype(np.float32)
         np.save(folder / BUCKETS, buckets)
         codec = residual_codec(centroids, nbits, buckets[1::2], buckets[0::2])
-        shape = (len(vectors), vectors.shape[1] * nbits // 8)
-        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
-        with (folder / RESIDUALS).open("wb") as file:  # not a memory map, which a full disk would crash
-            np.lib.format.write_array_header_1_0(file, header)
+        with ArrayFile(folder / RESIDUALS, np.uint8, vectors.shape[1] * nbits // 8) as file:
             for first in range(0, len(vectors), _TOKENS_AT_ONCE):
                 progress(first, len(vectors), "compressing token vectors")
                 rows = slice(first, first + _TOKENS_AT_ONCE)
                 difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
-                file.write(codec.binarize(torch.from_numpy(difference)).numpy().tobytes())
+                file.write(codec.binarize(torch.from_numpy(difference)).numpy())
         progress(len(vectors), len(vectors), "compressing token vectors")
         return cls.open(folder, centroids, nbits)
 

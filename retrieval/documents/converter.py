@@ -53,14 +53,6 @@ class Budget:
     share: float = 0.1
 
 
-@dataclass(frozen=True)
-class Converted:
-    """The passages of a file with their places, and what is to be known about how it was read."""
-
-    placed: list[tuple[Passage, Source]]
-    note: str
-
-
 class Converter:
     """Turns files into passages, one after another; a context manager, which ends the process.
 
@@ -91,8 +83,8 @@ class Converter:
         content: bytes,
         waiting: Callable[[str], None] = lambda text: None,
         most: float = math.inf,
-    ) -> Converted:
-        """The passages of a file.
+    ) -> tuple[list[tuple[Passage, Source]], str]:
+        """The passages of a file with their places, and what is to be known about how it was read.
 
         Args:
             name: of the file, relative to its folder.
@@ -132,7 +124,7 @@ class Converter:
             self._left = min(self._left - self._used, self._budget.all)
         if "problem" in answer:
             raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
-        return Converted([(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"])
+        return [(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"]
 
     def _ask(
         self,
@@ -208,7 +200,7 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
 
 def _answer_requests() -> None:
     """Answer requests until standard input is closed."""
-    _limit_resources()
+    _limit(AS=MEMORY, FSIZE=0, CORE=0)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what a library prints must not become an answer
 
@@ -221,31 +213,22 @@ def _answer_requests() -> None:
     while line := requests.readline():
         request = json.loads(line)
         content = requests.read(request["size"])
-        _limit_time(request["seconds"])
+        # The system ends this process a little later: the one that would, may have been killed itself.
+        _limit(CPU=int(time.process_time() + request["seconds"]) + 5)
         answer(_answer(splitter, request["name"], request["kind"], content))
 
 
-def _limit_resources() -> None:
+def _limit(**most: int) -> None:
+    """Limit what this process may take, by the names of resources."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    for limit, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+    for name, value in most.items():
+        limit = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(limit)
         if hard == resource.RLIM_INFINITY or hard > value:
             resource.setrlimit(limit, (value, hard))
-
-
-def _limit_time(seconds: float) -> None:
-    """Let the system end this process a little after `seconds`: the one that would, may have been killed itself."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    used, (_, hard) = time.process_time(), resource.getrlimit(resource.RLIMIT_CPU)
-    until = int(used + seconds) + 5
-    if hard == resource.RLIM_INFINITY or hard > until:
-        resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
 
 
 def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:

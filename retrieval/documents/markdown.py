@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowgap.retrieval.documents.text import Heading, Text
+from knowgap.retrieval.documents.text import Heading, Text, line_starts
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
@@ -56,9 +56,7 @@ def underlined_headings(text: str) -> list[Heading]:
 def _underlined(text: str) -> Iterator[tuple[str, str, int, int]]:
     """Kind of signs, words, start and end of each heading."""
     lines = text.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    starts = line_starts(lines)
     for n in range(len(lines) - 1):
         words, rule = lines[n].strip(), lines[n + 1].strip()
         above = lines[n - 1].strip() if n else ""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from knowgap.retrieval.documents.text import Heading, Text, Unreadable
+from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_starts
 
 _LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
 _EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
@@ -193,16 +193,11 @@ def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
 
 
 def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: str) -> Text:
-    texts, pages, headings, starts, length = [], [], [], [], 0
-    for line in lines:
-        if not pages or pages[-1][1] != line.page:
-            pages.append((length, line.page))
-        starts.append(length)
-        texts.append(line.text)
-        length += len(line.text) + 1
-    for n, (count, level) in chosen.items():
-        words = " ".join(texts[n : n + count])
-        headings.append(
-            Heading(level, words, starts[n], min(length, starts[n + count - 1] + len(texts[n + count - 1])))
-        )
+    texts = [line.text for line in lines]
+    starts = line_starts(texts)
+    pages = [(starts[n], line.page) for n, line in enumerate(lines) if not n or line.page != lines[n - 1].page]
+    headings = [
+        Heading(level, " ".join(texts[n : n + count]), starts[n], starts[n + count] - 1)
+        for n, (count, level) in chosen.items()
+    ]
     return Text("\n".join(texts), title, pages, headings)

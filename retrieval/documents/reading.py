@@ -269,15 +269,15 @@ def read_documents(
                         yield ReadFile(name, before)
                     continue
                 waiting = partial(progress or no_progress, number, len(folder.files))
-                made = converter.convert(name, kind, content, waiting, reading.most.get(name, math.inf))
+                placed, note = converter.convert(name, kind, content, waiting, reading.most.get(name, math.inf))
             except Unreadable as problem:
                 reading.problems[name] = str(problem)
                 # Without a digest, what may be missing today alone (a right, a library, time) is tried again.
                 lasting = not isinstance(problem, NotNow) and digest is not None
                 yield ReadFile(name, FileRecord(digest if lasting else None, str(problem), modified(path)))
                 continue
-            if made.note:
-                reading.notes[name] = made.note
+            if note:
+                reading.notes[name] = note
             reading.kinds[kind] += 1
-            reading.count(len(made.placed))
-            yield ReadFile(name, FileRecord(digest, modified=modified(path)), made.placed)
+            reading.count(len(placed))
+            yield ReadFile(name, FileRecord(digest, modified=modified(path)), placed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from knowgap.retrieval.documents.text import Heading, Text
+from knowgap.retrieval.documents.text import Heading, Text, line_starts
 
 _ROLE = re.compile(r"``(.+?)``|(?::[\w:.+-]+:)?`([^`<>]+?)(?:\s*<[^`<>]+>)?`_{0,2}|[ ]?\[(?:#\w*|\*)\]_")
 _LEADING = re.compile(
@@ -33,11 +33,7 @@ def read_restructured(text: str) -> Text:
     except ImportError:
         return Text(text, note="is read without its headings, which need `pip install 'knowgap[documents]'`")
     lines = _cleaned(text.replace("\r\n", "\n").split("\n"))
-    source, headings = "\n".join(lines), []
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    at = 0
+    source, starts, headings, at = "\n".join(lines), line_starts(lines), [], 0
     for section in publish_doctree(source, settings_overrides=_QUIET).findall(nodes.section):
         title, level, above = section[0], 0, section
         while isinstance(above, nodes.section):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from knowgap.retrieval.documents.text import Text, Unreadable
+from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
 
 _FIRST = 20  # rows among which the one with the names of the columns is looked for
 _YEARS = range(1800, 2101)  # a column may be named by one
@@ -61,14 +61,12 @@ def read_table(text: str) -> Text:
     except csv.Error as error:
         raise Unreadable(f"is no CSV ({error})") from error
     names = rows[0][1] if len(rows) > 1 else []
-    lines, places, end = [], [], 0
-    for number, row in rows[1:] or rows:
+    lines = []
+    for _, row in rows[1:] or rows:
         named = zip(row, [*names, *[""] * len(row)], strict=False)
-        line = "; ".join(f"{name}: {cell}" if name else cell for cell, name in named if cell)
-        places.append((end, number))
-        lines.append(line)
-        end += len(line) + 1
-    return Text("\n".join(lines), pages=places)
+        lines.append("; ".join(f"{name}: {cell}" if name else cell for cell, name in named if cell))
+    numbers = [number for number, _ in rows[1:] or rows]
+    return Text("\n".join(lines), pages=list(zip(line_starts(lines), numbers, strict=False)))
 
 
 def _row(cells: Any) -> dict[int, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 
@@ -12,6 +14,11 @@ class Unreadable(Exception):
 
 class NotNow(Unreadable):
     """A file cannot be read as things are; another time, or with another library, it may be."""
+
+
+def line_starts(lines: Sequence[str]) -> list[int]:
+    """Where each line begins in the text that they make with a line end between them, and where one more would."""
+    return list(accumulate((len(line) + 1 for line in lines), initial=0))
 
 
 class Heading(NamedTuple):

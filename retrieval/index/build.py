@@ -90,9 +90,7 @@ class IndexBuild:
 
         If the target already is this index, it is kept and the folder removed.
 
-        Args:
-            manifest: what the index is; its files are filled in here.
-            leave_out: files that serve the build only; removed.
+        `leave_out` are files that serve the build only; they are removed.
 
         Raises:
             UsageError, IndexDamaged, IndexForeign: see `already_built`.
@@ -142,11 +140,7 @@ def start_build(
 def lock_index(path: str | Path) -> Iterator[Path]:
     """Let no other process or thread build an index in a folder during the block, in which `start_build` may be called.
 
-    Args:
-        path: the folder of the index; the folder that it is in is created.
-
-    Yields:
-        The absolute path.
+    The folder that it is in is created; the absolute path is yielded.
 
     Raises:
         IndexFolderError: another process is building the same index.

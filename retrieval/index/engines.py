@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexDamaged, IndexForeign, UnknownName, UsageError, shorten
+from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
 from knowgap.plugins import make
 from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.hub import is_allowed
@@ -71,11 +71,7 @@ def open_index(
         options["allow_hub"] = allow_hub
     elif is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
         options = {"encoder" if manifest.engine == "dense" else "checkpoint": name, **options}
-    try:
-        return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
-    except (KeyError, IndexError) as error:
-        lacks = error if isinstance(error, KeyError) else "its parts"
-        raise IndexDamaged(f"{path}: its manifest lacks {lacks}; build the index again") from error
+    return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
 
 
 def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: Collection[str] = ()) -> Any:

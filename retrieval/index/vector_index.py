@@ -22,6 +22,7 @@ from typing_extensions import Self
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.colbert.residual_codec import cluster
+from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Where
 from knowgap.retrieval.index.search_settings import SearchSettings
@@ -84,7 +85,8 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """The index as this object sees it, read from its folder at the first call and after `refresh`."""
         with self._lock:
             while self._current is None:
-                device = "cpu" if self._device is None and not _has_gpu() else self.encoder.device
+                device = self._device or choose_device(None)
+                device = "cpu" if device == "cpu" else self.encoder.device
                 manifest = self._manifest
                 try:
                     self._current = Snapshot(self.path, manifest, device, earlier)
@@ -313,9 +315,3 @@ def _write_vectors(folder: Path, blocks: Iterable[Block], settings: dict[str, An
         cluster(folder, settings["dim"], nbits, clustered, no_progress)
         if nbits < 16:
             (folder / VECTORS).unlink()
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()

@@ -247,7 +247,7 @@ def test_rows_of_a_sheet_have_the_names_of_its_columns(tmp_path: Path):
 
 
 def _texts(converter: Converter, kind: str, content: bytes) -> list[str]:
-    return [passage.text for passage, _ in converter.convert("next", kind, content).placed]
+    return [passage.text for passage, _ in converter.convert("next", kind, content)[0]]
 
 
 def test_a_converter_that_dies_costs_one_file():

@@ -41,8 +41,6 @@ def test_what_is_no_index(tmp_path):
         ({"format": "web-extension"}, IndexForeign, "not that of a knowgap index"),
         ({"engine": "alta vista"}, IndexForeign, "'alta vista'; this knowgap opens bm25, colbert"),
         ({"engine": ...}, IndexDamaged, "incomplete"),
-        ({"engine": "hybrid"}, IndexDamaged, "its manifest lacks 'parts'"),
-        ({"segments": []}, IndexDamaged, "its manifest lacks its parts"),
     ],
 )
 def test_manifests_that_are_refused(index, changes, error, message):
