@@ -394,9 +394,8 @@ class Program(Streamable, dspy.Module):
             explanation: goes into the trace only.
             **added: what the method adds to the prediction.
         """
-        answer = self._shortened(
-            answer, next(step.question for step in current_recorder().steps if isinstance(step, Asked))
-        )
+        question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
+        answer = self._shortened(answer, question)
         ids = [passage.id for passage in passages]
         step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids)
         self.record(step, *passages)
@@ -410,9 +409,8 @@ class Program(Streamable, dspy.Module):
         return None if self.parts().get("generator") is not None else own[-1] if own else lm_of(_SHORTEN, {})
 
     def _shortened(self, answer: str, question: str) -> str:
-        if not answer or is_unknown(answer) or fits_style(answer, self.style) or (lm := self._writer()) is None:
-            return answer
-        if self.style == "short" and answer.casefold() in question.casefold():  # such as a long title
+        fits = not answer or is_unknown(answer) or fits_style(answer, self.style, question)
+        if fits or (lm := self._writer()) is None:
             return answer
         short = known_text(self.ask(_SHORTEN, lm=lm, question=question, text=answer, style=self.wording))
         if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):

@@ -91,8 +91,11 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
             return value
 
 
-def fits_style(answer: str, style: str) -> bool:
-    """Whether an answer is as short as its style asks: a short one has eight words at most, and is no sentence."""
+def fits_style(answer: str, style: str, question: str = "") -> bool:
+    """Whether an answer is as short as its style asks.
+
+    A short one has eight words at most, and is no sentence; or it stands in the question, such as a long title.
+    """
     words = answer.split()
     if style == "yes_no":
         return re.fullmatch(r"\W*(?:yes|no)\W*", answer.casefold()) is not None
@@ -100,4 +103,5 @@ def fits_style(answer: str, style: str) -> bool:
         return re.fullmatch(r"\W*\w\W*", answer) is not None
     ends = re.search(r"(?:[^\W\d_]{3}|\d)(?<!\bInc)(?<!\bLtd)\.$", answer)
     is_sentence = len(words) > _TITLE_WORDS and ends is not None
-    return bool(words) and (style != "short" or (len(words) <= _SHORT_WORDS and not is_sentence))
+    is_short = (len(words) <= _SHORT_WORDS and not is_sentence) or answer.casefold() in question.casefold()
+    return bool(words) and (style != "short" or is_short)
