@@ -222,10 +222,10 @@ class RAISF(Program):
 
     def _solve(self, node: SubQuestion, solution: Solution, reason: str) -> None:
         self.record(Stopped(reason=reason))
-        node.solution = (
-            solution if node.path else solution._replace(answer=self._shortened(solution.answer, node.question))
-        )
-        self.record(Answered(answer=node.solution.answer, passages=[passage.id for passage in solution.passages]))
+        if not node.path:
+            solution = solution._replace(answer=self._shortened(solution.answer, node.question))
+        node.solution = solution
+        self.record(Answered(answer=solution.answer, passages=[passage.id for passage in solution.passages]))
 
     def _style(self, node: SubQuestion) -> str:
         return INTERMEDIATE if node.path else self.wording

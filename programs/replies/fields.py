@@ -385,9 +385,8 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     text = values.unwrap(text)
     if kind is str and len(signature.output_fields) == 1:
         text = _only_text(text, {*signature.input_fields, *_BESIDE})
-        if (boxed := _BOXED.fullmatch(text)) and forms.plain_name(boxed[1]) not in map(
-            forms.plain_name, signature.fields
-        ):
+        boxed = _BOXED.fullmatch(text)
+        if boxed and forms.plain_name(boxed[1]) not in map(forms.plain_name, signature.fields):
             return {name: boxed[1]}
         return {name: _last_fence(without_preamble(text))} if _is_plain(text, (name,)) else {}
     if kind is bool:
