@@ -16,7 +16,7 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
-from knowgap.compiling.evaluation.provenance import Provenance, provenance_of
+from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.errors import DataError, UsageError
@@ -86,8 +86,8 @@ def evaluate(
         lm: the language model; default: the one that DSPy is configured with.
         num_threads: how many questions are asked at a time; the result does not depend on it.
         seed: the seed of the bootstrap intervals.
-        output: a record file that gets every answer at once, and from which the same call continues; of several
-            programs a folder, in which the file of each is called `LABEL.jsonl`.
+        output: a record file that gets every answer at once, and from which the same call continues, as does one with
+            another `limit`; of several programs a folder, in which the file of each is called `LABEL.jsonl`.
         progress: called after every question with how many are done, how many there are, and the running mean.
         traces: whether to keep the trace of every question in its record, for reports; some 10 kB each.
 
@@ -111,12 +111,12 @@ def evaluate(
     facts: dict[str, Any] = {}
     if isinstance(questions, Dataset):
         split = split or "dev"
-        every = _questions_of(questions, split, limit)
+        every, whole = _questions_of(questions, split, limit), questions.questions(split)
         facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint}
     elif split:
         raise UsageError(f"split={split!r} names a part of a data set: pass the data set, not its questions")
     else:
-        every = questions[:limit]
+        every, whole = questions[:limit], questions
     ids, named = check_examples(every), named_metrics(metrics)
 
     def ask(program: Any, output: Path | None, progress: Progress | None) -> Evaluation:
@@ -125,7 +125,7 @@ def evaluate(
         examples, unindexed = without_missing_gold(every, program.retriever, next(iter(named)))
         more = {**facts, **({"unindexed_gold": unindexed} if unindexed else {})}
         origin = provenance_of(program, examples, model, metrics=named, split=split, seed=seed, **more)
-        about = answers_about(origin, named)
+        about = answers_about(origin, named, whole)
         with (
             RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
             dspy.context(lm=model),
@@ -181,13 +181,17 @@ def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[d
     return examples
 
 
-def answers_about(origin: Provenance, metrics: Iterable[str]) -> dict[str, Any]:
-    """What answers and scores depend on: the header of their file."""
-    kept = {"program", "state", "data", "lm", "lm_settings", "retriever", "reranker", "entailment", "split", "outside"}
+def answers_about(origin: Provenance, metrics: Iterable[str], questions: Sequence[dspy.Example]) -> dict[str, Any]:
+    """What answers and scores depend on: the header of their file.
+
+    `questions` are all of the split, so that the file stays the same when more of them are asked.
+    """
+    kept = {"program", "state", "lm", "lm_settings", "retriever", "reranker", "entailment", "split", "outside"}
     trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
     return {
         "kind": "answers",
         **origin.model_dump(mode="json", include=kept),
+        "data": examples_digest(questions),
         "sub_models": trained | origin.weights,
         "metrics": list(metrics),
     }

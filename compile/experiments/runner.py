@@ -232,8 +232,8 @@ class _Run:
     def _evaluate(self, program: Any, cell: Cell, split: str, progress: Progress | None = None) -> Evaluation:
         """Ask a program the questions of a split of a cell's data set; go on from the file of their answers."""
         dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
-        examples = dataset.questions(split, self.setup.limit)
-        about = answers_about(provenance_of(program, examples, lm, metrics=cell.metrics, split=split), [*cell.metrics])
+        origin = provenance_of(program, [], lm, metrics=cell.metrics, split=split)
+        about = answers_about(origin, cell.metrics, dataset.questions(split))
         folder = "".join(c if c.isalnum() else "-" for c in cell.column.dataset).strip("-")
         name = f"{file_name(program.name)}-{folder}-{digest([about, *_asking(cell.row)])[:12]}.jsonl"
         return evaluate(

@@ -287,6 +287,19 @@ def test_a_killed_run_continues_from_its_file(program, examples, tmp_path):
         load_answers(path)
 
 
+def test_more_questions_go_on_from_the_answers_of_fewer(program, examples, tmp_path):
+    lm, engine = reading_lm()
+    data = Dataset("houses", {"dev": examples}, [], "digest")
+    for questions, name in ((data, "data.jsonl"), (examples, "list.jsonl")):
+        asked = []
+        for limit in (2, 5, 3, None):
+            before = len(engine.calls)
+            found = evaluate(program, questions, "f1", lm=lm, limit=limit, output=tmp_path / name)
+            assert [record.id for record in found.records] == [example.id for example in examples[:limit]]
+            asked.append(len(engine.calls) - before)
+        assert asked == [2, 3, 0, 3]
+
+
 def test_answers_that_depend_on_something_else_are_refused(program, examples, tmp_path, lm):
     path = tmp_path / "answers.jsonl"
     evaluate(program, examples, "exact_match", lm=lm, output=path)
