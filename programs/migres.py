@@ -252,10 +252,9 @@ class MIGRES(Program):
             return self._answer(question, text_of(guess), guess, known, missing)
         passages = sorted(unused, key=unused.__getitem__)[: self.top_k] if self.second_reading else []
         inputs = {"question": question, "known": list(known), "style": self.wording}
-        if passages:
-            decision = self.ask(self.last_reading, **inputs, passages=passages)
-        else:
-            decision = self.ask(self.last, **inputs)
+        decision = (
+            self.ask(self.last_reading, **inputs, passages=passages) if passages else self.ask(self.last, **inputs)
+        )
         return self._answer(question, text_of(decision), decision, known, missing, passages)
 
     def _decide(
@@ -356,13 +355,15 @@ class MIGRES(Program):
         else:
             output = self.ask(self.leaf, **inputs, leave=1)
         claims = read_claims(output, [item.original for item in passages])
-        entailed = claims
+        repeated = {statement for statement in claims if clean_lines([statement], 1, [question])[1]}
+        entailed = {statement: sources for statement, sources in claims.items() if statement not in repeated}
         if self.check_entailment:
             others = [item.original for item in passages] if self.correct_sources else []
-            entailed = entailed_claims(self.entailment, claims, self.entailment_threshold, others)
+            entailed = entailed_claims(self.entailment, entailed, self.entailment_threshold, others)
         for statement, sources in claims.items():
             if statement not in entailed:
-                why = "no cited passage entails it" if sources else "no passage cited"
+                unsupported = "no cited passage entails it" if sources else "no passage cited"
+                why = "it repeats the question" if statement in repeated else unsupported
                 self.record(Rejected(what=statement, why=why, passages=[passage.id for passage in sources]))
         self.record(extracted_step(entailed))
         return entailed

@@ -138,6 +138,14 @@ def test_entailment_switched_off_asks_nobody_and_takes_every_statement():
     assert [passage.id for passage in prediction.passages] == ["ferry", "moor"]
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_the_question_itself_is_no_statement(check):
+    program = small(entails=lambda *_: 1.0, check_entailment=check)
+    prediction, _ = two_steps(program, leaf=[learn((QUESTION.rstrip("?").upper(), 1), (PAINTED, 1)), learn((BORN, 1))])
+    assert prediction.known == [PAINTED, BORN]
+    assert rejected(prediction) == [(QUESTION.rstrip("?").upper(), "it repeats the question")]
+
+
 @pytest.mark.parametrize("read_apart", [False, True])
 def test_own_knowledge_is_numbered_and_read_for_all_queries(read_apart):
     leaf = [learn(("One.", 1)), learn(("Another.", 1))]
