@@ -9,7 +9,7 @@ from typing import Any
 from knowgap.programs.citations import MAX_CITATIONS, strip_numbers
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import Citation, CitedPrediction
-from knowgap.retrieval.documents.sources import Source, sources_of
+from knowgap.retrieval.documents.sources import Source, places_of
 from knowgap.retrieval.lexical import content_words
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -114,8 +114,7 @@ class CitedAnswer:
         found, passages = prediction.citations, prediction.passages
         citations = [replace(citation, passages=citation.passages[:MAX_CITATIONS]) for citation in found]
         order = distinct([*(p for citation in citations for p in citation.passages), *passages])
-        recorded = sources_of(retriever)
-        places = recorded.find(passage.id for passage in order) if recorded is not None else {}
+        places = places_of(retriever, [passage.id for passage in order])
         question = prediction.trace.question
         sources = [
             AnswerSource(number, passage, _sentence(passage, citations, question), places.get(passage.id))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 from typing_extensions import Self
 
-from knowgap.errors import IndexFolderError, IndexMissing, without_credentials
+from knowgap.errors import IndexFolderError, IndexMissing, UsageError, without_credentials
+from knowgap.retrieval.documents.sources import DocumentFilter, Source
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
 _QUERIES_PER_REQUEST = 64
 _CONNECTIONS = 16
+_PLACES = 20_000  # of passages that were found last
 
 
 class RemoteRetriever(NeverCopied):
@@ -30,6 +33,8 @@ class RemoteRetriever(NeverCopied):
     def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0, key: str | None = None) -> None:
         self.url, self.name = url, f"remote {without_credentials(url)}"
         self._batch = batch
+        self._places: dict[str, Source] = {}
+        self._lock = threading.Lock()
         # No proxy from the environment: an index server runs on this machine or in its network.
         limits = httpx.Limits(max_connections=_CONNECTIONS)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -55,25 +60,32 @@ class RemoteRetriever(NeverCopied):
         value = index.get(field) if isinstance(index, dict) else None
         return value if isinstance(value, str) else None
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int, *, documents: DocumentFilter | None = None) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
 
         Args:
             queries: any strings.
             k: at most this many hits, from 1.
+            documents: which documents of the index are searched, by `knowgap serve`; None for all.
 
         Raises:
             ValueOutOfBounds: k < 1.
+            UsageError: only some documents are wanted of a server that cannot tell them apart.
             IndexMissing: no server answers.
             IndexFolderError: the server refuses the search, or answers with something else than passages.
         """
         check_k(k)
+        wanted: dict[str, Any] = {}
+        if documents is not None:
+            wanted = {"files": documents.files, "since": documents.since and documents.since.isoformat()}
+        if wanted and not self._batch:
+            raise UsageError(f"{self.name}: only `knowgap serve` searches some documents of an index, and not others")
         # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
         distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
         if self._batch:
             starts = range(0, len(distinct), _QUERIES_PER_REQUEST)
-            bodies = [{"queries": distinct[start : start + _QUERIES_PER_REQUEST], "k": k} for start in starts]
+            bodies = [{"queries": distinct[start : start + _QUERIES_PER_REQUEST], "k": k, **wanted} for start in starts]
             answers = [records for body in bodies for records in self._request("POST", "results", json=body)]
         else:
             with ThreadPoolExecutor(_CONNECTIONS) as pool:
@@ -84,9 +96,26 @@ class RemoteRetriever(NeverCopied):
                 query: rank_hits(((_passage(record), float(record["score"])) for record in records), k)
                 for query, records in zip(distinct, answers, strict=True)
             }
+            if self._batch:
+                self._keep_places(record for records in answers for record in records)
         except (KeyError, TypeError, ValueError) as error:
             raise IndexFolderError(f"{self.url}: answered with something else than passages ({error!r})") from error
         return [list(hits.get(query, [])) for query in encodable]
+
+    def _keep_places(self, records: Iterable[dict[str, Any]]) -> None:
+        """Keep where the passages stand in their files, as far as the server says so."""
+        told = {str(record["pid"]): Source(**record["source"]) for record in records if "source" in record}
+        with self._lock:
+            for id, place in told.items():
+                self._places.pop(id, None)
+                self._places[id] = place
+            while len(self._places) > _PLACES:
+                del self._places[next(iter(self._places))]
+
+    def places(self, ids: Iterable[str]) -> dict[str, Source]:
+        """The files and positions of passages that were found lately, as far as the server has told them."""
+        with self._lock:
+            return {id: self._places[id] for id in ids if id in self._places}
 
     def _request(self, method: str, field: str, **content: Any) -> Any:
         response = self._send(method, "", **content)

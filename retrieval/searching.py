@@ -6,13 +6,16 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
 from knowgap.errors import UsageError
 from knowgap.retrieval.documents.sources import DocumentFilter, sources_of
 from knowgap.retrieval.passage import Hit, Retriever
 
-_IDS: ContextVar[frozenset[str] | None] = ContextVar("searched passages", default=None)
+Part: TypeAlias = frozenset[str] | DocumentFilter
+"""What of an index is searched: passages by their ids, or documents, which the server of a remote index knows."""
+
+_PART: ContextVar[Part | None] = ContextVar("searched part", default=None)
 
 
 def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -21,8 +24,8 @@ def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[lis
     Raises:
         UsageError: a retriever from outside returns something else.
     """
-    ids, search = _IDS.get(), retriever.search
-    some: dict[str, Any] = {} if ids is None else {"ids": ids}
+    part, search = _PART.get(), retriever.search
+    some: dict[str, Any] = {} if part is None else {"documents" if isinstance(part, DocumentFilter) else "ids": part}
     results = search(list(queries), k, **some)
     if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
         name = type(retriever).__name__
@@ -41,8 +44,8 @@ def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
         yield
 
 
-def passages_of(retriever: Any, wanted: DocumentFilter) -> frozenset[str] | None:
-    """The ids of the passages of some documents of an index; None for all documents. It may take seconds.
+def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
+    """The passages of some documents of an index; None for all documents. It may take seconds.
 
     Raises:
         UsageError: as for `only_documents`.
@@ -50,7 +53,10 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> frozenset[str] | None
     if wanted == DocumentFilter():
         return None
     sources = sources_of(retriever)
-    if sources is None or "ids" not in inspect.signature(retriever.search).parameters:
+    takes = inspect.signature(retriever.search).parameters if retriever is not None else {}
+    if "documents" in takes:
+        return wanted
+    if sources is None or "ids" not in takes:
         raise UsageError(
             "the index does not know the files of its passages: only an index of documents has some to choose"
         )
@@ -61,10 +67,10 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> frozenset[str] | None
 
 
 @contextlib.contextmanager
-def only_passages(ids: frozenset[str] | None) -> Iterator[None]:
+def only_passages(part: Part | None) -> Iterator[None]:
     """The same as `only_documents`, by what `passages_of` has found."""
-    token = _IDS.set(ids)
+    token = _PART.set(part)
     try:
         yield
     finally:
-        _IDS.reset(token)
+        _PART.reset(token)

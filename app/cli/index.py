@@ -202,15 +202,14 @@ def search(
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
-    from knowgap.retrieval.documents.sources import sources_of
+    from knowgap.retrieval.documents.sources import places_of
     from knowgap.retrieval.searching import only_documents, search_all
 
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
     with factories.open_index(options) as retriever, only_documents(retriever, wanted.filter()):
         [hits] = search_all(retriever, [query], k)
-        recorded = sources_of(retriever)
-        sources = recorded.find(hit.passage.id for hit in hits) if recorded is not None else {}
+        sources = places_of(retriever, [hit.passage.id for hit in hits])
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]
         for record in records:

@@ -25,7 +25,7 @@ from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Cost, Trace, describe_step
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.searching import only_passages, passages_of
+from knowgap.retrieval.searching import Part, only_passages, passages_of
 from knowgap.service.requests import Patience, Problem
 from knowgap.service.searching import how_far
 from knowgap.signatures.types import SubAnswer
@@ -179,9 +179,9 @@ class Answering:
         with dspy.context(lm=lm):
             return await program.acall(question=question)
 
-    async def _predict(self, question: str, lm: dspy.BaseLM, ids: frozenset[str] | None) -> AsyncGenerator[Any, None]:
+    async def _predict(self, question: str, lm: dspy.BaseLM, part: Part | None) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
-        with only_passages(ids):
+        with only_passages(part):
             prediction = await self._call(self._program, question, lm)
         yield prediction
 
@@ -204,10 +204,10 @@ class Answering:
                     step = Refined(action="understood as", query=completed.answer)
                     yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
                 asked = completed.answer if completed else question
-                ids = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, documents))
+                part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, documents))
                 told = Trace(program=self._program.name, question=asked)
-                with dspy.context(lm=lm), only_passages(ids):
-                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, ids)
+                with dspy.context(lm=lm), only_passages(part):
+                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)
                 async with contextlib.aclosing(stream):
                     while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
                         told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)

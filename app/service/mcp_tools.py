@@ -11,7 +11,7 @@ from pydantic import Field
 from knowgap.errors import MissingDependency
 from knowgap.programs.base import Program
 from knowgap.programs.sources import AnswerSource
-from knowgap.retrieval.documents.sources import sources_of
+from knowgap.retrieval.documents.sources import places_of
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import Answering, last_of
 from knowgap.service.requests import Problem
@@ -86,8 +86,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
 def _search(retriever: Retriever, query: str, k: int) -> list[dict[str, Any]]:
     """The hits, JSON-ready, with the file of each passage and its position there, where the index has recorded them."""
     [hits] = retriever.search([query], k)
-    recorded = sources_of(retriever)
-    places = recorded.find(hit.passage.id for hit in hits) if recorded is not None else {}
+    places = places_of(retriever, [hit.passage.id for hit in hits])
     records = []
     for hit in hits:
         source = AnswerSource(hit.rank, hit.passage, place=places.get(hit.passage.id)).to_dict()

@@ -7,6 +7,7 @@
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
+Passages of documents have `source`, too: their file and their position in it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import prometheus_client as prometheus
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.retrieval.documents.sources import DocumentFilter
+from knowgap.retrieval.documents.sources import DocumentFilter, Source, places_of
 from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
@@ -120,7 +121,8 @@ class Searching:
         queries = asked.queries if asked.queries is not None else [asked.query or ""]
         with only_documents(self._retriever, DocumentFilter(asked.files, asked.since)):
             found = search_all(self._retriever, queries, asked.k)
-        results = [[_record(hit) for hit in hits] for hits in found]
+        places = places_of(self._retriever, {hit.passage.id for hits in found for hit in hits})
+        results = [[_record(hit, places.get(hit.passage.id)) for hit in hits] for hits in found]
         return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
 
 
@@ -130,7 +132,7 @@ def how_far(retriever: object) -> dict[str, Any]:
     return {} if documents is None else {"being_read": {"searchable": documents[0], "documents": documents[1]}}
 
 
-def _record(hit: Hit) -> dict[str, Any]:
+def _record(hit: Hit, place: Source | None) -> dict[str, Any]:
     passage = hit.passage
     text = f"{passage.title} | {passage.text}" if passage.title else passage.text
     return {
@@ -141,4 +143,5 @@ def _record(hit: Hit) -> dict[str, Any]:
         "passage": passage.text,
         "score": hit.score,
         "rank": hit.rank,
+        **({"source": place.to_dict()} if place is not None else {}),
     }

@@ -257,3 +257,10 @@ def sources_of(retriever: Any) -> Sources | None:
     """The sources of an index's passages; None if it has none, or is not a folder of this machine."""
     path = getattr(retriever, "path", None)
     return Sources.of_index(path) if path is not None else None
+
+
+def places_of(retriever: Any, ids: Iterable[str]) -> dict[str, Source]:
+    """The places of those passages of an index, of this machine or another one, that are recorded."""
+    recorded = sources_of(retriever)
+    find = recorded.find if recorded is not None else getattr(retriever, "places", None)
+    return find(ids) if find is not None else {}

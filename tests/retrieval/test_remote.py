@@ -2,13 +2,17 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import date
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
 
-from knowgap.errors import IndexFolderError
+from knowgap import build_index
+from knowgap.errors import IndexFolderError, UsageError
 from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
+from knowgap.retrieval.documents.sources import DocumentFilter, places_of
+from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service import Server
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
 
@@ -79,3 +83,31 @@ def test_other_servers(answer, expected):
             else:
                 with pytest.raises(IndexFolderError, match=expected):
                     remote.search(["a"], 1)
+
+
+def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in ("tarn.md", "orle.txt"):
+        (tmp_path / "docs" / name).write_text(f"# Town\n\nThe town of {name[:4]} lies on a river.\n", encoding="utf-8")
+    index = build_index(tmp_path / "docs", tmp_path / "index", engine="bm25")
+    with Server(index=index, port=0) as server, RemoteRetriever(server.url) as remote:
+        [hits] = search_all(remote, ["town"], 5)
+        assert {place.file for place in places_of(remote, [hit.passage.id for hit in hits]).values()} == {
+            "tarn.md", "orle.txt",
+        }  # fmt: skip
+        with only_documents(remote, DocumentFilter(("*.md",))):
+            [[hit]] = search_all(remote, ["town"], 5)
+        assert places_of(remote, [hit.passage.id, "?"])[hit.passage.id].file == "tarn.md"
+        for nothing in (DocumentFilter(("*.pdf",)), DocumentFilter(since=date.max)):
+            with only_documents(remote, nothing), pytest.raises(IndexFolderError, match="no document of the index is"):
+                search_all(remote, ["town"], 5)
+    with RemoteRetriever(server.url, batch=False) as other, pytest.raises(UsageError, match="only `knowgap serve`"):
+        other.search(["town"], 5, documents=DocumentFilter(("*.md",)))
+
+
+def test_places_are_kept_of_the_passages_found_last(monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.remote._PLACES", 2)
+    with RemoteRetriever("http://127.0.0.1:9") as remote:
+        for ids in ("ab", "ac"):
+            remote._keep_places({"pid": id, "source": {"file": id, "start": 0, "end": 1}} for id in ids)
+        assert [*remote.places("abc")] == ["a", "c"]
