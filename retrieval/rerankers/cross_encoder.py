@@ -108,6 +108,11 @@ def load_cross_encoder(
     for module in encoder.modules():
         if isinstance(module, torch.nn.Linear) and module.out_features == encoder.num_labels:
             module.register_forward_hook(_in_full_precision)
+        # RoBERTa counts positions from behind that of padding, and its tokenizer may not say how few are left.
+        positions = getattr(module, "position_embeddings", None)
+        if isinstance(positions, torch.nn.Embedding) and positions.padding_idx is not None:
+            left = positions.num_embeddings - positions.padding_idx - 1
+            encoder.max_seq_length = min(encoder.max_seq_length or left, left)
     return encoder
 
 

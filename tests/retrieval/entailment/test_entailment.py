@@ -9,7 +9,7 @@ from knowgap.retrieval import EmbeddedEntailment, NLICrossEncoder, T5TrueNLI, ma
 from knowgap.retrieval.entailment.embedded import EntailmentWeights
 from knowgap.retrieval.entailment.features import name_runs, read_words
 from tests.retrieval.conformance import corpus
-from tests.retrieval.tiny import write_cross_encoder, write_t5
+from tests.retrieval.tiny import write_cross_encoder, write_multilingual_nli, write_t5
 
 TEXTS = [str(passage) for passage in corpus(8)]
 PAIRS = [(premise, hypothesis) for premise in TEXTS for hypothesis in TEXTS[::3]]
@@ -61,6 +61,23 @@ def test_nli_is_the_softmax_at_its_entailment_label(models, monkeypatch):
         ]
     monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
     assert NLICrossEncoder(models["nli"]).entails(PAIRS[:9]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "label"), [("DebertaV2", 0), ("XLMRoberta", 2)])
+def test_multilingual_models_judge_texts_of_any_length(tmp_path, monkeypatch, kind, label):
+    """The two architectures that are trained on XNLI, with the order of labels that each usually has."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    pair = ("Der Leuchtturm von Tarn wurde 1884 gebaut.", "El faro es de 1884.")
+    folder = write_multilingual_nli(tmp_path / "xnli", [*pair, *TEXTS], kind)
+    inputs = AutoTokenizer.from_pretrained(folder)(*pair, return_tensors="pt")
+    with torch.inference_mode():
+        logits = AutoModelForSequenceClassification.from_pretrained(folder).eval()(**inputs).logits
+    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
+    short, long = make_entailment(folder).entails([pair, (" ".join(TEXTS), pair[1])])
+    assert short == pytest.approx(float(logits.softmax(-1)[0, label]), abs=1e-4)
+    assert 0 <= long <= 1
 
 
 @pytest.mark.parametrize("half", [True, False])
