@@ -1,14 +1,13 @@
 """OpenAI's chat completions, answered by a program.
 
 The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
-that the assistant has answered, one call of the language model completes the question by the last twenty of them,
-as far as they have 32,768 characters.
-Other messages are not read, and the reply says how many there were. `temperature`, `top_p` and `seed` are passed to
-the language model; `max_tokens` and `stop` end the answer. Other settings have no effect. A streamed reply tells the
-steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in the text, `[1]`, and an
-annotation for each, `url_citation`, with title, file and page. Beside OpenAI's fields, a reply has `knowgap`: passages,
-sources, citations, cost, `unread_messages`, and `understood_as` for a completed question. `"citations": false` in the
-request leaves sources and citations out.
+that the assistant has answered, one call of the language model completes the question by the last twenty of them, as
+far as they have 32,768 characters. Other messages are not read, and the reply says how many there were. `temperature`,
+`top_p` and `seed` are passed to the language model; `max_tokens` and `stop` end the answer. Other settings have no
+effect. A streamed reply tells the steps as `reasoning_content`, then the answer. The answer has the numbers of its
+sources in the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and in `content` the
+sentence. Beside OpenAI's fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`, and
+`understood_as` for a completed question. `"citations": false` in the request leaves sources and citations out.
 """
 
 from __future__ import annotations
@@ -165,6 +164,7 @@ def _message(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> tuple[
                 "end_index": number.end(),
                 "title": f"{source['title']} ({place})" if place else source["title"],
                 "url": base + source["link"] if "link" in source else named,
+                **({"content": source["sentence"]} if "sentence" in source else {}),
             }
             annotations.append({"type": "url_citation", "url_citation": cited})
     return {"content": text, "annotations": annotations}, reason

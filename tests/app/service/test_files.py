@@ -39,8 +39,9 @@ def test_a_source_has_a_link_that_opens_its_file(service):
     assert "The Isk" in opened.text
     asked = {"model": "knowgap/rag", "messages": [{"role": "user", "content": "Which river flows through Tarn?"}]}
     message = service.post("/v1/chat/completions", json=asked).json()["choices"][0]["message"]
-    url = message["annotations"][0]["url_citation"]["url"]
-    assert url == f"{str(service.base_url).rstrip('/')}/files/in/a%20b.md"
+    cited = message["annotations"][0]["url_citation"]
+    assert cited["url"] == f"{str(service.base_url).rstrip('/')}/files/in/a%20b.md"
+    assert (cited["title"], cited["content"]) == ("Tarn (in/a b.md)", "The Isk flows through Tarn.")
 
 
 def test_a_page_cannot_run_its_scripts(service):
