@@ -11,17 +11,20 @@ _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*$", re.DOTALL | re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
-_LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w.-]+\)=\s*$|\[[^\]]+\]:\s+(?!https?:)\S+\s*$")
+_LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w .-]+\)=\s*$|\[[^\]]+\]:\s+(?!https?:)\S+\s*$")
 _OF_CONTENTS = re.compile(r" {0,3}#{1,6}\s+(?:table of )?contents\s*#*\s*$", re.IGNORECASE)
+_ESCAPED = re.compile(r"(`+).+?\1|\\([_*\[\]<>.!+~&-])")  # code, in which nothing is escaped, or an escaped sign
 _PADDED = re.compile(r"(---)-+|( ) +")
 _SPACED = re.compile(r"\s{3}")
+_INDENTED = ("    ", "\t")  # a line of code, or of a list within a list
 _LONGEST_HEADING = 100  # characters
 
 
 def read_markdown(source: str) -> Text:
     """The source without front matter, comments, lists of links to its own headings and targets of links.
 
-    What stands in blocks of code stays. Rows of tables are without padding. The title is the one in the front matter.
+    What stands in code stays; elsewhere, escaped signs are those signs. Rows of tables are without padding. The title
+    is the one in the front matter.
     """
     source, title = source.replace("\r\n", "\n"), ""
     if front := _FRONT.match(source):
@@ -38,6 +41,9 @@ def read_markdown(source: str) -> Text:
 def _without_leading(text: str) -> str:
     lines = _COMMENT.sub("", text).split("\n")
     kept = (line for line in lines if not _LEADING.match(line) and not _OF_CONTENTS.match(line))
+    kept = (
+        line if line.startswith(_INDENTED) else _ESCAPED.sub(lambda found: found[2] or found[0], line) for line in kept
+    )
     return "\n".join(_PADDED.sub(r"\1\2", line) if line.startswith("|") else line for line in kept)
 
 

@@ -21,6 +21,7 @@ _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _CONTENTS = {"contents", "tableofcontents", "listoffigures", "listoftables", "inhaltsverzeichnis", "inhalt", "sommaire"}
 _LED = 5  # lines with leaders, from which on a page is one of a table of contents
 _NUMBERING = re.compile(r"(?:chapter|appendix|part|section|kapitel|anhang|teil)?(?:[a-z]?\d{0,6}[a-z]?|[ivxlc]{0,6})")
+_STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
 
@@ -36,7 +37,8 @@ def read_pdf(content: bytes, most: int) -> Text:
 
     The headings are those of its outline, where its pages have them; else the lines that are larger than most. A line
     at the top or bottom of pages that stands on three of them or more, a page number in it apart, is a running head:
-    its first one stays, and page numbers do not. Lines of a table of contents, which end in leaders, are left out.
+    its first one stays, and page numbers do not. Lines of a table of contents, which end in leaders, are left out. The
+    title is that of the file's properties, or else what is larger on the first page than everything else.
     """
     import pypdfium2
 
@@ -57,7 +59,7 @@ def read_pdf(content: bytes, most: int) -> Text:
     lines = _without_contents(_without_running_heads(pages))
     chosen = _outlined(document, lines) or _larger(lines)
     title = document.get_metadata_dict().get("Title", "").strip()
-    return _assembled(lines, chosen, "" if _FILE_NAME.search(title) or " " not in title else title)
+    return _assembled(lines, chosen, _largest(lines) if _FILE_NAME.search(title) or " " not in title else title)
 
 
 def _lines_of(page: Any, number: int) -> list[_Line]:
@@ -190,6 +192,17 @@ def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
                 found[n] = (count, min(6, sizes.index(lines[n].size) + 1))
         n += count
     return found
+
+
+def _largest(lines: list[_Line]) -> str:
+    """The title as it stands on the first page: the words there that alone are larger than all others; else empty."""
+    sizes = [0.0 if _STAMP.match(line.text) else line.size for line in lines]
+    found = [n for n, size in enumerate(sizes) if size == max(sizes)]
+    words = " ".join(lines[n].text for n in found)
+    together = found[-1] - found[0] < len(found) and lines[found[-1]].page == lines[0].page
+    is_larger = max(sizes) > _LARGER * _most_letters(lines)
+    fits = len(words) <= _LONGEST_HEADING and len(re.findall(r"[^\W\d_]", words)) > 2
+    return words if together and is_larger and fits else ""
 
 
 def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: str) -> Text:

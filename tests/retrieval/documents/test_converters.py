@@ -99,6 +99,34 @@ def test_a_pdf_has_its_headings_and_no_running_heads(outline: bool):
     assert not [line for line in text.splitlines() if line.strip().isdigit()]
 
 
+def test_a_pdf_without_a_title_has_that_of_its_first_page():
+    from reportlab.pdfgen.canvas import Canvas
+
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.setTitle("a.dvi")
+    for size, line in (
+        (20, "arXiv:2601.01234v1"),
+        (17, "The Bridges of Orle"),
+        (17, "and of Tarn"),
+        (10, "By Ada Venn."),
+    ):
+        canvas.setFont("Helvetica", size)
+        canvas.drawString(50, 700 - 20 * (20 - size), line)
+    for number in range(2):
+        canvas.bookmarkPage(f"p{number}")
+        canvas.addOutlineEntry(f"Part {number}", f"p{number}", level=0)
+        canvas.setFont("Helvetica", 12)
+        canvas.drawString(50, 400, f"Part {number}")
+        canvas.setFont("Helvetica", 10)
+        for line in range(4):
+            canvas.drawString(50, 380 - 14 * line, f"Line {line} of part {number}.")
+        canvas.showPage()
+    canvas.save()
+    titles = [title for title, _ in passages(convert("PDF", file.getvalue()))]
+    assert titles[-2:] == ["The Bridges of Orle and of Tarn / Part 0", "The Bridges of Orle and of Tarn / Part 1"]
+
+
 def test_the_contents_of_a_pdf_are_no_passage():
     contents = [f"{n}.1 Bridge number {n} {'. ' * 30}{n}" for n in range(1, 7)]
     text = convert("PDF", pdf([["Contents", *contents, "II Towns 9"], ["The Orle Bridge.", "See page 9"]])).text
@@ -144,6 +172,13 @@ def test_markdown_has_no_front_matter_comments_or_lists_of_its_headings():
             "| town | year |\n| --- | --- |\n| Orle | 1931 |\n\n"
             "```html\n<!-- kept -->\n- [kept](#too)\n```\n\n[site]: https://orle.example",
         )
+    ]
+
+
+def test_escapes_of_markdown_are_read_as_the_signs_they_are():
+    source = b"(of the house)=\n# Orle\n\nBuilt for x86\\_64, \\[not\\] for `a\\_b`.\n\n    code\\_\n"
+    assert passages(convert("Markdown", source), markdown=True) == [
+        ("Orle", "Built for x86_64, [not] for `a\\_b`.\n\n    code\\_")
     ]
 
 
