@@ -54,6 +54,8 @@ def test_a_study_of_several_programs_names_them_in_the_picture_of_score_against_
     assert [int(row[1]) for row in found] == [each.n_trials for each in tuning.by_program()]
     assert "chosen" in found[0][0]
     assert page.having("ol", "key")
+    assert len(page.having("h1", "finding")) == 1
+    assert "of tunable is chosen" in page.text
     settings = {row[0]: row[1] for row in page.table("what it does")[1:]}
     assert settings["top_k"] == "1"  # the paper's, of the chosen program
     assert all(name.startswith("tunable.") for name in tuning.importances())
