@@ -130,9 +130,9 @@ def too_few(chosen: str, number: int) -> Verdict:
 
 
 def explain_zeros(evaluations: Iterable[Evaluation], metric: str) -> str:
-    """What is likely wrong where every answer of some evaluations scores 0; empty where one does not."""
+    """What is likely wrong where every answer of some evaluations scores 0; empty where one does not, or one is all."""
     records = [record for evaluation in evaluations for record in evaluation.records]
-    if not records or any(record.scores.get(metric) for record in records):
+    if len(records) < 2 or any(record.scores.get(metric) for record in records):
         return ""
     unanswered = [record for record in records if not record.answer]
     answers = Counter(record.answer for record in records)

@@ -87,7 +87,11 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
+    from knowgap.compiling.deployment import explain_zeros
+
     base, *others = results.values()
+    if base.defines(base.metrics[0]) and (zeros := explain_zeros(results.values(), base.metrics[0])):
+        remark(f"warning: {zeros}")
     if as_json:
         summaries = {
             label: {**result.summary(), "provenance": result.provenance.model_dump(mode="json")}

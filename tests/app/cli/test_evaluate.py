@@ -82,6 +82,15 @@ def test_says_how_little_few_questions_tell(indexed):
     assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
 
 
+def test_says_what_may_be_wrong_where_every_answer_scores_0(indexed):
+    write_lines(indexed.folder / "odd.jsonl", [question | {"answer": "xyzzy"} for question in QUESTIONS])
+    _, remarks = indexed("eval", "--program", "rag", "--data", "odd.jsonl", "--whole", "--index", "idx")
+    said = " ".join(remarks.split())
+    assert "warning: all 4 answers score 0 by f1: the answer to one question is" in said
+    assert "check that the index has the passages" in said
+    assert "score 0" not in indexed(*EVAL)[1]
+
+
 def test_says_which_gold_passages_the_index_lacks(indexed):
     lines = [*QUESTIONS[:3], {**QUESTIONS[3], "gold_ids": ["castle"]}]
     write_lines(indexed.folder / "questions.jsonl", lines)
