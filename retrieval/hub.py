@@ -22,6 +22,7 @@ _TIMEOUT = 2.0  # seconds
 CHECKPOINTS = {
     "answerdotai/answerai-colbert-small-v1": "English, 33 million parameters, 96 numbers a token; Apache 2.0",
     "colbert-ir/colbertv2.0": "English, 110 million parameters, 128 numbers a token; MIT",
+    "lightonai/GTE-ModernColBERT-v1": "English, 149 million parameters, 128 numbers a token; Apache 2.0",
 }
 """ColBERT checkpoints on the hub that are trained for retrieval and that `ColBERTIndex` takes, the smallest first."""
 

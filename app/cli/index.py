@@ -73,11 +73,12 @@ def index(
         list[str] | None,
         Option(
             "--engine-option",
-            help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (ColBERTv2's "
-            "format, by path or name; see `knowgap ls checkpoints`; embedded if absent); dense: encoder (by path or "
-            "hub name). qdrant: url (https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands ask "
-            "only the server in QDRANT_URL), collection (knowgap), shards and replicas (on a cluster). All of them: "
-            "ray_address (auto, local, or of its head: a Ray cluster whose workers encode the passages).",
+            help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (as "
+            "colbert-ai or PyLate saves it, by path or name; see `knowgap ls checkpoints`; embedded if absent); "
+            "dense: encoder (by path or hub name). qdrant: url (https://HOST:6333; its key is read from "
+            "QDRANT_API_KEY, and other commands ask only the server in QDRANT_URL), collection (knowgap), shards "
+            "and replicas (on a cluster). All of them: ray_address (auto, local, or of its head: a Ray cluster "
+            "whose workers encode the passages).",
         ),
     ] = None,
     dry_run: Annotated[

@@ -239,10 +239,13 @@ def checkpoint_window(checkpoint: str | Path | None) -> Window:
     """
     if checkpoint is None:
         return embedded_window()
+    from knowgap.retrieval.colbert.pylate_model import PyLateColBERT, document_length
+
     folder = resolve_checkpoint(checkpoint)
     metadata = folder / "artifact.metadata"
     try:
-        size = json.loads(metadata.read_text(encoding="utf-8"))["doc_maxlen"]
+        by_pylate = PyLateColBERT.can_load(folder)
+        size = document_length(folder) if by_pylate else json.loads(metadata.read_text("utf-8"))["doc_maxlen"]
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"{folder}: not a ColBERT checkpoint (doc_maxlen of {metadata.name}: {error})") from error
     if (folder / "tokenizer.json").is_file():

@@ -39,7 +39,7 @@ class TokenEncoder:
 
     Args:
         folder: `config.json`, tokenizer files, `model.safetensors` with the encoder and `linear.weight`, and
-            `artifact.metadata`; as colbert-ai saves them.
+            `artifact.metadata`, as colbert-ai saves them; or `modules.json` and what it names, as PyLate does.
         device: where to compute; None takes a CUDA GPU if there is one.
 
     Attributes:
@@ -53,27 +53,32 @@ class TokenEncoder:
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
+        from knowgap.retrieval.colbert.pylate_model import PyLateColBERT
+
         self.folder, self.device = Path(folder), choose_device(device)
+        by_pylate = PyLateColBERT.can_load(self.folder)
         for name in ("config.json", "artifact.metadata"):
-            if not (self.folder / name).is_file():
+            if not by_pylate and not (self.folder / name).is_file():
                 raise CheckpointError(f"{self.folder}: not a ColBERT checkpoint (it has no {name})")
         refuse_code(self.folder)
         settings = self.folder / SETTINGS
         self.settings: dict[str, Any] = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
         weights = self.folder / TOKEN_WEIGHTS
         self.token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
-        self._load()
+        self._load(PyLateColBERT(self.folder) if by_pylate else None)
         self._lock = threading.Lock()  # of the tokenizer
         self._window: Window | None = None
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
-    def _load(self) -> None:
+    def _load(self, model: Any) -> None:
         from knowgap.retrieval.colbert.bert_model import BertColBERT
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
-        if BertColBERT.can_load(self.folder):
+        if model is not None:
+            self._model: Any = model
+        elif BertColBERT.can_load(self.folder):
             try:
-                self._model: Any = BertColBERT(self.folder)
+                self._model = BertColBERT(self.folder)
             except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
                 raise CheckpointError(f"{self.folder}: cannot be loaded ({shorten(error)})") from error
         else:

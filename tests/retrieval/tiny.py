@@ -65,6 +65,59 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     return folder
 
 
+def write_pylate(folder, texts, *, dim=16, seed=1):
+    """A ModernBERT with two layers of random weights and a projection, in the layout of PyLate 1."""
+    import string
+
+    import torch
+    from safetensors.torch import save_file
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import ModernBertConfig, ModernBertModel, PreTrainedTokenizerFast
+
+    special = {
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "unk_token": "[UNK]",
+        "mask_token": "[MASK]",
+    }
+    words = {word for text in texts for word in "".join(c if c.isalnum() else " " for c in text).split()}
+    vocabulary = list(dict.fromkeys([*special.values(), *sorted(words), *string.punctuation]))
+    raw = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=299, **special)
+    tokenizer.add_tokens(["[Q] ", "[D] "])
+    tokenizer.save_pretrained(folder)
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=512, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    random_model(ModernBertModel, config, seed).save_pretrained(folder)
+    (folder / "1_Dense").mkdir()
+    weight = torch.from_numpy(np.random.default_rng(seed).normal(size=(dim, 32)).astype(np.float32))
+    save_file({"linear.weight": weight}, folder / "1_Dense" / "model.safetensors")
+    dense = {"in_features": 32, "out_features": dim, "bias": False}
+    records = {
+        "1_Dense/config.json": dense | {"activation_function": "torch.nn.modules.linear.Identity"},
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Dense", "type": "pylate.models.Dense.Dense"},
+        ],
+        "sentence_bert_config.json": {"max_seq_length": 299, "do_lower_case": False},
+        "config_sentence_transformers.json": {
+            "model_type": "ColBERT", "prompts": {}, "similarity_fn_name": "MaxSim", "query_prefix": "[Q] ",
+            "document_prefix": "[D] ", "query_length": 32, "document_length": 300,
+            "attend_to_expansion_tokens": False, "skiplist_words": [*string.punctuation],
+        },
+    }  # fmt: skip
+    for name, record in records.items():
+        (folder / name).write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
 def write_cross_encoder(folder, texts, *, labels=1, names=None, seed=1):
     """A BertForSequenceClassification with two layers of random weights."""
     from transformers import BertForSequenceClassification
