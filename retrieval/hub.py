@@ -77,6 +77,20 @@ def hub_reachable() -> bool:
         return False
 
 
+def better_checkpoint(options: str) -> str:
+    """What is better than the embedded checkpoint, in a line; empty where the hub does not answer.
+
+    `options` is how a command names it, with `NAME` for its name.
+    """
+    if not hub_reachable():
+        return ""
+    how = options.replace("NAME", next(iter(CHECKPOINTS)))
+    return (
+        "encoded with the embedded checkpoint, which is not trained for retrieval; one that is usually finds more: "
+        f"{how} (others: `knowgap ls checkpoints`)"
+    )
+
+
 def check_allowed(name: str, place: str | Path, allow_hub: Collection[str]) -> None:
     """Refuse a model on the hub that a file or folder, the `place`, names, unless the user has allowed it.
 

@@ -162,14 +162,10 @@ def _local_corpus(corpus: str) -> Path:
 
 def _remark_checkpoint() -> None:
     """Name, for a new index, a checkpoint on the hub that is trained for retrieval, if the hub answers."""
-    from knowgap.retrieval.hub import CHECKPOINTS, hub_reachable
+    from knowgap.retrieval.hub import better_checkpoint
 
-    if hub_reachable():
-        name = next(iter(CHECKPOINTS))
-        remark(
-            "encoded with the embedded checkpoint, which is not trained for retrieval; one that is usually finds more: "
-            f"--engine-option checkpoint={name} --overwrite (others: `knowgap ls checkpoints`)"
-        )
+    if better := better_checkpoint("--engine-option checkpoint=NAME --overwrite"):
+        remark(better)
 
 
 def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:

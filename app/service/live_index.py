@@ -14,6 +14,7 @@ from typing import Any
 from knowgap.compiling.data.indexing import build_index
 from knowgap.errors import DataError, IndexMissing, KnowgapError
 from knowgap.retrieval.documents.reading import Reading, open_folder
+from knowgap.retrieval.hub import better_checkpoint
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage
 from knowgap.storage.progress import Progress, no_progress
@@ -170,6 +171,9 @@ class LiveIndex(NeverCopied):
         how = "by words" if engine == _WORDS else f"with {engine}"
         how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
         self._say(f"{len(index):,} passages can be searched {how}")
+        own = "`knowgap index --corpus FOLDER --index INDEX --engine-option checkpoint=NAME` and `serve --index INDEX`"
+        if engine == "colbert" and reading.update is None and (better := better_checkpoint(own)):
+            self._say(better)
 
     def _report(self, done: int, total: int, what: str) -> None:
         if self._ended.is_set():

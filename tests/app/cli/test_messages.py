@@ -54,6 +54,14 @@ def test_addresses_keep_their_slashes(indexed, words, reason):
     assert reason in indexed.refusal(*words)
 
 
+def test_a_new_index_of_the_embedded_checkpoint_says_once_what_is_better(knowgap, monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.hub.hub_reachable", lambda: True)
+    words = ("index", "--corpus", "docs.jsonl", "--index", "better")
+    said = "--engine-option checkpoint=answerdotai/answerai-colbert-small-v1 --overwrite"
+    assert said in " ".join(knowgap(*words)[1].split())
+    assert "checkpoint=" not in knowgap(*words)[1]
+
+
 @pytest.mark.parametrize("engine", ["bm25", "dense", "colbert", "hybrid"])
 def test_a_build_that_fails_leaves_no_hidden_folder(knowgap, engine):
     (knowgap.folder / "docs.jsonl").write_text('{"id": "a", "text": "One."}\n{oops\n', encoding="utf-8")
