@@ -19,7 +19,7 @@ from knowgap.compiling.data.dataset import (
 )
 from knowgap.compiling.data.records import is_saved_dataset
 from knowgap.compiling.data.registry import LAYOUTS, detect_layout, find_reader
-from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
+from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds, is_address
 from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
 
@@ -86,6 +86,8 @@ def load_dataset(
             raise UnknownName.among(option, value, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
+    if isinstance(name_or_path, str) and is_address(name_or_path):
+        raise UsageError(f"{name_or_path}: is an address, and questions are read from a file or folder of this machine")
     given = list(read_corpus(corpus, split="auto")) if corpus is not None else None
     name, splits, passages = _read(name_or_path, layout, given, split if split_as is None else None)
     if split_as is not None:
