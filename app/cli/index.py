@@ -111,6 +111,7 @@ def index(
     if dry_run:
         _show_sizes(folder, engine, dry_run, as_json)
         return
+    data, corpus = data or None, corpus or None  # the shell writes a variable that is not set as nothing
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
     columns = factories.named_values(column, "--column")

@@ -142,6 +142,7 @@ def replace_folder(folder: Path, target: Path) -> None:
 
 def restore_folder(target: Path) -> None:
     """Put a folder back that a killed writer had renamed and not yet replaced, if there is one."""
+    target = target.absolute()  # the current folder has no name
     old = target.with_name(f".{target.name}.replaced")
     if old.exists() and not target.exists():
         with suppress(OSError):

@@ -143,11 +143,14 @@ def lock_index(path: str | Path) -> Iterator[Path]:
     The folder that it is in is created; the absolute path is yielded.
 
     Raises:
+        UsageError: it is the current folder.
         IndexFolderError: another process is building the same index.
         OSError: the lock cannot be made.
     """
     from filelock import Timeout
 
+    if not Path(path).name:
+        raise UsageError(f"'{path}': name another folder than the current one, which an index cannot replace")
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -219,6 +219,18 @@ def test_refuses_options_that_do_not_go_together(knowgap, options: list[str], re
     assert not (knowgap.folder / "idx").exists()
 
 
+@pytest.mark.parametrize("name", [".", ""])
+def test_the_current_folder_may_be_an_index_and_is_not_made_one(indexed, name: str, monkeypatch: pytest.MonkeyPatch):
+    documents = str(indexed.folder / "docs.jsonl")
+    monkeypatch.chdir(indexed.folder / "idx")
+    assert indexed.json("search", "river", "--index", name or ".")["hits"]
+    assert "name another folder" in indexed.refusal("index", "--corpus", documents, "--engine", "bm25", "--index", name)
+
+
+def test_an_empty_name_is_no_corpus(knowgap):
+    assert "either --data or --corpus" in knowgap.refusal("index", "--corpus", "", "--index", "idx")
+
+
 def test_refuses_a_corpus_line_that_is_not_json(knowgap):
     (knowgap.folder / "docs.jsonl").write_text(json.dumps(DOCUMENTS[0]) + "\n{oops\n", encoding="utf-8")
     assert "docs.jsonl:2" in knowgap.refusal(*INDEX, "--engine", "bm25")
