@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import re
 import zipfile
@@ -69,6 +70,17 @@ def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
         return replace(made, note="; ".join(filter(None, [guessed and f"is not UTF-8; read as {guessed}", made.note])))
 
     return convert
+
+
+def _read_page(content: bytes) -> Text:
+    """The text of a page in the encoding that it declares, or else as of any other file."""
+    from bs4.dammit import EncodingDetector
+
+    marked = any(content.startswith(mark) for mark in _BOMS)
+    if declared := None if marked else EncodingDetector.find_declared_encoding(content, is_html=True):
+        with contextlib.suppress(LookupError, UnicodeError):
+            return read_html(content.decode(declared))
+    return _read_with(read_html)(content)
 
 
 def decode(content: bytes) -> tuple[str, str]:
@@ -142,7 +154,7 @@ _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "text": _read_with(lambda text: Text(text, headings=underlined_headings(text))),
     "reStructuredText": _read_with(read_restructured),
     "Markdown": _read_with(read_markdown),
-    "HTML": read_html,
+    "HTML": _read_page,
     "PDF": lambda content: read_pdf(content, _TEXT),
     "Word": _word,
     "PowerPoint": _office("PptxConverter"),

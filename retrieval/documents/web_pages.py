@@ -25,7 +25,7 @@ _LEVELS = 8  # of elements around a link that are looked at
 _LINKED = 0.8  # share of the letters of an element that are in links, from which on it only leads elsewhere
 
 
-def read_html(content: bytes) -> Text:
+def read_html(content: str) -> Text:
     """Markdown of a page; of links, pictures, quotations, lists of definitions and what is stressed, the text alone.
 
     Navigation, footers of the page, lists of links to its own headings, and permalinks are left out, unless nothing

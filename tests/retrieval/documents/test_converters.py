@@ -11,7 +11,7 @@ from document_files import pdf, sheet
 
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.documents.text import Text, Unreadable
 from knowgap.retrieval.window import embedded_window
 
 SPLITTER = Splitter(embedded_window())
@@ -43,6 +43,20 @@ def test_what_leads_around_a_site_is_no_passage():
 def test_a_page_that_only_leads_around_is_read():
     page = b"<nav><a href=/orle>The town of Orle</a> <a href=/tarn>Tarn</a></nav>"
     assert convert("HTML", page).text == "The town of Orle Tarn"
+
+
+def test_a_page_is_read_in_the_encoding_that_it_declares_or_else_is_guessed_and_that_is_said():
+    page = "<title>Göteborg</title>{}<p>Höjden är fyra meter, och därför är det trångt på ön.".format
+    meta = "<meta charset={}>".format
+    for declared, encoding in ((meta("latin1"), "latin-1"), (meta("utf-8"), "utf-8"), ("", "utf-8"), ("", "utf-16")):
+        made = convert("HTML", page(declared).encode(encoding))
+        assert (made.title, made.note) == ("Göteborg", "")
+    for declared in ("", meta("utf-8"), meta("none")):
+        made = convert("HTML", page(declared).encode("cp1252"))
+        assert (made.title, made.text[:6]) == ("Göteborg", "Höjden")
+        assert made.note.startswith("is not UTF-8; read as ")
+    with pytest.raises(Unreadable, match="is not text"):
+        convert("HTML", bytes(range(256)) * 9)
 
 
 def test_a_table_that_lays_out_a_page_is_no_table_and_a_first_row_is_a_header():
