@@ -30,6 +30,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 
 from knowgap.errors import DataError, MissingDependency, shorten
 
+_CELL = 64_000_000  # characters of a cell; a quotation mark that is never closed makes one of the rest of the file
+
 
 class Fields(BaseModel):
     """Base of the fields that a kind of record has; others are ignored, and null counts as missing."""
@@ -259,6 +261,7 @@ def _read_table(path: Path) -> Iterator[Record]:
     lines = (line + "\n" for _, line in read_lines(path))
     first, tabs = next(lines, ""), path.name.lower().removesuffix(".gz").endswith(".tsv")
     mark = "\t" if tabs else max(",;", key=first.count)
+    csv.field_size_limit(_CELL)
     rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)
     try:
         for row in rows:

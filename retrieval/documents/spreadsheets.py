@@ -52,6 +52,7 @@ def read_table(text: str) -> Text:
     read without names.
     """
     separator = max(",;\t|", key=text.partition("\n")[0].count)
+    csv.field_size_limit(64_000_000)  # more than a file may hold
     try:
         rows = [
             (number, [" ".join(cell.split()) for cell in row])

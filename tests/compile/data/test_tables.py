@@ -45,6 +45,13 @@ def test_without_a_column_of_text_every_column_is(tmp_path):
     assert "title is name, text is every other column, with its name" in note
 
 
+def test_a_cell_may_hold_a_whole_document(tmp_path):
+    path = tmp_path / "books.csv"
+    path.write_text(f"title,text\nOrle,{'A long book. ' * 20_000}\n")
+    [passage], _ = read(path)
+    assert len(passage.text) > 250_000
+
+
 def test_named_columns_come_first(tmp_path):
     path = tmp_path / "towns.csv"
     path.write_text(TOWNS)

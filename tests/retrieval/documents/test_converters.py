@@ -310,3 +310,8 @@ def test_cells_are_read_as_they_are_shown():
 def test_a_sheet_of_numbers_or_of_one_row_has_no_names():
     assert convert("Excel", sheet("S", [[1, 2], [3, 4]])).text == "## S\n\n1; 2\n3; 4"
     assert convert("Excel", sheet("S", [["a", "b"]])).text == "## S\n\na; b"
+
+
+def test_a_cell_of_a_table_may_hold_a_whole_document():
+    rows = f"title,text\nOrle,{'A long book. ' * 20_000}\n"
+    assert len(convert("CSV", rows.encode()).text) > 250_000
