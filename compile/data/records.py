@@ -17,6 +17,7 @@ import gzip
 import itertools
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -267,6 +268,8 @@ def _read_table(path: Path) -> Iterator[Record]:
         for row in rows:
             if header is None:
                 header = row if tabs else [name.strip().lower() for name in row]
+                if twice := [name for name, count in Counter(header).items() if name and count > 1]:
+                    raise DataError(f"has two columns named {twice[0]!r}; rename one", path=path, line=1)
             elif row:
                 if len(row) != len(header):
                     raise DataError(f"has {len(row)} cells, not {len(header)}", path=path, line=rows.line_num)

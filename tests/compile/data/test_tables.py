@@ -52,6 +52,13 @@ def test_a_cell_may_hold_a_whole_document(tmp_path):
     assert len(passage.text) > 250_000
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "towns.csv"
+    path.write_text("name,Name,river,,\nTarn,Orle,Isk,,\n")
+    with pytest.raises(DataError, match="1: has two columns named 'name'; rename one"):
+        read(path)
+
+
 def test_named_columns_come_first(tmp_path):
     path = tmp_path / "towns.csv"
     path.write_text(TOWNS)
