@@ -8,7 +8,8 @@ from knowgap.retrieval.documents.text import Heading, Text, line_starts
 
 _ROLE = re.compile(r"``(.+?)``|(?::[\w:.+-]+:)?`([^`<>]+?)(?:\s*<[^`<>]+>)?`_{0,2}|[ ]?\[(?:#\w*|\*)\]_")
 _LEADING = re.compile(
-    r"( *)\.\. (?:toctree|contents|sectnum|index|highlight|currentmodule|meta|(?:\|[^|]+\| )?image)::"
+    r"( *)\.\. (?:toctree|contents|sectnum|index|highlight|currentmodule|meta|(?:\|[^|]+\| )?image)::",
+    re.IGNORECASE,
 )
 _TARGET = re.compile(r" *\.\. _[^:]+:.*$|__ .*$|:orphan:\s*$")
 _QUIET = {

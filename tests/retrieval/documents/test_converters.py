@@ -259,8 +259,9 @@ Install
 """
 
 
-def test_restructured_text_has_its_headings():
-    found = passages(convert("reStructuredText", RST.encode()))
+@pytest.mark.parametrize("text", [RST, RST.replace("toctree", "Contents")])
+def test_restructured_text_has_its_headings(text):
+    found = passages(convert("reStructuredText", text.encode()))
     assert [title for title, _ in found] == ["Guide", "Guide / Install"]
     assert found[0][1] == "Intro with a link and `code`."
     assert "Text that no reader knows." in found[1][1]
