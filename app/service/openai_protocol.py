@@ -7,7 +7,8 @@ far as they have 32,768 characters. Other messages are not read, and the reply s
 effect. A streamed reply tells the steps as `reasoning_content`, then the answer. The answer has the numbers of its
 sources in the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and in `content` the
 sentence. Beside OpenAI's fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`, and
-`understood_as` for a completed question. `"citations": false` in the request leaves sources and citations out.
+`understood_as` for a completed question. `"citations": false` in the request leaves sources and citations out; `files`
+and `since` are those of /v1/ask.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pydantic import BaseModel, Field
 from knowgap.retrieval.window import embedded_window
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
 from knowgap.service.requests import Problem
+from knowgap.service.searching import Day, Patterns
 from knowgap.signatures.types import SubAnswer
 
 _PROMPT = "[[ ## "  # begins the marks of fields in DSPy's prompts
@@ -63,7 +65,9 @@ class ChatRequest(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     stop: str | Annotated[list[str], Field(max_length=16)] | None = None
-    citations: bool = True  # not OpenAI's
+    citations: bool = True  # this field and those below are not OpenAI's
+    files: Patterns = ()
+    since: Day = None
 
     def question(self) -> str:
         """The text of the last message.

@@ -152,8 +152,10 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
         raise Problem(400, "the address is not valid UTF-8") from error
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, problem["loc"]))
-        raise Problem(400, f"{field}: {problem['msg']}" if field else problem["msg"]) from error
+        field, said = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            said = f"there is no such field; known are {', '.join(kind.model_fields)}"
+        raise Problem(400, f"{field}: {said}" if field else said) from error
 
 
 async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 
 import orjson
 import prometheus_client as prometheus
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 from knowgap.retrieval.documents.sources import DocumentFilter, Source, places_of
@@ -40,6 +40,16 @@ Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(m
 """Files, folders and patterns, which take the longer to match the longer they are."""
 
 
+def _day(value: Any) -> date | None:
+    try:
+        return None if value is None else date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError("write a day as 2026-01-31") from None
+
+
+Day = Annotated[date | None, BeforeValidator(_day)]
+
+
 class SearchRequest(BaseModel):
     """The fields of a request to /search: either a query or queries."""
 
@@ -49,7 +59,7 @@ class SearchRequest(BaseModel):
     queries: Annotated[list[_Query], Field(max_length=256)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     files: Patterns = ()
-    since: date | None = None
+    since: Day = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -35,7 +35,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from datetime import date
 from functools import partial
 from typing import Annotated, Any
 
@@ -63,7 +62,7 @@ from knowgap.service.listening import HTTPServer, most_connections
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
-from knowgap.service.searching import Patterns, Searching, SearchRequest
+from knowgap.service.searching import Day, Patterns, Searching, SearchRequest
 from knowgap.signatures.types import SubAnswer
 
 
@@ -77,7 +76,7 @@ class AskRequest(BaseModel):
     citations: bool = True
     said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
     files: Patterns = ()
-    since: Annotated[date | None, Field(strict=False)] = None
+    since: Day = None
 
 
 class Server(HTTPServer):
@@ -221,6 +220,7 @@ class Server(HTTPServer):
             steps=steps,
             citations=asked.citations,
             sampling=asked.sampling(),
+            documents=DocumentFilter(asked.files, asked.since),
         )
         base = str(request.base_url)
         if steps:
