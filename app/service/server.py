@@ -155,7 +155,7 @@ class Server(HTTPServer):
         if index is not None:
             self._searching = Searching(index, metrics, deadline=deadline)
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
-        self._addresses = sorted(route.path for route in routes)
+        self._addresses = sorted({route.path.replace("{name:path}", "NAME") for route in routes})
         places = most_connections() * 3 // 4
         application = Starlette(
             routes=routes,
@@ -229,8 +229,12 @@ class Server(HTTPServer):
 
     async def _refuse(self, request: Request, error: Any) -> Response:
         if isinstance(error, HTTPException):
-            other = f"there is no {request.url.path}; this server has {', '.join(self._addresses)}"
-            problem = Problem(error.status_code, other if error.status_code == 404 else error.detail)
+            path, methods = request.url.path, (error.headers or {}).get("Allow", "other methods")
+            said = {
+                404: f"there is no {path}; this server has {', '.join(self._addresses)}",
+                405: f"{path} takes {methods}, not {request.method}",
+            }
+            problem = Problem(error.status_code, said.get(error.status_code, error.detail))
         else:
             problem = Problem.of(error)
         response = problem.response()

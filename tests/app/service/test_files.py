@@ -44,6 +44,11 @@ def test_a_source_has_a_link_that_opens_its_file(service):
     assert (cited["title"], cited["content"]) == ("Tarn (in/a b.md)", "The Isk flows through Tarn.")
 
 
+def test_an_address_that_is_not_there_is_told_those_that_are(service):
+    told = service.get("/v1/embeddings").json()["error"]["message"]
+    assert "has /, /files/NAME, /healthz, /metrics" in told
+
+
 def test_a_page_cannot_run_its_scripts(service):
     opened = service.get("/files/orle.html")
     assert opened.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
