@@ -62,7 +62,8 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
         )
     ids = sources.ids(wanted)
     if not ids:
-        raise UsageError(f"no document of the index is {wanted}")
+        inside = "; a file is named by its path in the folder that was indexed" if wanted.files else ""
+        raise UsageError(f"no document of the index is {wanted}{inside}")
     return ids
 
 

@@ -127,7 +127,8 @@ class DocumentFilter:
         """Whether a file is searched."""
         parents = {parent.as_posix() for parent in PurePosixPath(path).parents} - {"."}
         named = not self.files or any(
-            fnmatchcase(path, pattern) or pattern.rstrip("/") in parents for pattern in self.files
+            fnmatchcase(path, pattern) or pattern.rstrip("/") in parents
+            for pattern in (pattern.removeprefix("./") for pattern in self.files)
         )
         return named and (self.since is None or datetime.date.fromtimestamp(modified) >= self.since)
 

@@ -40,6 +40,7 @@ def files(hits):
         (DocumentFilter(), ["new/tarn.md", "old/isk.txt", "old/tarn.md"]),
         (DocumentFilter(("old",)), ["old/isk.txt", "old/tarn.md"]),
         (DocumentFilter(("old/",)), ["old/isk.txt", "old/tarn.md"]),
+        (DocumentFilter(("./old/isk.txt",)), ["old/isk.txt"]),
         (DocumentFilter(("*.md",)), ["new/tarn.md", "old/tarn.md"]),
         (DocumentFilter(("new/tarn.md", "*.txt")), ["new/tarn.md", "old/isk.txt"]),
         (DocumentFilter(since=datetime.date(2020, 5, 2)), ["new/tarn.md"]),
@@ -56,7 +57,8 @@ def test_only_the_wanted_documents_are_searched(index, wanted, found):
 
 def test_what_cannot_be_searched_so_is_said(index, tmp_path):
     none = DocumentFilter(("none", "other"), datetime.date(2026, 1, 1))
-    with pytest.raises(UsageError, match="is none or other, modified since 2026-01-01"), only_documents(index, none):
+    told = "is none or other, modified since 2026-01-01; a file is named by its path in the folder that was indexed"
+    with pytest.raises(UsageError, match=told), only_documents(index, none):
         pass
     plain = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
     named = DocumentFilter(("a",))
