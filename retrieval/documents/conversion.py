@@ -85,6 +85,8 @@ def _read_page(content: bytes) -> Text:
 
 def decode(content: bytes) -> tuple[str, str]:
     """The text of a file, and the encoding where it had to be guessed."""
+    if content.startswith(b"%PDF-"):
+        raise Unreadable("is a PDF file by its content, and not by its name")
     encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
     guessed = ""
     try:

@@ -80,6 +80,7 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
         "empty.txt": (b"", "is empty"),
         "locked.pdf": (pdf([["Secret."]], password="key"), "is encrypted"),
         "old.docx": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and so on", "is encrypted, or of a format from before 2007"),
+        "named.txt": (pdf([["Named."]]), "is a PDF file by its content, and not by its name"),
         "pictures.pdf": (pdf([[], []]), "has 2 pages without text"),
     }
     found = problems(tmp_path, {"a.txt": b"Readable.", **{name: content for name, (content, _) in told.items()}})
