@@ -147,6 +147,8 @@ def index(
 def _local_corpus(corpus: str) -> Path:
     """The file or folder of a corpus; of a web address, a folder with its pages, and a line about what was read."""
     if not is_address(corpus):
+        if "://" in corpus:
+            raise UsageError(f"--corpus {corpus}: pages are read from addresses of http and https")
         return Path(corpus)
     check_address(corpus, "--corpus")
     from knowgap.retrieval.documents.website import read_site

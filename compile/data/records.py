@@ -189,7 +189,10 @@ def _read_lines_of_json(path: Path) -> Iterator[Record]:
         try:
             data = _parse(line)
         except json.JSONDecodeError as error:
-            raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=number) from error
+            problem = f"is not JSON: {error.msg} at column {error.colno}"
+            if number == 1:
+                problem += "; a file of this name is read as JSON Lines, one record a line"
+            raise DataError(problem, path=path, line=number) from error
         if not isinstance(data, dict):
             raise DataError(f"must be a JSON object, is {_shorten(data)}", path=path, line=number)
         yield Record(data, path, number)

@@ -328,6 +328,7 @@ def test_a_table_and_a_web_address_are_indexed(knowgap, monkeypatch):
     )
     site = ("index", "--engine", "bm25", "--index", "three", "--corpus")
     assert "http://127.0.0.1:9/: cannot be read" in knowgap.refusal(*site, "http://127.0.0.1:9/")
+    assert "pages are read from addresses of http and https" in knowgap.refusal(*site, "ftp://127.0.0.1:9/")
     assert "write http://127.0.0.1:9/" in knowgap.refusal(*site, "http:/127.0.0.1:9/")
 
     def read_site(address, folder, progress):
