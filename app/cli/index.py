@@ -224,7 +224,7 @@ def search(
     if files := {name: source for name, source in sources.items() if source.unit != "line"}:  # ids tell lines
         columns = [*columns, "source"]
         rows = [[*row, files.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
-    show_table(query, columns, rows)
+    show_table(query, columns, rows, caption=None if rows else "no passage was found")
 
 
 def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_json: bool) -> None:

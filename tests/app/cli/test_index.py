@@ -249,6 +249,12 @@ def test_refuses_a_search(knowgap, words: list[str], reason: str):
     assert reason in knowgap.refusal(*words)
 
 
+def test_a_search_that_finds_nothing_says_so(knowgap):
+    knowgap(*INDEX, "--engine", "bm25")
+    assert "no passage was found" in " ".join(knowgap("search", "zzzz", "--index", "idx")[0].split())
+    assert knowgap.json("search", "zzzz", "--index", "idx")["hits"] == []
+
+
 def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
     knowgap(*INDEX, "--engine-option", f"checkpoint={checkpoint}")
     assert len(knowgap.json("search", "Orle Bridge", "--index", "idx", "--quality", "exact")["hits"]) == 5
