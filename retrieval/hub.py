@@ -41,7 +41,8 @@ def model_source(name: str | Path) -> tuple[str, dict[str, Any]]:
 
     Returns:
         The absolute path of the folder, or the name; and arguments of `from_pretrained`: a folder is read without the
-        network, and no code of a model is run.
+        network, and so is a name where no hub answers, which then has to be in the hub's cache; no code of a model is
+        run.
 
     Raises:
         CheckpointError: there is no such folder, and the name cannot be one of the hub.
@@ -49,7 +50,8 @@ def model_source(name: str | Path) -> tuple[str, dict[str, Any]]:
     path = local_path(name)
     if path is None and not is_hub_name(str(name)):
         raise CheckpointError(f"{name}: no such folder, and not a hub name like org/model")
-    return str(path or name), {"local_files_only": path is not None, "trust_remote_code": False}
+    local = path is not None or _hub_status() is None  # without it, a hub that is not there is asked for minutes
+    return str(path or name), {"local_files_only": local, "trust_remote_code": False}
 
 
 def is_hub_name(name: str) -> bool:
@@ -66,15 +68,21 @@ def is_hub_name(name: str) -> bool:
 
 def hub_reachable() -> bool:
     """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; never asked under HF_HUB_OFFLINE=1."""
+    status = _hub_status()
+    return status is not None and status < 400
+
+
+def _hub_status() -> int | None:
+    """The HTTP status of the hub's front page; None if nothing answers, or nothing may be asked."""
     import httpx
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        return False
+        return None
     try:
-        return httpx.head(constants.ENDPOINT, timeout=_TIMEOUT, follow_redirects=True).status_code < 400
+        return httpx.head(constants.ENDPOINT, timeout=_TIMEOUT, follow_redirects=True).status_code
     except (httpx.HTTPError, httpx.InvalidURL):
-        return False
+        return None
 
 
 def better_checkpoint(options: str) -> str:

@@ -178,3 +178,11 @@ def test_the_hub_can_be_reached_if_its_front_page_answers_and_is_not_asked_offli
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         assert not hub_reachable()
     assert len(asked) == 1
+
+
+def test_a_name_is_looked_up_in_the_cache_alone_where_no_hub_answers(monkeypatch):
+    with recorded_hub():
+        assert model_source("org/model") == ("org/model", {"local_files_only": False, "trust_remote_code": False})
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    assert model_source("org/model") == ("org/model", {"local_files_only": True, "trust_remote_code": False})
