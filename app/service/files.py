@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -23,6 +24,7 @@ _LARGEST = 64 << 20  # bytes of a file that a visitor adds
 _MOST = 20
 """Files that visitors add and that have not been read yet: a large one may keep what reads them for five minutes."""
 _LONGEST_NAME = 255  # bytes
+_SOON = 10.0  # seconds in which a file has usually been read, so that the reply can say whether it could be
 _TYPES = {
     ".pdf": "application/pdf",
     ".htm": "text/html",
@@ -100,6 +102,8 @@ class Files:
 async def add_file(request: Request, index: LiveIndex) -> Response:
     """Write the body of a request to the folder of documents, under the name in its address; the index follows.
 
+    If the file is read soon and cannot be, the reply says why (`left_out`).
+
     Raises:
         Problem: the name is none, or of a kind that is not read (400), it is taken (409), the file is too large (413),
             or as many files as may wait to be read (429).
@@ -131,4 +135,8 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
         finally:
             os.unlink(file.name)
     index.look()
-    return json_response({"file": name}, 201)
+    with anyio.move_on_after(_SOON):
+        while name in index.added and index.being_read is None:
+            await anyio.sleep(0.1)
+    problem = index.problem_of(name)
+    return json_response({"file": name, **({"left_out": problem} if problem else {})}, 201)

@@ -84,6 +84,10 @@ class LiveIndex(NeverCopied):
         """Look for changes now."""
         self._changed.set()
 
+    def problem_of(self, name: str) -> str:
+        """Why a file was left out when the documents were read last; empty if it was not."""
+        return dict(self._problems).get(name, "")
+
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
         """The `k` best passages for each query, of what is indexed so far.
 

@@ -227,8 +227,9 @@ at("upload")?.addEventListener("change", async event => {
     const headers = tabKey() ? { Authorization: "Bearer " + tabKey() } : {};
     const response = await fetch("files/" + encodeURIComponent(file.name), { method: "PUT", headers, body: file }).catch(() => null);
     if (response?.status === 401) at("key-dialog").showModal();
-    const problem = response ? (await response.json().catch(() => ({}))).error?.message : "the service cannot be reached";
-    said.push(response?.ok ? file.name + " was added." : file.name + " was not added: " + (problem ?? "status " + response.status) + ".");
+    const told = response ? await response.json().catch(() => ({})) : { error: { message: "the service cannot be reached" } };
+    const problem = told.left_out ?? told.error?.message;
+    said.push(response?.ok ? file.name + (problem ? " was added, but cannot be searched: " + problem + "." : " was added.") : file.name + " was not added: " + (problem ?? "status " + response.status) + ".");
   }
   at("upload-said").textContent = said.join(" ") + (said.some(line => line.endsWith("was added.")) ? " It can be searched in a moment." : "");
   event.target.value = "";

@@ -172,7 +172,7 @@ def test_a_file_that_a_visitor_adds_may_take_less_time_than_its_size_allows_and_
 def test_visitors_ask_and_add_files(live, docs):
     lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
     options = {"port": 0, "show_files": True, "allow_upload": True}
-    with Server(RAG(live), lm, **options) as server, httpx.Client(base_url=server.url) as client:
+    with Server(RAG(live), lm, **options) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         early = client.post("/v1/ask", json=ASKED)
         assert (early.status_code, "still being read" in early.text) == (503, True)
         assert 'id="upload"' in client.get("/").text
@@ -182,6 +182,10 @@ def test_visitors_ask_and_add_files(live, docs):
         assert client.put("/files/new%20one.txt", content=b"The river Bo.").status_code == 201
         wait_until(lambda: len(live) == 2)
         assert client.get("/files/new%20one.txt").text == "The river Bo."
+        damaged = client.put("/files/junk.pdf", content=b"junk")
+        assert (damaged.status_code, damaged.json()["file"]) == (201, "junk.pdf")
+        assert "damaged" in damaged.json()["left_out"]
+        os.remove(docs / "junk.pdf")
         for name, content, status in (
             ("tarn.md", b"x", 409),
             ("run.sh", b"x", 400),
