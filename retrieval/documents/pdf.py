@@ -54,9 +54,9 @@ def read_pdf(content: bytes, most: int) -> Text:
         length += sum(len(line.text) + 1 for line in lines)
         if length > most:
             break
-    if not length:
-        raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
     lines = _without_contents(_without_running_heads(pages))
+    if not lines:
+        raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
     chosen = _outlined(document, lines) or _larger(lines)
     title = document.get_metadata_dict().get("Title", "").strip()
     return _assembled(lines, chosen, _largest(lines) if _FILE_NAME.search(title) or " " not in title else title)
@@ -125,7 +125,7 @@ def _most_letters(lines: Iterable[_Line]) -> float:
     letters: Counter[float] = Counter()
     for line in lines:
         letters[line.size] += len(line.text)
-    return letters.most_common(1)[0][0]
+    return max(letters, key=letters.__getitem__, default=0.0)
 
 
 def _keys(line: _Line) -> set[str]:

@@ -141,6 +141,11 @@ def test_a_pdf_without_a_title_has_that_of_its_first_page():
     assert titles[-2:] == ["The Bridges of Orle and of Tarn / Part 0", "The Bridges of Orle and of Tarn / Part 1"]
 
 
+def test_a_pdf_of_page_numbers_alone_has_no_text():
+    with pytest.raises(Unreadable, match="has 3 pages without text"):
+        convert("PDF", pdf([["1"], ["2"], ["3"]]))
+
+
 def test_the_contents_of_a_pdf_are_no_passage():
     contents = [f"{n}.1 Bridge number {n} {'. ' * 30}{n}" for n in range(1, 7)]
     text = convert("PDF", pdf([["Contents", *contents, "II Towns 9"], ["The Orle Bridge.", "See page 9"]])).text
