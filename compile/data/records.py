@@ -30,8 +30,7 @@ import ujson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
-
-_CELL = 64_000_000  # characters of a cell; a quotation mark that is never closed makes one of the rest of the file
+from knowgap.retrieval.documents.spreadsheets import LONGEST_CELL
 
 
 class Fields(BaseModel):
@@ -265,7 +264,7 @@ def _read_table(path: Path) -> Iterator[Record]:
     lines = (line + "\n" for _, line in read_lines(path))
     first, tabs = next(lines, ""), path.name.lower().removesuffix(".gz").endswith(".tsv")
     mark = "\t" if tabs else max(",;", key=first.count)
-    csv.field_size_limit(_CELL)
+    csv.field_size_limit(LONGEST_CELL)
     rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)
     try:
         for row in rows:

@@ -53,29 +53,28 @@ class TokenEncoder:
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
-        from knowgap.retrieval.colbert.pylate_model import PyLateColBERT
-
         self.folder, self.device = Path(folder), choose_device(device)
-        by_pylate = PyLateColBERT.can_load(self.folder)
-        for name in ("config.json", "artifact.metadata"):
-            if not by_pylate and not (self.folder / name).is_file():
-                raise CheckpointError(f"{self.folder}: not a ColBERT checkpoint (it has no {name})")
         refuse_code(self.folder)
         settings = self.folder / SETTINGS
         self.settings: dict[str, Any] = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
         weights = self.folder / TOKEN_WEIGHTS
         self.token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
-        self._load(PyLateColBERT(self.folder) if by_pylate else None)
+        self._load()
         self._lock = threading.Lock()  # of the tokenizer
         self._window: Window | None = None
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
-    def _load(self, model: Any) -> None:
+    def _load(self) -> None:
         from knowgap.retrieval.colbert.bert_model import BertColBERT
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+        from knowgap.retrieval.colbert.pylate_model import PyLateColBERT
 
-        if model is not None:
-            self._model: Any = model
+        by_pylate = PyLateColBERT.can_load(self.folder)
+        for name in () if by_pylate else ("config.json", "artifact.metadata"):
+            if not (self.folder / name).is_file():
+                raise CheckpointError(f"{self.folder}: not a ColBERT checkpoint (it has no {name})")
+        if by_pylate:
+            self._model: Any = PyLateColBERT(self.folder)
         elif BertColBERT.can_load(self.folder):
             try:
                 self._model = BertColBERT(self.folder)

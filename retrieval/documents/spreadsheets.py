@@ -12,6 +12,8 @@ from typing import Any
 
 from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
 
+LONGEST_CELL = 64_000_000
+"""Characters; a quotation mark that is never closed makes one cell of the rest of a file."""
 _FIRST = 20  # rows among which the one with the names of the columns is looked for
 _YEARS = range(1800, 2101)  # a column may be named by one
 _OF_THE_READER = {"mm-dd-yy", "m/d/yy h:mm"}  # formats that Excel shows in the order of the reader's country
@@ -52,7 +54,7 @@ def read_table(text: str) -> Text:
     read without names.
     """
     separator = max(",;\t|", key=text.partition("\n")[0].count)
-    csv.field_size_limit(64_000_000)  # more than a file may hold
+    csv.field_size_limit(LONGEST_CELL)
     try:
         rows = [
             (number, [" ".join(cell.split()) for cell in row])
