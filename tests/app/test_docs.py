@@ -113,6 +113,29 @@ def lines(text: str) -> str:
     return "".join(line.rstrip() + "\n" for line in text.rstrip().splitlines())
 
 
+DECIMAL = re.compile(r"-?\d+\.\d+")
+
+
+def rounded_as(text: str, other: str) -> str:
+    """`text` with the decimals of `other` that differ by one in the last digit: processors round differently."""
+    theirs = DECIMAL.findall(other)
+    if len(theirs) != len(DECIMAL.findall(text)):
+        return text
+    numbers = iter(theirs)
+
+    def close(match: re.Match[str]) -> str:
+        mine, near = match[0], next(numbers)
+        unit = 10.0 ** -len(mine.partition(".")[2])
+        return near if len(mine) == len(near) and abs(float(mine) - float(near)) < 1.5 * unit else mine
+
+    return DECIMAL.sub(close, text)
+
+
+def test_decimals_may_differ_by_one_in_the_last_digit():
+    assert rounded_as("a 1.53, 20.0", "a 1.52, 20.1") == "a 1.52, 20.1"
+    assert rounded_as("a 1.53, 2.0", "a 1.51, 2.0") == "a 1.53, 2.0"
+
+
 def run_page(page: Path) -> list[tuple[str, str]]:
     """What each `output` block of a page has, and what it should have."""
     names: dict = {"__name__": "__main__"}
@@ -160,7 +183,7 @@ def test_the_code_of_a_page_runs_and_prints_what_stands_there(
     for copy in (tmp_path / "home" / "indexes" / sample_index.name, Path("sample-index")):
         shutil.copytree(sample_index, copy, copy_function=os.link)
     for stands, should in run_page(page):
-        assert lines(stands) == should
+        assert lines(stands) == rounded_as(should, lines(stands))
 
 
 def test_no_page_speaks_of_this_machine():
