@@ -143,6 +143,10 @@ def test_decimals_may_differ_by_one_in_the_last_digit():
     assert rounded_as("a 1.53, 2.0", "a 1.51, 2.0") == "a 1.53, 2.0"
 
 
+def test_lines_with_scores_may_change_places_only_beside_each_other():
+    assert scored_by_name("b (-3.68)\na (-3.68)\nz\nc (1.0)") == "a (-3.68)\nb (-3.68)\nz\nc (1.0)\n"
+
+
 def run_page(page: Path) -> list[tuple[str, str]]:
     """What each `output` block of a page has, and what it should have."""
     names: dict = {"__name__": "__main__"}
