@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import dspy
 from pydantic import Field
 
-from knowgap.errors import MissingDependency
+from knowgap.errors import MissingDependency, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.sources import AnswerSource
-from knowgap.retrieval.documents.sources import places_of
+from knowgap.retrieval.documents.sources import DocumentFilter, places_of
 from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.answering import Answering, last_of
 from knowgap.service.requests import Problem
+from knowgap.service.searching import Day, Patterns
 from knowgap.version import __version__
 
 try:
@@ -26,6 +28,9 @@ try:
     from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[mcp,serve]'`") from error
+
+_Files = Annotated[Patterns, Field(description="Only these files, folders and patterns of files; all if it is empty.")]
+_Since = Annotated[Day, Field(description="Only documents changed on this day or later, as 2026-01-31.")]
 
 
 def run_tools(program: Program, lm: dspy.BaseLM) -> None:
@@ -52,20 +57,35 @@ async def _run(server: MCPServer[Any]) -> None:
         await inner.run(receive, outgoing, inner.create_initialization_options())
 
 
+class _Server(MCPServer[Any]):
+    """A server that refuses arguments which its tools do not have; its base drops them."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        known = {tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()}
+        if unknown := sorted(arguments.keys() - known.get(name, arguments)):
+            raise ToolError(f"{name} has no argument {unknown[0]!r}; known are {', '.join(known[name])}")
+        return await super().call_tool(name, arguments, context)
+
+
 def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
     """Make the server with its tools. A program that retrieves nothing has no `search`."""
-    server: MCPServer[Any] = MCPServer("knowgap", version=__version__, log_level="ERROR")
+    server = _Server("knowgap", version=__version__, log_level="ERROR")
     answering = Answering(program, lm)
 
     @server.tool()
-    async def ask(question: Annotated[str, Field(description="A question in natural language.")]) -> dict[str, Any]:
+    async def ask(
+        question: Annotated[str, Field(description="A question in natural language.")],
+        files: _Files = (),
+        since: _Since = None,
+    ) -> dict[str, Any]:
         """Answer a question from the indexed documents.
 
         `cited_answer` is the answer with `[1]` behind each statement that a source supports; `sources` has their files,
         pages and sentences. A statement without a number is supported by none.
         """
         try:
-            return dict(await last_of(answering.answer(question, asyncio.Event().wait)))
+            wanted = DocumentFilter(files, since)
+            return dict(await last_of(answering.answer(question, asyncio.Event().wait, documents=wanted)))
         except Problem as problem:
             raise ToolError(problem.message) from problem
 
@@ -76,16 +96,23 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         async def search(
             query: Annotated[str, Field(description="What to look for.", max_length=32_768)],
             k: Annotated[int, Field(description="How many passages.", ge=1, le=100)] = 5,
+            files: _Files = (),
+            since: _Since = None,
         ) -> dict[str, Any]:
             """Find the passages of the indexed documents that fit a query best."""
-            return {"query": query, "hits": await asyncio.to_thread(_search, retriever, query, k)}
+            try:
+                hits = await asyncio.to_thread(_search, retriever, query, k, DocumentFilter(files, since))
+            except UsageError as error:
+                raise ToolError(str(error)) from error
+            return {"query": query, "hits": hits}
 
     return server
 
 
-def _search(retriever: Retriever, query: str, k: int) -> list[dict[str, Any]]:
+def _search(retriever: Retriever, query: str, k: int, wanted: DocumentFilter) -> list[dict[str, Any]]:
     """The hits, JSON-ready, with the file of each passage and its position there, where the index has recorded them."""
-    [hits] = retriever.search([query], k)
+    with only_documents(retriever, wanted):
+        [hits] = search_all(retriever, [query], k)
     places = places_of(retriever, [hit.passage.id for hit in hits])
     records = []
     for hit in hits:

@@ -3,12 +3,13 @@
 The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
 that the assistant has answered, one call of the language model completes the question by the last twenty of them, as
 far as they have 32,768 characters. Other messages are not read, and the reply says how many there were. `temperature`,
-`top_p` and `seed` are passed to the language model; `max_tokens` and `stop` end the answer. Other settings have no
-effect. A streamed reply tells the steps as `reasoning_content`, then the answer. The answer has the numbers of its
-sources in the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and in `content` the
-sentence. Beside OpenAI's fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`, and
-`understood_as` for a completed question. `"citations": false` in the request leaves sources and citations out; `files`
-and `since` are those of /v1/ask.
+`top_p` and `seed` are passed to the language model; `max_tokens` and `stop` end the answer. What cannot be had is
+refused: tools, several choices, log-probabilities, other formats than text. Other settings have no effect, and
+`unread_settings` in the reply has their names. A streamed reply tells the steps as `reasoning_content`, then the
+answer. The answer has the numbers of its sources in the text, `[1]`, and an annotation for each, `url_citation`, with
+title, file and page, and in `content` the sentence. Beside OpenAI's fields, a reply has `knowgap`: passages, sources,
+citations, cost, `unread_messages`, `unread_settings`, and `understood_as` for a completed question. `"citations":
+false` in the request leaves sources and citations out; `files` and `since` are those of /v1/ask.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import orjson
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from knowgap.retrieval.window import embedded_window
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
@@ -46,6 +47,10 @@ class _Message(BaseModel):
         return [_Part(type="text", text=self.content)] if isinstance(self.content, str) else self.content or []
 
 
+class _Format(BaseModel):
+    type: Literal["text"]
+
+
 class _StreamOptions(BaseModel):
     include_usage: bool | None = False
 
@@ -53,12 +58,16 @@ class _StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """The fields of a request that matter here; others are accepted, and have no effect."""
 
+    model_config = ConfigDict(extra="allow")
+
     model: str
     messages: list[_Message] = Field(min_length=1, max_length=2000)
     stream: bool | None = False
     stream_options: _StreamOptions | None = None
     n: Literal[1] | None = 1
     tools: list[Any] | None = Field(default=None, max_length=0)
+    logprobs: Literal[False] | None = False
+    response_format: _Format | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
@@ -184,7 +193,8 @@ def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
     kept = {
         name: answer[name] for name in ("understood_as", "passages", "sources", "citations", "cost") if name in answer
     }
-    return {**kept, "unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
+    unread = {"unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
+    return {**kept, **unread, "unread_settings": sorted(asked.model_extra or ())}
 
 
 def _chunk(head: Mapping[str, Any], delta: Mapping[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:

@@ -101,7 +101,7 @@ def test_a_question_is_answered_with_passages_citations_and_cost(client, server)
     assert (answer["answer"], "citations" in answer) == ("the Isk", False)
     asked = {"model": server.name, "messages": [{"role": "user", "content": QUESTION}], "citations": False}
     beside = client.post("/v1/chat/completions", json=asked).json()["knowgap"]
-    assert beside.keys() == {"passages", "cost", "unread_messages"}
+    assert beside.keys() == {"passages", "cost", "unread_messages", "unread_settings"}
 
 
 def test_steps_come_as_events_and_the_answer_last(client):
@@ -119,12 +119,14 @@ def test_openai_s_client(server):
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         [model] = client.models.list().data
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
-        reply = client.chat.completions.create(model=model.id, messages=messages, temperature=0.2)
+        settings = {"temperature": 0.2, "response_format": {"type": "text"}, "user": "me", "presence_penalty": 1}
+        reply = client.chat.completions.create(model=model.id, messages=messages, **settings)
         assert reply.choices[0].message.content == "the Isk [1]"
         [cited] = [each.url_citation for each in reply.choices[0].message.annotations]
         assert (cited.start_index, cited.end_index, cited.title) == (8, 11, "Isk")
         assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
         assert reply.model_extra["knowgap"]["unread_messages"] == 1
+        assert reply.model_extra["knowgap"]["unread_settings"] == ["presence_penalty", "user"]
 
         options = {"stream": True, "stream_options": {"include_usage": True}}
         chunks = list(client.chat.completions.create(model=model.id, messages=messages, **options))
@@ -136,6 +138,9 @@ def test_openai_s_client(server):
             client.chat.completions.create(model="gpt", messages=messages)
         with pytest.raises(openai.BadRequestError, match="the last message is the question"):
             client.chat.completions.create(model=model.id, messages=messages[:1])
+        for refused in ({"response_format": {"type": "json_object"}}, {"logprobs": True}):
+            with pytest.raises(openai.BadRequestError, match=next(iter(refused))):
+                client.chat.completions.create(model=model.id, messages=messages, **refused)
 
 
 def test_dspy_asks_it_like_any_model(server):
