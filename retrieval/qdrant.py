@@ -202,13 +202,18 @@ class QdrantIndex(NeverCopied):
         """A digest of what the index was built from and of all changes since."""
         return Manifest.parse(self.path).digest
 
+    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the client on the collection."""
+        with reporting(self.url):
+            return getattr(self.client, method)(self._collection, *arguments, **options)
+
     def __len__(self) -> int:
-        return self.client.count(self._collection, exact=True).count
+        return self._ask("count", exact=True).count
 
     def __iter__(self) -> Iterator[Passage]:
         offset = None
         while True:
-            records, offset = self.client.scroll(self._collection, limit=_PASSAGES_PER_REQUEST, offset=offset)
+            records, offset = self._ask("scroll", limit=_PASSAGES_PER_REQUEST, offset=offset)
             yield from (Passage.from_dict(record.payload) for record in records)
             if offset is None:
                 return
@@ -216,8 +221,7 @@ class QdrantIndex(NeverCopied):
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that neither a passage has nor a document that was split into passages."""
         points = {_point_id(name): name for name in ids}
-        with reporting(self.url):
-            found = self.client.retrieve(self._collection, list(points), with_payload=False)
+        found = self._ask("retrieve", list(points), with_payload=False)
         known = {str(record.id) for record in found}
         return not_split([name for point, name in points.items() if point not in known], (each.id for each in self))
 
@@ -260,8 +264,7 @@ class QdrantIndex(NeverCopied):
             if pooled is not None and ids is None:
                 limit = max(pooled, 10 * k)
                 request["prefetch"] = models.Prefetch(query=vectors.mean(axis=0).tolist(), using="pooled", limit=limit)
-            with reporting(self.url):
-                answer = self.client.query_points(self._collection, limit=k + _TIES, with_payload=True, **request)
+            answer = self._ask("query_points", limit=k + _TIES, with_payload=True, **request)
             scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in answer.points)
             hits[query] = rank_hits(scored, k)
         return [list(hits[query]) for query in queries]
@@ -274,29 +277,35 @@ class QdrantIndex(NeverCopied):
 
         Raises:
             DataError: an id that the index already has, unless it is to be replaced, or that comes twice.
+            IndexMissing: the server does not answer.
         """
         new = list(passages)
         points = [_point_id(passage.id) for passage in new]
         if len(set(points)) < len(points):
             raise DataError("an id is used twice; ids must be unique", field="id")
-        if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
+        if new and not replace and (known := self._ask("retrieve", points, with_payload=True)):
             raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
         if new:
             blocks = map(self.encoder.encode_passages, map(_texts, batches(new, _PASSAGES_PER_REQUEST)))
-            _upload(self.client, self._collection, new, blocks)
+            with reporting(self.url):
+                _upload(self.client, self._collection, new, blocks)
             warn_of_cut(self.encoder.window.cut(_texts(new)), len(new), self.encoder.window)
             self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete passages by id, and return how many the index had; later searches do not find them."""
+        """Delete passages by id, and return how many the index had; later searches do not find them.
+
+        Raises:
+            IndexMissing: the server does not answer.
+        """
         from qdrant_client import models
 
         points = [_point_id(name) for name in sorted(set(ids))]
-        known = self.client.retrieve(self._collection, points, with_payload=True)
+        known = self._ask("retrieve", points, with_payload=True)
         if known:
             selector = models.PointIdsList(points=[record.id for record in known])
-            self.client.delete(self._collection, selector, wait=True)
+            self._ask("delete", selector, wait=True)
             self._record_change("delete", sorted(record.payload["id"] for record in known))
         return len(known)
 

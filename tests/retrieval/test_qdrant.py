@@ -161,6 +161,26 @@ def test_refuses_a_build(checkpoint, tmp_path, arguments, error, message):
         QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **arguments)
 
 
+@pytest.mark.filterwarnings("ignore:Batch upload failed")
+@pytest.mark.parametrize(
+    "work",
+    [
+        len,
+        list,
+        lambda index: index.search(QUERIES[:1], 1),
+        lambda index: index.missing_ids(["1"]),
+        lambda index: index.add(NEW),
+        lambda index: index.add(NEW, replace=True),
+        lambda index: index.delete(["1"]),
+    ],
+)
+def test_a_server_that_has_gone_is_named(server, checkpoint, tmp_path, work):
+    with closing(QdrantIndex.build(corpus(5), tmp_path / "index", url=server.url, checkpoint=checkpoint)) as index:
+        server.close()
+        with pytest.raises(IndexMissing, match=rf"{server.url}: Qdrant does not answer"):
+            work(index)
+
+
 def test_only_a_server_that_the_user_named_is_asked(server, checkpoint, tmp_path, monkeypatch):
     def keys():
         sent = set(server.keys)
