@@ -49,8 +49,10 @@ def local_path(text: str) -> Path:
     """The path that an option names, which is on this machine.
 
     Raises:
-        UsageError: it is the address of a server.
+        UsageError: it is empty, or the address of a server.
     """
+    if not text.strip():
+        raise UsageError("an empty path: name a file or a folder; . is the current folder")
     if is_address(text):
         raise UsageError(f"{text}: is an address, and a file or folder of this machine is needed here")
     return Path(text)

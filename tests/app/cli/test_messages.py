@@ -48,6 +48,8 @@ def test_an_address_without_a_model_asks_for_its_name(indexed, monkeypatch):
         (["doctor", "--index", "http:/127.0.0.1:9"], "two slashes after the colon; write http://127.0.0.1:9"),
         ([*EVAL, "-o", "https://example.org/out"], "https://example.org/out: is an address"),
         (["serve", "http://127.0.0.1:9/docs"], "http://127.0.0.1:9/docs: is an address"),
+        (["serve", ""], "an empty path: name a file or a folder; . is the current folder"),
+        ([*EVAL, "--output-dir", " "], "an empty path"),
         ([*EVAL, "--data", "https:/example.org/q.jsonl"], "q.jsonl: is an address, and questions are read from a file"),
     ],
 )
