@@ -253,9 +253,9 @@ def _copro(run: OptimizerRun) -> Program:
 class _DecidingProgram(dspy.Module):
     """The program as ReAnchor sees it: it sets thresholds in the predictors, and a failed question has no answer."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, failed: Callable[[str, Exception], None]):
         super().__init__()
-        self.program = program
+        self.program, self.failed = program, failed
         program.apply_thresholds = False  # the hyperparameters would undo what ReAnchor sets
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -265,6 +265,7 @@ class _DecidingProgram(dspy.Module):
         except Exception as error:  # a question on which the program fails scores nothing
             if is_connection_error(error) or fatal_cause(error) is not None:
                 raise
+            self.failed(question, error)
             return dspy.Prediction(answer="", passages=[])
 
 
@@ -277,11 +278,19 @@ def _reanchor(run: OptimizerRun) -> Program:
         raise UsageError(f"{run.student.name} makes no decision whose threshold could be calibrated")
     lm: Any = dspy.settings.lm
     asked = lm.copy(cache=True) if hasattr(lm, "cache") else lm
+    failures = dict[str, Exception]()
+
+    def failed(question: str, error: Exception) -> None:  # a function, which copies of the program share
+        failures[question] = error
+
     with cache_results(run.student) as cached, dspy.context(lm=asked):
         for threshold in active.values():
             threshold.apply(None, getattr(cached, threshold.predictor))
         optimizer = ReAnchor(run.metric, num_threads=run.num_threads, require_cache=False)
-        fitted = optimizer.compile(_DecidingProgram(cached), trainset=run.trainset).program
+        fitted = optimizer.compile(_DecidingProgram(cached, failed), trainset=run.trainset).program
+    if failures:
+        why = "%d of %d training questions failed and count as wrong; the first failed with: %s"
+        _LOG.warning(why, len(failures), len(run.trainset), next(iter(failures.values())))
     fields = {name: getattr(fitted, each.predictor).fields.get(each.field, {}) for name, each in active.items()}
     return run.student.configure(**{name: values.get("threshold") for name, values in fields.items()})
 

@@ -101,7 +101,7 @@ def test_a_plain_decision_stays_if_no_threshold_is_better(program):
     assert score(tuned, examples, lm) == 1.0
 
 
-def test_a_failed_question_does_not_end_it(program, examples):
+def test_a_failed_question_does_not_end_it(program, examples, caplog):
     def stumble(number):
         if number == 4:
             raise RuntimeError("stumbled")
@@ -110,6 +110,8 @@ def test_a_failed_question_does_not_end_it(program, examples):
     lm = deciding_lm(stumble)[0]
     tuned = reanchored(program, examples, lm)
     assert 0.12 < tuned.relevance < 0.4
+    failed = f"1 of 20 training questions failed and count as wrong; the first failed with: [{lm.model}] stumbled"
+    assert failed in caplog.messages
     assert score(tuned, examples, lm) == 0.95
 
 
