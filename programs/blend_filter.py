@@ -78,7 +78,7 @@ class BlendFilter(Program):
     )
     none_relevant = Switch(
         False,
-        "tell the filter that no passage may be relevant (appendix B, StrategyQA)",
+        "tell the filter that possibly none of the passages is relevant (appendix B, StrategyQA)",
         when={"knowledge_filter": ["apart", "union"], "relevance": [None]},
     )
     merged = Switch(
