@@ -34,7 +34,7 @@ class ExperimentOptions(o.ModelOptions):
     ] = None
     row_lm: Annotated[
         list[str] | None,
-        Option("--row-lm", help="What stands for a paper's language model, as THEIRS=MODEL. Can be repeated."),
+        Option("--row-lm", help="The model to use for a paper's language model, as THEIRS=MODEL. Can be repeated."),
     ] = None
     engine: o.Engine = None
     quality: o.Quality = None

@@ -109,10 +109,8 @@ AllowHub = Annotated[
         "program or a table names it; what you name yourself needs no permission. Can be repeated.",
     ),
 ]
-Limit = Annotated[int | None, Option("--limit", "-n", help="Only the first questions, this many.")]
-Seed = Annotated[
-    int, Option("--seed", envvar="KNOWGAP_SEED", rich_help_panel=RUNNING, help="Seed of everything random.")
-]
+Limit = Annotated[int | None, Option("--limit", "-n", help="Use only the first N questions.")]
+Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", rich_help_panel=RUNNING, help="Random seed.")]
 Threads = Annotated[
     int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions asked (or written) at once.")
 ]

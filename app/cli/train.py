@@ -62,7 +62,7 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
         list[str] | None,
         Option(
             "--mix",
-            help="Further questions beside those of --data, as DATA=AMOUNT: a share (0.1), or how many (1000). Can "
+            help="Questions to add to those of --data, as DATA=AMOUNT: a share (0.1), or how many (1000). Can "
             "be repeated.",
         ),
     ] = None
