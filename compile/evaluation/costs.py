@@ -1,4 +1,4 @@
-"""What a question can cost, by name: counts and seconds, of which less is better. `Cost` explains them in full."""
+"""The costs of a question by name: counts and seconds, where less is better. `Cost` explains them in full."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ COSTS: dict[str, CostItem] = {
 """Costs by name."""
 
 SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens", "passages_per_iteration"})
-"""The costs that are not known where no search of a module was seen, and it may have made some."""
+"""The costs that are not known if a module's searches cannot be seen (`Cost.unseen_searches`)."""
 
 METERED = frozenset(COSTS) - SEARCHED - {"iterations", "seconds"}
-"""The costs that are not known where calls went around the meter (`Cost.uncounted_calls`)."""
+"""The costs that are not known if calls went around the meter (`Cost.uncounted_calls`)."""
 
 
 PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
-"""What a right answer costs: the mean of these costs by the mean score, in which half a score is half an answer."""
+"""The costs per right answer: each is the mean of the cost named here, divided by the mean score."""
 
 
 def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
-    """The names of the costs that are not known of these questions: of calls, of searches, or both."""
+    """The names of the costs that are not known for these questions: those of `METERED`, of `SEARCHED`, or both."""
     unseen = bool(costs) and all(cost.unseen_searches for cost in costs)
     unmetered = any(cost.uncounted_calls for cost in costs)
     return (METERED if unmetered else frozenset[str]()) | (SEARCHED if unseen else frozenset[str]())
 
 
 def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:
-    """The mean of every cost over questions, of which there must be one, and those of `PER_RIGHT_ANSWER`.
+    """The mean of every cost over at least one question, and the costs per right answer (`PER_RIGHT_ANSWER`).
 
-    One that is not known is None, see `METERED` and `SEARCHED`; so is what a right answer costs if there is none.
+    A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right.
 
     Args:
-        costs: of the questions.
-        scores: of the questions, by the metric that says which answers are right; None counts as 0.
+        costs: the cost of each question.
+        scores: the score of each question by the metric that says which answers are right; None counts as 0.
     """
     means = {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
     known = {name: None if name in unknown_costs(costs) else mean for name, mean in means.items()}

@@ -15,12 +15,12 @@ from knowgap.retrieval.candidates import CandidateRetriever
 
 
 class DelegatingProgram(Streamable):
-    """Stands in for a program: questions go to a function, everything else is the program's.
+    """A wrapper of a program: a function answers the questions, and everything else is delegated to the program.
 
     Args:
-        program: what is described, copied and configured.
+        program: the program to which everything else is delegated.
         answer: takes the program and the question, and returns the prediction.
-        **parameters: what the function adds to the program's state, so that evaluations tell the two apart.
+        **parameters: parameters of the function, added to the program's state so that evaluations tell the two apart.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ if TYPE_CHECKING:
     AnyProgram = Program
 else:
     AnyProgram = Program | DelegatingProgram
-"""A program, or what stands in for one; type checkers take the two for the same."""
+"""A program or a `DelegatingProgram`; type checkers see only `Program`."""
 
 
 def ask_among(program: Program, index: Any, question: str, ids: Collection[str] | None) -> dspy.Prediction:
-    """Ask a copy of a program that searches some passages only, as RQ-RAG's multi-hop tables do.
+    """Ask a program a question while it searches only some passages, as RQ-RAG's multi-hop tables do.
 
     Args:
-        program: stays as it is.
-        index: the program's index, which can search some of its passages only.
-        question: what is asked.
-        ids: of the passages; None or empty for all.
+        program: the program, which is not changed.
+        index: the program's index, which must be able to search a subset of its passages.
+        question: the question.
+        ids: the ids of the passages to search; None or empty for all.
     """
     if ids:
         program = program.deepcopy()

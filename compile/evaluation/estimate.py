@@ -1,8 +1,8 @@
-"""What a run costs, before it is run: questions, times the calls that the program makes for one, times prices.
+"""Estimate what a run costs before it is run: the number of questions, times the calls for each, times the prices.
 
-Without asking anything, a question is taken to need as many calls as the program's algorithm and hyperparameters allow,
-each with a prompt of `CALL` tokens, `PASSAGE` more for every passage that it reads, and a reply of `REPLY` tokens: the
-estimate is an upper bound. If a few questions are asked first, their means replace these numbers.
+If no question is asked, each is assumed to need as many calls as the program's algorithm and hyperparameters allow,
+each with a prompt of `CALL` tokens, `PASSAGE` more for every passage that it reads, and a reply of `REPLY` tokens. The
+estimate is then an upper bound. If a few questions are asked first, their means replace these numbers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Estimate(BaseModel, extra="forbid"):
     """What a run costs if no answer comes from a cache.
 
     Attributes:
-        questions: how many questions are asked, each as often as it is asked.
+        questions: how many questions are asked, repetitions included.
         calls: calls of the language model.
         prompt_tokens: tokens of all prompts.
         completion_tokens: tokens of all replies.
@@ -63,7 +63,7 @@ class Estimate(BaseModel, extra="forbid"):
         prices: Prices | None = None,
         measured: int = 0,
     ) -> Estimate:
-        """The estimate for numbers of calls and tokens of all questions together, which are rounded up.
+        """Make an estimate from the calls and tokens of all questions together, which are rounded up.
 
         `prices` are US dollars per million prompt and completion tokens; default: those of `lm` in DSPy's table.
         """
@@ -99,13 +99,13 @@ def estimate(
     """Estimate what it costs to ask a program questions.
 
     Args:
-        program: it needs no index, unless something is measured.
+        program: the program; it needs no index unless `measure` is set.
         examples: the questions, or how many there are.
         metrics: the names of the metrics that score the answers; those that ask a language model are counted.
-        lm: the language model whose prices count, and that is asked if something is measured.
+        lm: the language model, whose prices are used, and which is asked if `measure` is set.
         prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
-        times: how often each question is asked: the number of trials of a study.
-        demos: how many demonstrations every prompt will show besides those that the program has; each is taken to be
+        times: how often each question is asked, such as the number of trials of a study.
+        demos: how many demonstrations every prompt will show besides those that the program has; each is assumed to be
             as long as a prompt.
         measure: ask three of the questions first, and estimate from what they cost.
 
@@ -147,7 +147,7 @@ def estimate(
 
 
 def _measure(program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM) -> list[Cost]:
-    """Ask some of the questions, and return what those cost on which the program does not fail."""
+    """Ask a few of the questions, and return the costs of those on which the program does not fail."""
     chosen = examples[:: max(1, len(examples) // _MEASURED)][:_MEASURED]
     with without_history(), dspy.context(lm=lm):
         records = [run_example(program, example, str(number), {}) for number, example in enumerate(chosen)]
@@ -189,7 +189,7 @@ def call_bound(program: Program) -> CallBound:
 def _migres(v: Mapping[str, Any]) -> CallBound:
     compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
     leaves = v["max_queries"] if v["read_apart"] else 1
-    deciding = 2 + v["second_look"]  # what the model believes to be answered, and is not, gets a call for its queries
+    deciding = 2 + v["second_look"]  # a question wrongly believed answered needs a call for its queries
     ending = 1 + v["answer_alone"]
     return CallBound(v["iterations"] * (leaves + deciding + v["prompt_knowledge"] + compressing) + ending, v["top_k"])
 

@@ -26,7 +26,7 @@ from knowgap.storage.progress import Progress, part_of
 from knowgap.storage.record_file import RecordFile, read_records
 
 ANSWERS = b'{"about":{"kind":"answers",'
-"""How a file of answers begins."""
+"""The first bytes of a file of answers."""
 
 _LOG = logging.getLogger("knowgap")
 
@@ -71,36 +71,35 @@ def evaluate(
 ) -> Evaluation | Evaluations:
     """Ask one program, or several, the same questions, and score the answers.
 
-    A question on which a program fails scores 0, keeps its error, and stays in the denominator. One for which the
-    language model cannot be reached is asked up to three times; those that stay lost are named in a log message.
+    A question on which a program fails scores 0, keeps its error, and stays in the denominator. A question for which
+    the language model cannot be reached is asked up to three times; a log message names those that stay lost.
 
     Args:
-        program: a program or a module of DSPy's, or several by their labels, of which the first is the one that the
-            others are compared with.
+        program: a program or a DSPy module, or a mapping from labels to several, which are compared with the first.
         questions: a data set, or `dspy.Example`s with `question` and `answer`, and `id`, `aliases`, `gold_ids` and
             `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
             functions; the first is the main one.
         split: the split of the data set that is asked: "train", "dev" or "test"; by default "dev".
-        limit: ask the first questions only, at most this many.
+        limit: ask only the first questions, at most this many.
         lm: the language model; default: the one that DSPy is configured with.
         num_threads: how many questions are asked at a time; the result does not depend on it.
         seed: the seed of the bootstrap intervals.
-        output: a record file that gets every answer at once, and from which the same call continues, as does one with
-            another `limit`; of several programs a folder, in which the file of each is called `LABEL.jsonl`.
+        output: a record file, to which every answer is written as soon as it arrives; the same call continues from it,
+            also with another `limit`. For several programs, a folder with a file `LABEL.jsonl` for each.
         progress: called after every question with how many are done, how many there are, and the running mean.
-        traces: whether to keep the trace of every question in its record, for reports; some 10 kB each.
+        traces: whether to keep the trace of every question in its record, for reports; about 10 kB each.
 
     Returns:
-        The evaluation of the program; of several programs their evaluations by label.
+        The evaluation of the program; for several programs, their evaluations by label.
 
     Raises:
-        UsageError: no questions, no language model, a test question that is in another split as well, or an `output`
-            with other answers.
+        UsageError: there are no questions or no language model, a test question is in another split as well, or
+            `output` holds other answers.
         DataError: the main metric is not defined for a question, or scores passages that the index does not hold.
-        LanguageModelUnreachable: several questions in a row could not reach the language model; what was answered is
-            in `output`, and the same call continues from there.
-        LanguageModelError: to the first questions, no reply of the language model could be read.
+        LanguageModelUnreachable: the language model could not be reached for several questions in a row; `output` has
+            the answers so far, and the same call continues from there.
+        LanguageModelError: no reply to the first questions could be read.
 
     >>> import knowgap
     >>> data = knowgap.load_dataset("sample")
@@ -162,7 +161,7 @@ def evaluate(
 
 
 def file_name(label: str) -> str:
-    """What the files of a program or of an artifact's folder are called.
+    """The file name for the label of a program, which may be the path of an artifact.
 
     >>> file_name("./compiled/artifact"), file_name("mine:Again")
     ('compiled-artifact', 'mine-Again')
@@ -182,9 +181,9 @@ def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[d
 
 
 def answers_about(origin: Provenance, metrics: Iterable[str], questions: Sequence[dspy.Example]) -> dict[str, Any]:
-    """What answers and scores depend on: the header of their file.
+    """The header of a file of answers: everything that answers and scores depend on.
 
-    `questions` are all of the split, so that the file stays the same when more of them are asked.
+    `questions` are all questions of the split, so that the header stays the same if more of them are asked.
     """
     kept = {"program", "state", "lm", "lm_settings", "retriever", "reranker", "entailment", "split", "outside"}
     trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
@@ -201,7 +200,7 @@ def load_answers(path: str | Path) -> Evaluation:
     """Read a file of answers as an evaluation, whether or not all questions have been answered.
 
     Raises:
-        UsageError: it is no file of answers.
+        UsageError: the file is not a file of answers.
         DataError: a line is damaged, or there is no answer yet.
     """
     about, records = read_records(path, QuestionRecord, "answer")

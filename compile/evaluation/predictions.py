@@ -1,4 +1,4 @@
-"""Answers in the files that the official scorers of data sets read.
+"""Write answers in the file formats that the official scorers of data sets read.
 
 - `hotpotqa`: `{"answer": {id: answer}, "sp": {id: []}}`, for HotpotQA's `hotpot_evaluate_v1.py`.
 - `2wikimultihopqa`: the same with `"evidence": {id: []}`, for 2WikiMultihopQA's `2wikimultihop_evaluate_v1.1.py`.
@@ -8,7 +8,7 @@
   `eval.py`.
 - `trec`: a run, `id Q0 passage rank score knowgap` for each passage that the answer rests on, for `trec_eval`.
 
-Sentences and triples are not predicted: the scores of supporting facts and evidence of the first two are 0.
+Supporting facts and evidence triples are not predicted: the scores for them are 0 in the first two formats.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from knowgap.storage.files import write_file
 
 Pairs = Sequence[tuple[QuestionRecord, dspy.Example]]
 
-_UNANSWERABLE = "-unanswerable"  # what the loader puts behind the ids of the second half of MuSiQue-Full
+_UNANSWERABLE = "-unanswerable"  # the loader appends this to the ids of MuSiQue-Full's unanswerable questions
 
 
 def _hotpotqa(pairs: Pairs, *more: str) -> str:
@@ -87,7 +87,7 @@ def _trec(pairs: Pairs) -> str:
 
 
 def _passage(record: QuestionRecord, name: str, passages: Mapping[str, Passage]) -> Passage:
-    """A passage by its id: as the trace shows it, or as it stands in the corpus."""
+    """A passage by its id, from the trace or else from the corpus."""
     if record.trace is not None and name in record.trace.passages:
         return record.trace.passage(name)
     return passages.get(name) or Passage(name, "", "")
@@ -100,7 +100,7 @@ FORMATS: dict[str, Callable[[Pairs, Mapping[str, Passage]], str]] = {
     "alce": _alce,
     "trec": lambda pairs, _: _trec(pairs),
 }
-"""The formats, and what writes each."""
+"""The function that writes each format."""
 
 
 def check_format(name: str) -> None:
@@ -116,13 +116,13 @@ def write_predictions(
     path: str | Path,
     corpus: Iterable[Passage] = (),
 ) -> Path:
-    """Write the answers of an evaluation as an official scorer reads them, in one step.
+    """Write the answers of an evaluation atomically to a file that an official scorer reads.
 
-    Scorers take the questions that are missing as wrong, or refuse a file with others than the gold file has: ask all
-    of them (`knowgap eval --whole`).
+    Scorers count missing questions as wrong, or refuse a file whose questions differ from those of the gold file: ask
+    all of them (`knowgap eval --whole`).
 
     Args:
-        evaluation: for `alce` with traces, or the corpus has to have the passages.
+        evaluation: the evaluation; for `alce`, it needs traces unless `corpus` has the passages.
         examples: the questions of the evaluation.
         format: one of `FORMATS`.
         path: the file.

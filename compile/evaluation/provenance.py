@@ -1,4 +1,4 @@
-"""The provenance of a result: everything in which two results can differ."""
+"""The provenance of a result: everything that can make two results differ."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "torch", "transformers")
 
 
 class Provenance(BaseModel, extra="allow"):
-    """What a result was obtained with.
+    """Everything that a result was obtained with.
 
     Attributes:
         program: name in the registry.
@@ -42,10 +42,11 @@ class Provenance(BaseModel, extra="allow"):
         lm_settings: see the function `lm_settings`.
         split: the split of the data ("train", "dev", "test"); empty if the caller did not say.
         data: digest of the questions and their answers.
-        seed: of the bootstrap intervals and other random numbers.
-        git_commit: of the working directory, if it is a checkout.
-        outside: what is not knowgap's own among program, index, reranker, entailment model and metrics: `name` as
-            `module:Name`, `sha256` of the file that defines it, `version` of its package.
+        seed: the seed of the bootstrap intervals and other random numbers.
+        git_commit: the commit that is checked out in the working directory, if any.
+        versions: versions of Python and of the packages that matter.
+        outside: the program, index, models and metrics that are not knowgap's own: `name` as `module:Name`, `sha256` of
+            the file that defines it, `version` of its package.
     """
 
     program: str = ""
@@ -76,7 +77,7 @@ def provenance_of(
     seed: int = 0,
     **more: Any,
 ) -> Provenance:
-    """Collect the provenance of a result; `more` is kept as it is."""
+    """Collect the provenance of a result; `more` becomes further fields."""
     parts, measured = program.parts(), {f"metric {name}": metric for name, metric in (metrics or {}).items()}
     return Provenance(
         program=program.name,
@@ -100,7 +101,7 @@ def provenance_of(
 
 
 def outside_parts(program: Program) -> dict[str, dict[str, str]]:
-    """The program, and those of its index and models, that are not knowgap's own; see `Provenance.outside`."""
+    """The program, its index and its models, as far as they are not knowgap's own; see `Provenance.outside`."""
     described = program.program if isinstance(program, DelegatingProgram) else program
     return outside_facts({"program": described.kind, **program.parts()})
 
@@ -127,7 +128,7 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
-    """Engine, digests, size and quality of an index, as far as it knows them; empty if there is none."""
+    """Engine, digests, size, checkpoint and quality of an index, as far as they are known; empty if there is none."""
     manifest, quality = getattr(retriever, "manifest", None), getattr(retriever, "quality", None)
     facts = {
         "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
@@ -141,7 +142,7 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
 
 
 def model_name(model: Any) -> str:
-    """The name of a reranker or entailment model, of a path only its last part; empty for None."""
+    """The name of a reranker or entailment model, or the last part of it if it is a path; empty for None."""
     if model is None:
         return ""
     name = str(getattr(model, "name", type(model).__name__))
@@ -149,7 +150,7 @@ def model_name(model: Any) -> str:
 
 
 def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
-    """The models trained for parts of the program's method: by argument, folder and digest; of others the name."""
+    """The program's sub-models by argument: path and digest of one that knowgap trained, the name of any other."""
     facts: dict[str, dict[str, str]] = {}
     for argument, attribute in program.sub_models.items():
         model = getattr(program, attribute)
@@ -162,15 +163,15 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
 
 
 def lm_name(lm: Any) -> str:
-    """The name of a language model, without secrets or endpoint; a string is a name itself."""
+    """The name of a language model, without secrets or endpoint; a string is itself the name."""
     return "" if lm is None else lm if isinstance(lm, str) else str(getattr(lm, "model", type(lm).__name__))
 
 
 def lm_settings(lm: Any) -> dict[str, Any]:
-    """What a language model is called with (temperature and the like), without secrets.
+    """The options of a language model's calls, such as the temperature, without secrets.
 
-    Timeouts and retries, which change no answer, are not among them. `endpoint` is a digest of the address of its
-    server, if one is given.
+    Timeouts and retries are left out, since they change no answer. `endpoint` is a digest of the server's address, if
+    one is given.
     """
     kwargs = getattr(lm, "kwargs", None) or {}
     settings = {name: value for name, value in _shown(kwargs).items() if name not in CONNECTION_OPTIONS}
@@ -180,9 +181,9 @@ def lm_settings(lm: Any) -> dict[str, Any]:
 
 
 def connection_options(lm: Any) -> dict[str, Any]:
-    """How long and how often a language model at an endpoint is waited for: `timeout` and `num_retries`."""
+    """The `timeout` and `num_retries` of a language model at an endpoint; empty for one in this process."""
     kwargs = getattr(lm, "kwargs", None) or {}
-    if "timeout" not in kwargs:  # a model in this process
+    if "timeout" not in kwargs:
         return {}
     return _shown({"timeout": kwargs["timeout"], "num_retries": getattr(lm, "num_retries", None)})
 

@@ -1,8 +1,8 @@
 """Questions answered by a Ray cluster, for a run that outgrows one machine.
 
-Each question is a task. If the worker that has it dies, Ray gives it to another one. The process that
-evaluates writes the record of a question once, when its answer arrives. A worker makes each program once and keeps
-it; it opens the index from its folder, which therefore has to be at the same path on all machines.
+Each question is a task, which Ray gives to another worker if its worker dies. The process that evaluates writes the
+record of a question once, when its answer arrives. A worker makes each program once and keeps it. It opens the index
+from its folder, which therefore has to be at the same path on all machines.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ Cluster = Callable[[Callable[..., Program], "Path | str | None", dict[str, Any],
 
 @contextmanager
 def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Cluster]:
-    """Connect to a cluster, and disconnect at the end.
+    """Connect to a cluster, yield a function that publishes a program to its workers, and disconnect at the end.
 
-    The value is a function that makes a program known to the workers. It takes what makes the program from a retriever,
-    the folder of the index or the name of a retriever from outside (None for a program without one), the arguments of
-    `as_retriever`, and the language model. It returns a function that has a worker answer a question, and takes the
-    ids of the passages to search.
+    That function takes a function that makes the program from a retriever; the folder of the index or the name of a
+    retriever from outside (None for a program without one); the arguments of `as_retriever`; and the language model. It
+    returns a function that takes a question and the ids of the passages to search, and has a worker answer.
 
     Args:
-        address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
+        address: the address of the cluster's head, `auto` for this machine's cluster, or `local` to start one here.
         tracker: counts the calls of the workers.
-        lm_cache: folder of the language model's answers.
+        lm_cache: the folder in which DSPy caches the language model's answers.
 
     Raises:
         MissingDependency: Ray is not installed.

@@ -48,7 +48,7 @@ class Evaluation(BaseModel, extra="forbid"):
 
     @property
     def failures(self) -> list[QuestionRecord]:
-        """The questions on which the program failed, or without an answer that could be read; they count."""
+        """The questions on which the program failed, or that have no readable answer; they stay in the denominator."""
         return [record for record in self.records if record.failure]
 
     @property
@@ -58,7 +58,7 @@ class Evaluation(BaseModel, extra="forbid"):
 
     @property
     def all_metrics(self) -> list[str]:
-        """The metrics that were asked for, and those that come with them where the questions have gold passages."""
+        """The metrics that were asked for, and those that are added for questions with gold passages."""
         return list(dict.fromkeys([*self.metrics, *(name for r in self.records for name in r.scores)]))
 
     @property
@@ -67,9 +67,9 @@ class Evaluation(BaseModel, extra="forbid"):
         return [n for n in self.all_metrics if n in EVIDENCE or n.startswith(FIRST_SEARCH_RECALL)]
 
     def evidence(self) -> dict[str, float]:
-        """The share of gold passages that had each fate of `FATES`, in their order; empty without any.
+        """The share of gold passages that had each fate of `FATES`, in their order; empty without gold passages.
 
-        Shares are means over the questions with gold passages, as those of `found`, `shown` and `used`.
+        Shares are means over the questions with gold passages, as are the scores of `found`, `shown` and `used`.
         """
         fates = [[*record.evidence.values()] for record in self.records if record.evidence]
         return {fate: float(np.mean([own.count(fate) / len(own) for own in fates])) for fate in FATES} if fates else {}
@@ -77,11 +77,10 @@ class Evaluation(BaseModel, extra="forbid"):
     def scores(self, metric: str | None = None) -> dict[str, float]:
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
 
-        A name of `COSTS` gives the costs of the questions on which the program did not fail; there are none by a name
-        of `METERED` or `SEARCHED` if they are not known.
+        A name of `COSTS` gives the costs of the questions on which the program did not fail.
 
         Raises:
-            UnknownName: nothing was scored by that metric.
+            UnknownName: nothing was scored by that metric, or that cost is not known.
         """
         name = metric or self.metrics[0]
         scores = self._values(name)
@@ -105,21 +104,17 @@ class Evaluation(BaseModel, extra="forbid"):
         return mean_interval(list(self.scores(metric).values()), self.provenance.seed)
 
     def costs(self) -> dict[str, float | None]:
-        """The mean costs of the questions that were answered, by the names of `COSTS` and `PER_RIGHT_ANSWER`.
-
-        Those of `METERED` are not known, and None, if calls went around the meter; those of `SEARCHED` if a module's
-        searches cannot be seen.
-        """
+        """The mean costs of the questions on which the program did not fail; see `mean_costs`."""
         asked = [r for r in self.records if not r.error] or self.records
         return mean_costs([record.cost for record in asked], [r.scores.get(self.metrics[0]) for r in asked])
 
     @property
     def uncounted(self) -> int:
-        """How many calls went around the meter, over all questions: what they used and cost is not known."""
+        """How many calls went around the meter, over all questions; their tokens and price are not known."""
         return sum(record.cost.uncounted_calls for record in self.records)
 
     def spoilt(self) -> dict[str, int]:
-        """How many calls brought no reply that could be read, were cut off, or were not counted, over all questions."""
+        """How many replies could not be read or were cut off, and how many calls were not counted, in all questions."""
         counts = {name: sum(getattr(record.cost, name) for record in self.records) for name in ("unreadable", "cut")}
         return {**counts, "uncounted": self.uncounted}
 
@@ -152,7 +147,7 @@ class Evaluation(BaseModel, extra="forbid"):
         return bool(self._values(metric))
 
     def save(self, path: str | Path) -> Path:
-        """Write everything as JSON, in one step; return the file."""
+        """Write the evaluation as JSON, atomically; return the file."""
         return write_file(path, self.model_dump_json(indent=1))
 
     @classmethod
@@ -171,7 +166,7 @@ class Evaluation(BaseModel, extra="forbid"):
 
 
 class Evaluations(dict[str, Evaluation]):
-    """The evaluations of several programs on the same questions, by label; the first is the base of comparisons."""
+    """The evaluations of several programs on the same questions, by label; the others are compared with the first."""
 
     def comparisons(self, metric: str | None = None) -> dict[str, Comparison]:
         """Compare every other evaluation with the first, question by question; see `compare`."""

@@ -1,4 +1,4 @@
-"""Run a program on questions, in several threads: every question gets a record, also one on which it fails."""
+"""Run a program on questions in several threads; every question gets a record, even if the program fails on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CONNECTION_ERRORS = (
     lm_errors.LMRateLimitError,
 )
 FIRST_SEARCH_RECALL = "first_search_recall@"
-"""How the names of the scores begin that the first search gets."""
+"""The beginning of the names of the first search's scores."""
 
 _CUTOFFS = (5, 10)  # of those scores
 _ATTEMPTS = 3
@@ -61,19 +61,19 @@ class QuestionRecord(BaseModel, extra="forbid"):
 
     Attributes:
         id: the example's id.
-        question: what was asked; empty in a file without the data's text, and then taken from the data.
+        question: what was asked; empty in a file that leaves out the data's text, and then filled in from the data.
         reference: acceptable answers, likewise; the first one is shown in reports.
         type: the kind of question.
         answer: the program's answer; empty if it failed.
         scores: score by metric name, in [0, 1]; None if the metric is not defined for this question.
-        error: why the program failed; empty if it did not. A failed question scores 0 by each metric that it has the
-            gold passages for.
+        error: why the program failed; empty if it did not. A failed question scores 0 by every metric; those that score
+            passages need gold passages.
         lost: whether it failed because the language model could not be reached.
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
-        evidence: what became of each of them: one of `knowgap.programs.trace.evidence.FATES` by id.
+        evidence: the fate of each gold passage, one of `knowgap.programs.trace.evidence.FATES`, by id.
         cost: the cost of the question.
-        trace: what the program did, if it was to be kept.
+        trace: the program's trace, if traces are kept.
     """
 
     id: str
@@ -148,18 +148,18 @@ def run_questions(
     traces: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[QuestionRecord]:
-    """Ask a program questions and score its answers: the one run of which evaluations, cells and trials are made.
+    """Ask a program questions and score its answers, for evaluations, cells of experiments and trials of studies.
 
     Args:
-        program: what is asked.
-        questions: by id, in the order of the records.
-        metrics: by name; the first is the main one.
-        lm: the language model that is named if none of its replies can be read; it is not set for the program.
-        answered: records of earlier runs; those whose question was lost, or to which no reply could be read, are asked
-            again, and the others are yielded as they are.
+        program: the program.
+        questions: the questions by id, in the order of the records.
+        metrics: the metrics by name; the first is the main one.
+        lm: the language model that an error names if no reply can be read; it is not set for the program.
+        answered: records of earlier runs. Questions that were lost, or to which no reply could be read, are asked
+            again; the records of the others are yielded again.
         keep: called with every new record as soon as its question is answered, in the thread that asked it.
         num_threads: how many questions are asked at a time.
-        ahead: how many questions may be started before the first one's record is taken; default: all.
+        ahead: how many questions may be started before the first record is taken; default: all.
         traces: whether the records keep their traces.
         progress: called after every question with how many are done, how many there are, and the running mean.
 
@@ -167,9 +167,9 @@ def run_questions(
         The record of every question, in order.
 
     Raises:
-        LanguageModelUnreachable: several questions in a row could not reach the language model.
-        LanguageModelError: to the first questions, no reply of the language model could be read.
-        KnowgapError: a failure that every other question would meet as well.
+        LanguageModelUnreachable: the language model could not be reached for several questions in a row.
+        LanguageModelError: no reply to the first questions could be read.
+        KnowgapError: a failure that would affect every other question as well.
     """
     tally = _Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
     fine = {id: r for id, r in answered.items() if id in questions and not (r.lost or r.cost.all_unreadable)}
@@ -193,7 +193,7 @@ def run_questions(
 
 
 class _Tally:
-    """Counts records as they come, reports progress, and notices a model that is gone or that nobody can read."""
+    """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read."""
 
     def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM | None):
         self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
@@ -235,17 +235,16 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer; ask it again if the language model could not be reached.
 
-    A question with gold passages is also scored by the metrics of `EVIDENCE`, if searches can be seen, and by
+    If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE` and by
     `first_search_recall@k`: the fraction of the gold passages among the first k that the program's first search
-    returned, if it asked for so many. The latter says what the index does with the question itself, and nothing about
-    the method.
+    returned, if it asked for at least k. The latter measures the index and not the method.
 
-    If the program fails, the record says why. A failure that every other question would meet as well is raised: an LM
-    that refuses its credentials, an index that cannot be read, a program that is not put together rightly.
+    If the program fails, the record says why. A failure that would affect every other question as well is raised, such
+    as refused credentials, an index that cannot be read, or a program that is not put together correctly.
 
     Raises:
-        DataError: the first metric, which must be defined for every question, is not.
-        KnowgapError: a failure that asking again would not mend.
+        DataError: the first metric is not defined for the question.
+        KnowgapError: a failure that would affect every other question as well.
     """
     record = QuestionRecord(
         id=id,
@@ -289,7 +288,7 @@ def run_example(
 def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str) -> dspy.Prediction:
     """Ask a question, up to three times if the language model cannot be reached.
 
-    Replies to the calls that succeeded come from the cache then, if there is one.
+    When a question is asked again, calls that had succeeded are answered from the cache, if there is one.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -309,15 +308,15 @@ def _first_search_recall(trace: Trace, gold: Sequence[str]) -> dict[str, float]:
 
 
 def is_connection_error(error: BaseException) -> bool:
-    """Whether the language model could not be reached, or answered garbled, which may succeed another time."""
+    """Whether the language model could not be reached or its answer was garbled, so that a retry may succeed."""
     return any(isinstance(cause, _CONNECTION_ERRORS) or is_garbled(cause) for cause in _causes(error))
 
 
 def fatal_cause(error: BaseException) -> Exception | None:
     """The cause of an error that would make every other question fail as well, or None.
 
-    That is an error of knowgap's, a language model that refuses its key or has no quota left, which is returned as a
-    `LanguageModelError`, or a disk that is full, read-only or broken.
+    Such causes are errors of knowgap's own, a language model that refuses its key or has no quota left (returned as a
+    `LanguageModelError`), and a disk that is full, read-only or broken.
     """
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
@@ -368,10 +367,10 @@ def map_ordered(
     """Yield `function(item)` for all items in their order, computed by several threads.
 
     The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early,
-    items that have not been started are left out. After Ctrl-C, nobody waits for those that have been, and they call no
-    model and no index any more.
+    items that have not been started are skipped. After Ctrl-C, items that are running are not waited for, and they make
+    no further calls of a model or an index.
 
-    `ahead` is how many items may be started before the first one's result is taken; default: all.
+    `ahead` is how many items may be started before the first result is taken; default: all.
     """
     if num_threads < 1:
         raise UsageError(f"num_threads={num_threads}: at least one thread is needed")

@@ -33,7 +33,7 @@ def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
     """Yield a copy of a program whose retriever and models look results up before they compute them.
 
     Args:
-        program: stays as it is.
+        program: the program, which is not changed.
         folder: where results are shared with other processes, see `open_cache`; None keeps them in memory.
     """
     with share_results({"": program}, folder) as copies:
@@ -42,10 +42,10 @@ def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
 
 @contextmanager
 def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -> Iterator[dict[str, P]]:
-    """Like `cache_results`, for several programs by name, which use one another's results.
+    """Like `cache_results`, for several programs by name, which share their results.
 
-    Those of an index are shared if it has a digest or is the same object, those of rerankers and entailment models if
-    class, name and weights are the same.
+    Programs share an index's results if it has the same digest and quality or is the same object, and the results of
+    rerankers and entailment models if class, name and weights are the same.
     """
     cache = open_cache(folder) if folder is not None else None
     memories: dict[bytes, LRUCache[str, Any]] = {}
@@ -65,7 +65,7 @@ def open_cache(folder: str | Path) -> OneThread:
     """Open the cache in a folder, which several processes may use at once; create it if it does not exist.
 
     Raises:
-        UsageError: there is something else.
+        UsageError: the folder cannot be used as a cache.
     """
     import diskcache
 
@@ -76,7 +76,7 @@ def open_cache(folder: str | Path) -> OneThread:
 
 @contextmanager
 def _usable(path: str | Path) -> Iterator[None]:
-    """Let an error of the cache in a folder say which folder it is."""
+    """Turn an error of the cache into a `UsageError` that names its folder."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:
@@ -84,7 +84,7 @@ def _usable(path: str | Path) -> Iterator[None]:
 
 
 class _Cached:
-    """A wrapper that looks results up, and is what it wraps in everything else.
+    """A wrapper that looks results up, and delegates everything else to the object that it wraps.
 
     Args:
         wrapped: computes the results.
@@ -131,8 +131,8 @@ class _Cached:
 class CachedRetriever(_Cached):
     """A retriever that searches once for each query and each number of hits.
 
-    Lists of different length are not taken from one another: what an index finds may depend on how much it is asked
-    for. The results of an index without a digest stay in memory.
+    A shorter list is not cut from a longer one, since what an index finds may depend on `k`. The results of an index
+    without a digest stay in memory.
     """
 
     def __init__(self, retriever: Any, cache: OneThread | None = None):
@@ -177,7 +177,7 @@ def lm_cache(folder: str | Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    module: Any = dspy  # which makes its `cache` when it is first read
+    module: Any = dspy  # it makes its `cache` when that is first read
     before = module.cache
     cache_replies(folder)
     try:

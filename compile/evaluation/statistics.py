@@ -12,7 +12,7 @@ from pydantic import BaseModel
 T = TypeVar("T")
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
-_PRECISE = 0.1  # a margin up to which nothing is said
+_PRECISE = 0.1  # margins up to this one are not reported
 _ALL_EQUAL = "where all scores are equal, the mean may lie {} away"
 
 
@@ -69,10 +69,10 @@ class Comparison(BaseModel, extra="forbid"):
 
 
 def few_questions(intervals: Iterable[Interval], unit: str = "") -> str:
-    """Say how little is known from few questions; empty if every mean score is known to within 0.1.
+    """Say how uncertain the scores of one table are; empty if every margin is at most 0.1.
 
-    The intervals are of scores from 0 to 1 that stand in one table; with a `unit`, "points", it is said in percent.
-    What is said of intervals is the longest side that the table shows; of scores that are all equal, the rule of three.
+    The intervals are those of scores from 0 to 1. The text gives the largest margin of those that have a width, and of
+    those that have none (see `Interval.margin`); in percent if a `unit` such as "points" is given.
     """
     rows, said = [*intervals], []
     for equal, wording in ((False, "scores are known to within ±{} only"), (True, _ALL_EQUAL)):

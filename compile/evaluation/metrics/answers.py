@@ -140,9 +140,9 @@ def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
 def str_em(example: Any, prediction: Any, trace: Any = None) -> float:
     """Fraction of the question's readings for which the prediction contains some short answer.
 
-    Source: Stelmakh et al. (2022), section 5; normalised as SQuAD's answers, and with ALCE's preparation (Gao et al.,
-    2023): only the prediction's first paragraph counts, without its citations. The example has `short_answers:
-    list[list[str]]`, one list for each reading.
+    Source: Stelmakh et al. (2022), section 5. Answers are normalised as in SQuAD. As in ALCE (Gao et al., 2023), only
+    the prediction's first paragraph counts, without its citations. The example has `short_answers: list[list[str]]`,
+    one list for each reading.
 
     Raises:
         DataError: the example has no short answers.
@@ -167,7 +167,7 @@ class UpperBound:
     """The best score of a prediction's `answers`: of RQ-RAG's trajectories, or of the samples of ALCE's RERANK.
 
     With exact match, it is 1.0 if some trajectory leads to a right answer, as RQ-RAG defines the bound (Chan et al.,
-    2024, section 2.3; figures in section 4.3). A data set that is scored by another metric has its bound by that one.
+    2024, section 2.3; figures in section 4.3). Other metrics can be bounded likewise.
 
     Args:
         metric: scores one answer.
@@ -189,5 +189,5 @@ class UpperBound:
 
 
 def _saying(prediction: Any, answer: str) -> Any:
-    """A prediction with another answer, and with all other fields if it is one of DSPy's."""
+    """A copy of a prediction with another answer; only a `dspy.Prediction` keeps its other fields."""
     return prediction.copy(answer=answer) if isinstance(prediction, dspy.Prediction) else dspy.Prediction(answer=answer)

@@ -28,19 +28,19 @@ class _Scores(NamedTuple):
 
 
 def score_citations(answer: str, passages: Sequence[Any], entailment: EntailmentModel) -> _Scores:
-    """Citation recall and precision of an answer; passages entail a sentence from a probability of 0.5 on.
+    """Citation recall and precision of an answer; passages entail a sentence if the probability is at least 0.5.
 
     Args:
-        answer: text with citations; only its first paragraph counts.
+        answer: text with citations; only its first paragraph counts, and in each sentence the first `MAX_CITATIONS`.
         passages: `[1]`, `[2]`, … in this order, each with `title` and `text`.
         entailment: judges pairs of passage text and sentence.
 
     Returns:
-        Both in [0, 1]; a sentence that cites nothing, or a number that does not exist, is not supported.
+        Both in [0, 1]; a sentence that cites nothing, or a passage that does not exist, is not supported.
     """
     from knowgap.retrieval.sentences import split_sentences
 
-    # A full stop after `[1][2]` would not end a sentence.
+    # Otherwise, a full stop after `[1][2]` would not end a sentence.
     marked = answer.strip().split("\n")[0].replace("][", _BETWEEN)
     sentences = [sentence.replace(_BETWEEN, "][") for sentence in split_sentences(marked)]
     texts = [f"Title: {passage.title}\n{passage.text}" for passage in passages]

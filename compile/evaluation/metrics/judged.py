@@ -27,7 +27,7 @@ _UNANSWERED = frozenset({"", "unanswerable", "无法推断"})
 
 
 def _judging(lm: dspy.BaseLM | None) -> AbstractContextManager[Any]:
-    """Calls of a judge are no demonstrations for the program that is being compiled: they leave no trace."""
+    """A context without DSPy's trace, so that a judge's calls do not become demonstrations of a program."""
     return dspy.context(trace=None, **({"lm": lm} if lm is not None else {}))
 
 
@@ -88,9 +88,9 @@ def compare_answers(references: Sequence[str], answers: Sequence[str]) -> QuestS
 
 
 class RAGQuestEval:
-    """One of the four scores of RAGQuestEval, by asking a language model.
+    """One of the four scores of RAGQuestEval, measured by asking a language model.
 
-    Examples with `quest_questions` and `quest_answers` bring the questions and the reference's answers.
+    If an example has `quest_questions` and `quest_answers`, they are the questions and the reference's answers.
 
     Args:
         score: a field of `QuestScores`.

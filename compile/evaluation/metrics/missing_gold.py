@@ -1,4 +1,4 @@
-"""Gold passages that an index does not hold: questions that name one are not scored by passages, which is said."""
+"""Find gold passages that an index does not hold; questions that name one are not scored by their passages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) ->
     """Refuse a metric that scores passages if the index lacks gold passages of the questions.
 
     Raises:
-        DataError: it says how many, and names some.
+        DataError: gold passages are missing; the message says how many, and names some.
     """
     if scores_passages(metric) and (missing := _missing_gold(examples, retriever)):
         said = _said(missing, examples)
@@ -26,10 +26,10 @@ def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) ->
 def without_missing_gold(
     examples: Sequence[dspy.Example], retriever: Any, metric: str
 ) -> tuple[list[dspy.Example], int]:
-    """Take the gold ids from the questions that name a passage which the index does not hold.
+    """Remove the gold ids of the questions that name a passage which the index does not hold.
 
     No program could find that passage: scored by its passages, the question would count as a failure of the program.
-    An index behind a URL, or a retriever without `missing_ids`, cannot tell, and is taken to hold all.
+    A retriever without `missing_ids`, such as an index behind a URL, is assumed to hold all passages.
 
     Returns:
         The questions, and how many of them have lost their gold ids.
@@ -49,7 +49,7 @@ def without_missing_gold(
 
 
 def _missing_gold(examples: Sequence[dspy.Example], retriever: Any) -> set[str]:
-    """The gold ids of neither a passage of the index nor a document that was split into such."""
+    """The gold ids that name neither a passage of the index nor a document that was split into passages."""
     ids = dict.fromkeys(name for example in examples for name in example.get("gold_ids") or ())
     find = getattr(retriever, "missing_ids", None)
     return set(find(list(ids))) if ids and find is not None else set()

@@ -1,9 +1,9 @@
-"""Metrics of the gold passages.
+"""Metrics that compare passages with the gold passages.
 
 `recall`, `precision`, `mrr`, `ndcg` and `s_precision` compare an example's `gold_ids` with a prediction's passages in
 their order, each id counted once. A gold id may be that of a document which was split: each of its passages then counts
-as that gold passage. `found`, `shown` and `shown_precision` read in the trace what was found and shown to the model on
-the way. None is defined for a question without gold passages.
+as that gold passage. `found`, `shown`, `used` and `shown_precision` take from the trace which passages were found,
+shown to the model and used. No metric is defined for a question without gold passages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def gold_ids(example: Any) -> frozenset[str]:
 
 
 def found_gold(ids: Iterable[str], gold: Collection[str]) -> set[str]:
-    """Those of the gold ids that name one of the passages."""
+    """The gold ids that name one of the passages."""
     return {name for name in (gold_name(each, gold) for each in ids) if name is not None}
 
 
@@ -103,18 +103,18 @@ def found(example: Any, prediction: Any, trace: Any = None) -> float:
 
 
 def shown(example: Any, prediction: Any, trace: Any = None) -> float:
-    """Fraction of the gold passages that stood before the model, whole or in part."""
+    """Fraction of the gold passages that were shown to the model, whole or in part."""
     gold = gold_ids(example)
     return len(found_gold(shown_passages(prediction.trace), gold)) / len(gold)
 
 
 def used(example: Any, prediction: Any, trace: Any = None) -> float:
-    """Fraction of the gold passages that the answer rests on, by themselves or by what was taken from them."""
+    """Fraction of the gold passages that the answer rests on, directly or through what was taken from them."""
     gold = gold_ids(example)
     return len(found_gold(used_passages(prediction.trace), gold)) / len(gold)
 
 
 def shown_precision(example: Any, prediction: Any, trace: Any = None) -> float:
-    """Fraction of the retrieved passages before the model that are gold, each counted once; 0 if none stood there."""
+    """Fraction of the retrieved passages shown to the model that are gold, each counted once; 0 if none were shown."""
     gold, passages = gold_ids(example), shown_passages(prediction.trace)
     return sum(gold_name(each, gold) is not None for each in passages) / len(passages) if passages else 0.0
