@@ -94,8 +94,8 @@ def read_corpus_lines(
 
     Args:
         path: the file.
-        columns: the columns of a CSV file that are `id`, `title` and `text`; others are told by their names.
-        note: is told which columns were taken, if they were not named, and which were not read.
+        columns: the columns of a CSV file that are `id`, `title` and `text`; those not given are found by their names.
+        note: called with a text that says which columns were taken, if they were not given, and which were not read.
     """
     name = path.name.removesuffix(".gz").lower()
     if columns and not name.endswith(".csv"):

@@ -1,4 +1,4 @@
-"""An index of one's own documents: built of a corpus, and later changed as far as the corpus has changed."""
+"""Build an index of documents, and update it when the documents have changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from knowgap.storage.progress import Progress, no_progress
 
 _AT_ONCE = 512  # passages
 _REPORTED = 10_000  # passages
-_MERGED_FROM = 0.2  # of the passages of an index, changed at once
+_MERGED_FROM = 0.2  # if more than this share of an index's passages is changed at once, its segments are merged
 
 
 def build_index(
@@ -39,28 +39,28 @@ def build_index(
     progress: Progress | None = None,
     **options: Any,
 ) -> Retriever:
-    """Build an index; or, if it is there, change it as far as its documents have changed.
+    """Build an index, or update an existing one where its documents have changed.
 
-    The ids of passages depend on their own document alone. A passage that is the same as before is not encoded again:
-    ColBERT, dense and Qdrant indexes are changed in place; BM25 and hybrid indexes are built again as a whole. Files
-    are compared by their digests, and only those that have changed are read. A file that has become unreadable keeps
-    the passages that it had.
+    The ids of passages depend only on their own document. A passage that is the same as before is not encoded again:
+    ColBERT, dense and Qdrant indexes are changed in place; BM25 and hybrid indexes are rebuilt as a whole. Files are
+    compared by their digests, and only those that have changed are read. A file that has become unreadable keeps the
+    passages that it had.
 
     Args:
-        source: a folder of documents, one document, or a file of JSON Lines or TSV; a data set; or passages. Those of a
-            data set and passages are indexed as they are.
+        source: a folder of documents, one document, or a file of JSON Lines, TSV or CSV; a data set; or passages. The
+            passages of the last two are indexed as they are.
         folder: the folder of the index.
-        engine: a key of `ENGINES`; None is that of the index which is there, or `colbert`.
+        engine: a key of `ENGINES`; None for the engine of the existing index, or `colbert`.
         split: whether texts of JSON Lines and TSV that are longer than a passage are split; other documents always are.
-        passage_tokens: a passage has at most so many tokens, and never more than the encoder reads.
-        columns: of a CSV file, the columns that are `id`, `title` and `text`; others are told by their names.
+        passage_tokens: the most tokens of a passage, which never has more than the encoder reads.
+        columns: the columns of a CSV file that are `id`, `title` and `text`; those not given are found by their names.
         overwrite: replace another index in the folder.
-        reading: is filled with what was read, left out, unreadable and split, and with what has changed.
+        reading: filled with what was read, left out, unreadable and split, and with what has changed.
         progress: called now and then.
         **options: arguments of the engine's `build`.
 
     Raises:
-        DataError: a source that cannot be read, or without anything that can be indexed.
+        DataError: the source cannot be read, or has nothing that can be indexed.
         UsageError: another index is in the folder.
         IndexFolderError: another process is building or changing the index.
         KnowgapError: what the engine's `build` and `open` raise.
@@ -128,7 +128,7 @@ def recorded_engine(folder: str | Path) -> str | None:
 
 
 def _recordable(value: Any) -> Any:
-    """A value as JSON holds it; a function by its name."""
+    """A value as JSON would return it, or a function's name."""
     try:
         return json.loads(json.dumps(value))
     except TypeError:
@@ -136,7 +136,7 @@ def _recordable(value: Any) -> Any:
 
 
 def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any], source: Path, old: Sources) -> None:
-    """Refuse to change an index that was made of something else or in another way."""
+    """Refuse to change an index that was built from another source or with other settings."""
     for name in ("engine", "split", "passage_tokens", "options", "columns"):
         if (recorded.get(name) or None) != (settings[name] or None):
             raise UsageError(
@@ -180,10 +180,10 @@ def _files(
 
 
 class _Changes:
-    """Compares the files of a corpus with those that an index was made of, and records where its passages come from.
+    """Compares the files of a corpus with those that an index was built from, and records where its passages come from.
 
     Attributes:
-        known: the files that the index was made of.
+        known: the files that the index was built from.
         stale: ids of passages that are to be removed.
         any: whether anything has changed.
     """
@@ -196,7 +196,7 @@ class _Changes:
         self._files = self._added = self._replaced = self._kept = 0
 
     def follow(self, files: Iterable[ReadFile]) -> Iterator[Passage]:
-        """Yield the passages that the index does not have, or has with another content."""
+        """Yield the passages that the index does not have, or has with different content."""
         gone = dict(self.known)
         for file in files:
             self.any |= gone.pop(file.name, None) != file.record
@@ -256,7 +256,7 @@ def _with_kept(beside: Sources, new: list[Passage], folder: Path) -> Iterator[Pa
 
 
 def _counted(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]:
-    """Pass passages on, and report how many there were."""
+    """Yield the passages, and report how many there were."""
     for count, passage in enumerate(passages, start=1):
         if count % _REPORTED == 0:
             report(count, 0, "reading passages")
@@ -264,7 +264,7 @@ def _counted(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]
 
 
 def _at_least_one(passages: Iterator[Passage], source: Path, reading: Reading) -> Iterator[Passage]:
-    """Pass passages on, or raise a `DataError` if there are none."""
+    """Yield the passages, or raise a `DataError` if there are none."""
     first = next(passages, None)
     if first is None:
         problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())

@@ -1,7 +1,7 @@
 """The layouts of questions: users' own, public data sets', and loaders from outside.
 
-A layout is a subclass of `Question`, whose pydantic fields say where a record has what, and, where the files need more
-than that, a function that yields their records. `registry` has the table of all.
+A layout is a subclass of `Question`, whose pydantic fields say where a record has the parts of a question, and, if the
+files need more than that, a function that yields their records. The table of all layouts is in `registry`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ANSWER_NAMES = (
     "gold_answer",
     "reference",
 )
-"""What users call the fields of their own questions, the surest names first."""
+"""The names that these fields of users' own questions may have, the most certain first."""
 
 
 def _as_answers(value: Any) -> Any:
@@ -46,7 +46,7 @@ def _as_answers(value: Any) -> Any:
 
 
 def _as_objects(key: str) -> BeforeValidator:
-    """Let a list hold strings in place of objects that have nothing but this key, and be one such string itself."""
+    """Accept a string instead of an object that has only this key, and one string instead of a list."""
 
     def read(value: Any) -> Any:
         items = ([value] if value.strip() else []) if isinstance(value, str) else value
@@ -74,7 +74,7 @@ class _Turn(Fields):
 
 
 class Question(Fields):
-    """The fields of a question that layouts have in common; a layout names those that it calls otherwise."""
+    """The fields of a question that layouts have in common; a layout overrides those that it names differently."""
 
     id: Id = ""
     question: Text
@@ -114,7 +114,7 @@ class OwnQuestion(Question):
 
 
 class LoadedQuestion(OwnQuestion):
-    """What a loader from outside yields, which may divide the questions."""
+    """A question from a loader from outside, which may name its split."""
 
     split: Literal["train", "dev", "test"] | None = None
 
@@ -170,9 +170,9 @@ class _Paragraph(Fields):
 class MuSiQue(Question):
     """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022).
 
-    MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. That one gets the suffix
-    `-unanswerable` to its id, and "unanswerable" as type and answer. In a sub-question, `#1` is replaced by the answer
-    of the first one, and so on.
+    MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. The latter has the suffix
+    `-unanswerable` in its id, and "unanswerable" as its type and answer. In a sub-question, `#1` is replaced by the
+    answer to the first one, and so on.
     """
 
     id: Id = Field(min_length=1)
@@ -268,7 +268,7 @@ class TriviaQA(Question):
 
 
 CRUD_TASKS = {"questanswer_1doc": "1Doc", "questanswer_2docs": "2Docs", "questanswer_3docs": "3Docs"}
-"""Keys of CRUD's file, and the part of the names of the saved questions' files for each."""
+"""The keys of the tasks in CRUD's file, each with the part of the name of its file of saved questions."""
 
 
 def _joined(value: Any) -> Any:
@@ -291,10 +291,10 @@ class CRUD(Question):
 
 
 def crud_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """The records of the three tasks, numbered through; other tasks in the file are skipped.
+    """The records of the three tasks, numbered consecutively; other tasks in the file are skipped.
 
-    With the release's `QuestAnswer1Doc_quest_gt_save.json` (and for 2 and 3) beside the file, their questions and
-    reference answers become the examples' `quest_questions` and `quest_answers`, which RAGQuestEval uses.
+    If the release's `QuestAnswer1Doc_quest_gt_save.json` (and those for 2 and 3) are beside the file, their questions
+    and reference answers become the examples' `quest_questions` and `quest_answers`, which RAGQuestEval uses.
     """
     tasks, count = read_json_object(path), 0
     for task, name in CRUD_TASKS.items():
@@ -388,9 +388,8 @@ class _Judgement(Fields):
 class BEIR(LoadedQuestion):
     """BEIR (Thakur et al., 2021): a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
 
-    Without `corpus.jsonl`, the passages are those of an index that is there.
-    A passage with a score above 0 is gold. The answer is the query's `metadata.answer`, or empty where there is none:
-    such data measure retrieval alone.
+    Without `corpus.jsonl`, the passages are those of an existing index. A passage with a score above 0 is gold. The
+    answer is the query's `metadata.answer`; if it is empty, the question can only measure retrieval.
     """
 
     type: str = "retrieval"

@@ -1,4 +1,4 @@
-"""Load a data set by name or path: tell its layout, divide it into splits, refuse duplicate and unknown ids."""
+"""Load a data set by name or path: detect its layout, divide it into splits, refuse duplicate and unknown ids."""
 
 from __future__ import annotations
 
@@ -57,21 +57,19 @@ def load_dataset(
         name_or_path: `sample`, a file, a folder of files whose names tell their splits (`hotpot_train.json`,
             `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file named `corpus…` or
             `psgs…` is the corpus. `module:Name:PATH` hands the path to a loader from outside; see `find_reader`.
-        layout: a key of `LAYOUTS`, `beir`, or the name of a loader from outside; told from the first record where it is
-            None.
-        corpus: passages to use instead of those that come with the questions, a file or a folder; see `read_corpus`.
-            Its long texts are split. A gold id may be that of a document (of a file in a folder, its path there), and
-            then stands for any of its passages. Gold ids that it does not have are matched by text or by an
-            unambiguous title.
-        seed: of the division into splits and of `sampling="random-N"`.
+        layout: a key of `LAYOUTS` or the name of a loader from outside; None detects it from the first record.
+        corpus: a file or folder of passages to use instead of those that come with the questions; see `read_corpus`.
+            Long texts are split. A gold id may name a document (the path of a file in the folder), and then matches any
+            of its passages. Gold ids that the corpus does not have are matched by text or by an unambiguous title.
+        seed: the seed of the division into splits and of `sampling="random-N"`.
         limit: keep the first `limit` questions of each split.
-        split: load this split only and leave the others empty. The corpus stays whole.
+        split: load only this split and leave the others empty. The corpus stays whole.
         split_as: put all questions into this split instead of dividing them.
-        undivided_as: put them there if they come undivided.
+        undivided_as: put all questions into this split if the data are not divided into splits.
         sampling: `first-N` or `random-N` of each split, as papers report it.
 
     Returns:
-        The data set. One file is divided into train, dev and test by `FRACTIONS`; several files stay what they are.
+        The data set. One file is divided into train, dev and test by `FRACTIONS`; several files keep their splits.
 
     Raises:
         DataError: a file or record cannot be read; names file, line and field.
@@ -162,7 +160,7 @@ def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
 
 
 def _read_by_loader(source: str, layout: str, corpus: list[Passage] | None) -> _Read:
-    """What a folder of BEIR or a loader from outside has, in the splits that all or none of its questions name."""
+    """Read a folder of BEIR, or by a loader from outside, in the splits that all or none of the questions name."""
     name, splits, passages = _read_files({_UNDIVIDED: source}, layout, corpus, None)
     examples = splits[_UNDIVIDED]
     named = [example.get("split") for example in examples]
@@ -181,7 +179,7 @@ def _split_name(path: Path) -> tuple[str, str]:
 
 
 def _find_files(folder: Path) -> dict[str, Path]:
-    """The data files of a folder by the split in their names; one whose name has none, alone, is `_UNDIVIDED`."""
+    """The data files of a folder by the split in their names; a single file without one is `_UNDIVIDED`."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, suffix = _split_name(path)
@@ -236,7 +234,7 @@ def _read_files(
 
 
 def _check_gold_ids(examples: Iterable[tuple[Path, int | None, dspy.Example]], corpus: Iterable[Passage]) -> None:
-    """Refuse gold ids of neither a passage of the corpus nor a document of several: no retriever can return them."""
+    """Refuse gold ids that name no passage or document of the corpus, since no retriever can return them."""
     known = _known_ids(corpus)
     for path, line, example in examples:
         for id in example.gold_ids:
@@ -251,7 +249,7 @@ def _known_ids(corpus: Iterable[Passage]) -> set[str]:
 
 
 def _match_ids(examples: Iterable[dspy.Example], pooled: Iterable[Passage], corpus: Sequence[Passage]) -> None:
-    """Rename gold and candidate ids to those of a given corpus, by text or by a title that one document alone has."""
+    """Rename gold and candidate ids to those of a given corpus, by text or by a title that only one document has."""
     titled: dict[str, set[str]] = {}
     for passage in corpus:
         titled.setdefault(passage.title, set()).add(document_id(passage.id) or passage.id)

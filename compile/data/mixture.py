@@ -1,4 +1,4 @@
-"""One data set made of several, with a part of the questions of each."""
+"""Make one data set of several, with a part of the questions of each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from knowgap.retrieval.passage import Passage
 def mix(parts: Sequence[tuple[Dataset, float]], seed: int = 0) -> Dataset:
     """Draw a part of the questions of each split of several data sets, and pool their passages.
 
-    Ids that another data set has as well get its name before them: of questions, and of different passages.
+    If an earlier data set has the same question id, or another passage by the same id, the id gets a prefix: the name
+    and the number of its own data set.
 
     Args:
         parts: each data set with a share of its questions, above 0 and at most 1, or how many to take, from 2 on. The
             drawn questions keep their order.
-        seed: another seed draws others.
+        seed: the seed of the random draws.
 
     Raises:
         ValueOutOfBounds: an amount is neither a share nor a number.

@@ -34,7 +34,7 @@ from knowgap.retrieval.documents.spreadsheets import LONGEST_CELL
 
 
 class Fields(BaseModel):
-    """Base of the fields that a kind of record has; others are ignored, and null counts as missing."""
+    """The base class of a record's fields; other fields are ignored, and null counts as missing."""
 
     @model_validator(mode="before")
     @classmethod
@@ -132,10 +132,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     """Yield the records of a file, decoded one after another.
 
-    It is a table with a header if its name ends in `.tsv` or `.csv` (with commas or semicolons), else a JSON array or
-    JSON Lines, whichever the first visible character shows. Of a file that holds an object, `key` names the array in
-    it (`{"Data": [...]}`). Files of Parquet and Arrow, and folders of the latter that Hugging Face's `save_to_disk`
-    wrote, have a record for each row.
+    A file is a table with a header if its name ends in `.tsv` or `.csv` (with commas or semicolons), else a JSON array
+    or JSON Lines, as the first visible character shows. If a file holds an object, `key` names the array in it
+    (`{"Data": [...]}`). Parquet and Arrow files, and folders of Arrow files that Hugging Face's `save_to_disk` wrote,
+    have a record for each row.
     """
     read = _read_lines_of_json
     if path.suffix in (".parquet", ".arrow") or is_saved_dataset(path):
@@ -158,7 +158,7 @@ def is_saved_dataset(path: Path) -> bool:
 
 
 def _read_columns(path: Path) -> Iterator[Record]:
-    """The rows of a file of Parquet or Arrow, or of all Arrow files in a folder."""
+    """The rows of a Parquet or Arrow file, or of all Arrow files in a folder."""
     try:
         import pyarrow
         import pyarrow.ipc

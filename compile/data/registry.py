@@ -1,4 +1,4 @@
-"""The table of layouts, which of them a file has, and loaders from outside."""
+"""The table of layouts, the detection of a file's layout, and loaders from outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Reader = Callable[[Any, PassagePool], Examples]
 
 @dataclass(frozen=True)
 class Layout:
-    """A file layout: a line about it, the fields of a record, and whether a file has it, by its first record.
+    """A file layout: a line about it, the fields of a record, and a function that says whether a first record fits it.
 
     `records` yields the records of a file, and puts passages from files beside it into the pool.
     """
@@ -183,7 +183,7 @@ def task_of(dataset: str) -> str:
 
 
 def find_reader(name: str) -> Reader:
-    """What reads files of a layout.
+    """Find the function that reads files of a layout.
 
     Args:
         name: a key of `LAYOUTS`; `module:Name` of a loader from outside; or what an installed package offers under that
@@ -214,7 +214,7 @@ def _read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str
 
 
 def detect_layout(path: Path) -> str:
-    """Tell the layout of a file from its first record; a `DataError` says that it fits none, or cannot be read."""
+    """Detect the layout of a file from its first record; raise a `DataError` if none fits or it cannot be read."""
     try:
         record: Mapping[str, Any] = next(iter(read_records(path))).data
     except DataError:
@@ -240,16 +240,16 @@ def detect_layout(path: Path) -> str:
 
 
 def layout_named(name: str, path: Path) -> str | None:
-    """The layout of a data set's name, unless the first record of a file is in another, which `detect_layout` tells.
+    """The layout that has a data set's name; None if there is none, or if a file's first record fits another layout.
 
-    Releases of papers keep questions of a data set in layouts of their own.
+    Papers' releases may keep a data set's questions in another layout, which `detect_layout` then finds.
     """
     if name not in LAYOUTS or not path.is_file():
         return name if name in LAYOUTS and path.exists() else None
     try:
         record = next(iter(read_records(path))).data
     except DataError:
-        return name  # whose own reader says what is wrong
+        return name  # its reader says what is wrong
     return name if LAYOUTS[name].fits(record) or _fitting(record) is None else None
 
 

@@ -1,4 +1,4 @@
-"""Passages and questions from tables (CSV): which column is what, by its name or as the caller says."""
+"""Read passages from tables (CSV), whose columns are found by their names or named by the caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSAGE_COLUMNS = {
     "title": ("title", "name", "heading", "subject", "question"),
     "text": ("text", "contents", "content", "body", "passage", "description", "abstract", "answer"),
 }
-"""The parts of a passage, each with the names of columns that are taken for it, the surest first."""
+"""The parts of a passage, each with the column names that are taken for it, the most certain first."""
 
 _EVERY = "every other column, with its name"
 
@@ -24,12 +24,12 @@ def read_csv(
 ) -> Iterator[tuple[int, Passage]]:
     """Yield line numbers and passages of a table with a header, one for each row.
 
-    Where no column is the text, all that are neither id nor title are, each value behind the name of its column.
+    If no column is the text, the text is made of all columns that are neither id nor title, as lines `name: value`.
 
     Args:
         path: the file; see `read_records`.
         columns: part of a passage (`id`, `title`, `text`) → name of a column, in upper or lower case.
-        note: is told which columns were taken, unless they are called `id`, `title` and `text`.
+        note: called with a text that says which columns were taken, unless they are called `id`, `title` and `text`.
 
     Raises:
         UnknownName: there is no such part, or no such column.
@@ -54,7 +54,7 @@ def read_csv(
 
 
 def choose_columns(header: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """The column of each part of a passage that has one: as it is named, else by the names of `PASSAGE_COLUMNS`."""
+    """The column of each part of a passage that has one: the one in `columns`, else a name of `PASSAGE_COLUMNS`."""
     names = [*header]
     chosen: dict[str, str] = {}
     for part, column in columns.items():
@@ -73,7 +73,7 @@ def choose_columns(header: Iterable[str], columns: Mapping[str, str]) -> dict[st
 
 
 def _said(chosen: Mapping[str, str], others: list[str]) -> str:
-    """Which columns were taken and which were not, unless their names are those of the parts and no other is there."""
+    """Say which columns were taken and which were not; empty if all columns are called `id`, `title` or `text`."""
     if not others and all(part == name for part, name in chosen.items()):
         return ""
     parts = [f"{part} is {name}" for part, name in chosen.items()]

@@ -28,7 +28,7 @@ class _Context(Fields):
 class DPR(Question):
     """DPR's retriever files (Karpukhin et al., 2020): questions with positive and negative passages.
 
-    Gold are the positive passages; where they have ids, these are the ids of DPR's collection.
+    The positive passages are gold. If passages have ids, these are the ids of DPR's collection.
     """
 
     answer: Annotated[Texts, Field(min_length=1)] = Field(alias="answers")
@@ -88,9 +88,9 @@ class SQuAD(Question):
 
 
 def squad_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """The questions of all articles, numbered through; their paragraphs go into the pool.
+    """The questions of all articles, numbered consecutively; their paragraphs go into the pool.
 
-    Of Hugging Face's copy, in which every row is a question with its paragraph, each row is such a record.
+    In Hugging Face's copy (Parquet or Arrow), every row is a question with its paragraph.
     """
     count = 0
     if path.is_dir() or path.suffix in (".parquet", ".arrow"):
