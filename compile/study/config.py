@@ -1,4 +1,4 @@
-"""What a study does, apart from its questions: how it searches, how many demonstrations it makes, when it ends."""
+"""The settings of a study: how it searches, how many demonstrations it makes, and when it ends."""
 
 from __future__ import annotations
 
@@ -28,35 +28,36 @@ T = TypeVar("T")
 
 
 class StudyConfig(BaseModel):
-    """How a study searches, and when it ends; a limit of None is none.
+    """How a study searches, and when it ends; None means no limit.
 
     Attributes:
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
         cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         costs: further costs that "pareto" minimises, by the same names.
         rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
-        max_calls_per_question: the hyperparameter `max_calls` of every program: calls of the language model that a
-            question may take at most, cached ones included.
+        max_calls_per_question: an upper bound on every program's hyperparameter `max_calls`: the most calls of the
+            language model per question, cached ones included.
         max_cost_per_question: US dollars that a question may cost on average, by `prices` or DSPy's table; more
-            expensive trials are not chosen, and are stopped once that is certain.
+            expensive trials are not chosen, and are stopped once they are certain to exceed it.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
             see `knowgap.compiling.study.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
-        ranges: (low, high) for numbers by name, narrower or wider than declared for the search, within the bounds.
+        ranges: (low, high) for numbers by name; they may be narrower or wider than the declared search ranges, but must
+            be within the bounds.
         start: hyperparameters to try early, as mappings from name to value.
             In a study of several programs, names of hyperparameters in `include`, `exclude`, `ranges` and `start` begin
             with that of the program: `migres.top_k`.
-        reuse: use answers of the language model, retrieved lists and scores of reranker and entailment model again; a
+        reuse: reuse answers of the language model, retrieved lists, and scores of the reranker and entailment model; a
             language model that samples is then asked only once for each prompt.
-        cache_dir: folder in which they are shared with other processes; None shares them in memory and in DSPy's cache.
+        cache_dir: the folder in which other processes share them; None keeps them in memory and in DSPy's cache.
         heartbeat: seconds between the heartbeats of a trial in a database; after four missed ones it is run again.
-        num_sets: demonstration sets for each predictor at most, the empty one included.
-        max_demos: demonstrations in a set at most.
-        max_calls: calls that reach the language model, over the whole study.
-        max_tokens: their prompt and completion tokens.
-        max_money: their price in US dollars.
-        timeout: wall time of this call in seconds.
+        num_sets: the most demonstration sets for each predictor, the empty one included.
+        max_demos: the most demonstrations in a set.
+        max_calls: limit on the calls that reach the language model, over the whole study.
+        max_tokens: limit on the prompt and completion tokens of these calls.
+        max_money: limit on the price of these calls in US dollars.
+        timeout: limit on the wall time of this call in seconds.
         prices: US dollars per million prompt and completion tokens, for a model whose price DSPy does not know.
 
     Raises:
@@ -91,7 +92,7 @@ class StudyConfig(BaseModel):
     @field_validator("include", "exclude", "costs", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
-        """Names with commas between them, as the command line has them."""
+        """Split names with commas between them, as the command line passes them."""
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
     @model_validator(mode="wrap")
@@ -128,7 +129,7 @@ class StudyConfig(BaseModel):
 
     @property
     def limits_spending(self) -> bool:
-        """Whether what other processes spend matters."""
+        """Whether there is a limit on what all processes together spend."""
         return not (self.max_calls is None and self.max_tokens is None and self.max_money is None)
 
     @property
@@ -138,7 +139,7 @@ class StudyConfig(BaseModel):
         return limited or not METERED.isdisjoint(self.minimized)
 
     def of_program(self, prefix: str) -> StudyConfig:
-        """The settings for the program whose hyperparameters' names begin with `prefix`, without it."""
+        """The settings of the program whose hyperparameters' names begin with `prefix`, which is removed."""
 
         def own(names: Mapping[str, T]) -> dict[str, T]:
             return {name.removeprefix(prefix): value for name, value in names.items() if name.startswith(prefix)}
@@ -195,13 +196,13 @@ class StudyConfig(BaseModel):
 
         Args:
             costs: by the names of `knowgap.compiling.evaluation.costs.COSTS`.
-            share: of all questions that these were measured on; the others are taken to cost nothing.
+            share: the share of all questions on which these were measured; the others are assumed to cost nothing.
         """
         limit = self.max_cost_per_question
         return limit is None or self.price(costs) * share <= limit + 1e-12
 
     def identity(self) -> dict[str, Any]:
-        """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
+        """The settings that must be the same for a study to be continued, as JSON values."""
         names = {"mode", "include", "exclude", "ranges", "start", "num_sets", "max_demos"}
         fields = self.model_dump(mode="json", include=names)
         first, *others = self.minimized or [""]

@@ -1,4 +1,4 @@
-"""What it costs at most to compile: see `knowgap.compiling.evaluation.estimate`."""
+"""Estimate what compiling costs at most; see `knowgap.compiling.evaluation.estimate`."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def estimate_compile(
 ) -> dict[str, Estimate]:
     """Estimate what `knowgap.compile` costs at most, without asking anything.
 
-    Of several programs, each has one trial and its demonstrations; the other trials are taken to be those of the most
-    expensive one.
+    With several programs, each has one trial and its demonstrations; the other trials are assumed to be those of the
+    most expensive one.
 
     Args:
-        programs: the programs, of which only a study takes several.
+        programs: the programs; only a study takes several.
         devset: the dev questions.
         trainset: the training questions.
         optimizer: as for `compile`.
         demos: as for `compile`.
         n_trials: number of trials of a study.
         lm: the language model.
-        config: says how many demonstrations a set of a study has.
+        config: the settings of the study, which say how many demonstrations a set has.
         prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
-        scoring: how many questions are asked besides, to score the programs before and after.
+        scoring: how many further questions are asked to score the programs before and after.
         metrics: the names of the metrics; trials use the first.
 
     Returns:

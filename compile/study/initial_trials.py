@@ -1,4 +1,4 @@
-"""The trials that a study runs before it draws any: the defaults, the program's own, calibrated ones."""
+"""The trials that a study runs before it draws any."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def list_initial_trials(
 ) -> list[InitialTrial]:
     """List the initial trials, the same in every process.
 
-    They are, for each program and each once: the defaults without demonstrations; the program as it is; the
-    settings in `config.start`; the program with its calibrated δ; and the program with bootstrapped demonstrations. The
-    first three of all programs come before the rest. `known` are the `known_settings`; `demos` says which
-    demonstrations trials choose from: none, those that a program brings along, or bootstrapped ones as well.
+    For each program, they are the following, without repetitions: the defaults without demonstrations; the program as
+    it is; the settings in `config.start`; the program with its calibrated δ; and the program with bootstrapped
+    demonstrations. The first three of all programs come before the rest. `known` is the result of `known_settings`;
+    `demos` says which demonstrations trials choose from: none, the program's own, or bootstrapped ones as well.
     """
     initial: list[InitialTrial] = []
     for name, program in programs.items():
@@ -65,7 +65,7 @@ def list_initial_trials(
 def known_settings(
     study: Study, programs: Mapping[str, Program], trainset: Sequence[dspy.Example], config: StudyConfig
 ) -> dict[str, list[dict[str, Any]]]:
-    """By program, the settings in `config.start`, and its δ as the training questions suggest it, if it has one.
+    """For each program, the settings in `config.start` and its δ, if it has one, calibrated on the training questions.
 
     The first process that calibrates δ stores it with the study.
     """

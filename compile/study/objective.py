@@ -1,4 +1,4 @@
-"""The objective of a program's score, for a study that a user makes with Optuna's own functions."""
+"""A program's score as an objective, for a study that a user creates with Optuna's own functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Objective(Generic[P]):
     trial. Study, sampler, pruner and storage are the user's. Demonstrations stay as they are.
 
     Args:
-        program: has the hyperparameters, and may be a module of DSPy's; it stays as it is.
+        program: the program or DSPy module whose hyperparameters are tuned; it is not changed.
         devset: the dev questions, or a data set with a dev split.
         metric: its name, or a function.
         costs: names of `knowgap ls costs`; each is a further objective, to be minimized. A study of several objectives

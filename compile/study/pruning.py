@@ -26,7 +26,7 @@ class Pruner:
     The test runs on a study in memory: in the storage, every score would be a transaction.
 
     Args:
-        scores: of the best complete trial, in the study's order of the questions; each from 0 to 1.
+        scores: the scores of the best complete trial, in the study's order of the questions; each from 0 to 1.
         startup: number of questions before which no trial is pruned.
     """
 
@@ -46,11 +46,11 @@ class Pruner:
         return self._pruner.prune(self._study, so_far)
 
     def expected_gain(self, scores: Sequence[float]) -> float:
-        """The expected value of how far the trial's mean score ends above the best one's, falling short counting as 0.
+        """The expected amount by which the trial's mean score will exceed the best one's; a shortfall counts as 0.
 
-        The sum of the differences still to come is taken as normal. Its mean and variance are those of the differences
-        so far, with one win and one loss added, so that doubt remains after ties only; the variance includes the
-        uncertainty of the mean.
+        The sum of the differences still to come is assumed to be normal. Its mean and variance are those of the
+        differences so far, with one win and one loss added, so that there is doubt even if all have been ties; the
+        variance includes the uncertainty of the mean.
         """
         seen, left = len(scores), len(self._scores) - len(scores)
         differences = [float(score) - best for score, best in zip(scores, self._scores, strict=False)]

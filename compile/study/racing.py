@@ -18,19 +18,20 @@ def in_race(
 ) -> list[str]:
     """The programs that still get trials, best first.
 
-    First, every program is tried with its defaults and with those that it came with. Then the better half
-    stays, and two at least. The trials that are left are divided into so many equal rounds that halving after each
-    leaves one program for the last. TPE alone leaves weak programs too slowly for that: it needs some ten trials of
-    each before it prefers any.
+    First, every program is tried with its defaults and with the settings that it came with. Then the better half stays,
+    but at least two. The remaining trials are divided into equal rounds, as many as are needed to reach one program in
+    the last round by halving after each. TPE alone abandons weak programs too slowly: it needs about ten trials of each
+    program before it prefers any.
 
-    A program is as good as its best trial so far. A trial within the price comes before all that are not. A trial that
-    was stopped early is placed by its mean difference to the best complete trial on the questions that both were asked.
+    Programs are ranked by their best trials so far. A trial within the price comes before all that are not. A trial
+    that was stopped early is ranked by its mean difference from the best complete trial on the questions that both were
+    asked.
 
     Source: Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
     2016), after Karnin et al. (ICML 2013).
 
-    `trials` are the finished ones, of which the first `n_first` have the defaults and the programs' own settings; there
-    will be `n_trials`. `limits` says what a question may cost.
+    `trials` are the finished ones, of which the first `n_first` have the defaults and the programs' own settings;
+    `n_trials` is how many there will be. `limits` says what a question may cost.
     """
     if len(trials) < n_first or len(programs) == 1:
         return [*programs]

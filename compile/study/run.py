@@ -54,13 +54,13 @@ P = TypeVar("P", bound=Program)
 
 @dataclass(frozen=True)
 class StudyResult(StudyFacts, Generic[P]):
-    """The result of a study, besides the facts about it.
+    """The facts about a study, and the programs that it found.
 
     Attributes:
         questions: ids of the dev questions, in the order of the trials' scores.
         stopped: why the study ended: "trials", or the limit that was reached.
-        bases: the programs that were tuned, by name, as they were.
-        config: how the study searched, with the prices that counted.
+        bases: the programs before the study, by name.
+        config: the settings of the study, with the prices that were used.
     """
 
     questions: list[str]
@@ -87,7 +87,7 @@ class StudyResult(StudyFacts, Generic[P]):
         return self.bases[self.best.program]
 
     def choose(self, rule: str = "best") -> P:
-        """The program of another trial, by a rule of `knowgap.compiling.study.trials.choose`."""
+        """The program of the trial that another rule chooses; see `knowgap.compiling.study.trials.choose`."""
         return self.program_of(choose(self.trials, rule, self.cost, self.config))
 
     def program_of(self, trial: TrialResult) -> P:
@@ -127,8 +127,8 @@ def run_study(
 ) -> StudyResult[P]:
     """Search for the hyperparameters and demonstrations with the best score on the dev questions.
 
-    The study begins with the defaults, the program's own, those in `config.start`, a δ calibrated on the
-    training questions, and bootstrapped demonstrations. Then Optuna's TPE draws.
+    The study begins with the default settings, the program's own, those in `config.start`, a δ calibrated on the
+    training questions, and bootstrapped demonstrations. Then Optuna's TPE draws trials.
 
     With several programs, the study searches for the best of them as well; see `knowgap.compiling.study.racing`.
     Answers, retrieved lists and scores are shared between programs where prompts and queries are the same.
@@ -215,7 +215,7 @@ def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | No
     """Whether trials choose demonstrations: "auto" does so unless the embedded reader answers, which ignores them.
 
     Raises:
-        UsageError: another word, or a teacher although no demonstrations are made.
+        UsageError: `demos` is another word, or a teacher is given although no demonstrations are made.
     """
     if demos not in ("auto", "search", "none"):
         raise UnknownName.among("kind of demonstrations", demos, ["auto", "search", "none"])
@@ -227,7 +227,7 @@ def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | No
 
 
 def study_label(programs: Sequence[str]) -> str:
-    """What a study of these programs is called: by the name of the only one, or "programs"."""
+    """The default name of a study of these programs: the name of the only one, or "programs"."""
     return programs[0] if len(programs) == 1 else "programs"
 
 
@@ -244,7 +244,7 @@ def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
 
 
 def _check_names(programs: Mapping[str, Program], config: StudyConfig) -> None:
-    """Refuse names of hyperparameters, and values of theirs, that do not fit, before anything is opened."""
+    """Refuse unknown hyperparameters, and values that do not fit them, before anything is opened."""
     prefixes = {name: program_prefix(name, len(programs)) for name in programs}
     for name in config.named():
         if not name.startswith((*prefixes.values(),)):
@@ -269,7 +269,7 @@ def _conclude(
 
 @contextmanager
 def _reusing(programs: Mapping[str, P], model: Any, config: StudyConfig) -> Iterator[Mapping[str, P]]:
-    """Let DSPy ask the model, and yield the programs, both with earlier results used again if the study does so."""
+    """Configure DSPy with the model, and yield the programs; both reuse earlier results if `config.reuse` is set."""
     folder = config.cache_dir / "lm" if config.reuse and config.cache_dir is not None else None
     asked = model.copy(cache=config.reuse) if hasattr(model, "cache") else model
     reused = share_results(programs, config.cache_dir) if config.reuse else nullcontext(programs)

@@ -1,4 +1,4 @@
-"""How a trial is drawn: Optuna's TPE, with a seed for every trial, among the programs that are in the race."""
+"""Draw trials by Optuna's TPE, with a seed for every trial, among the programs that are in the race."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class TrialSeededSampler(TPESampler):
     have drawn without a break, and processes that start at the same time draw different things.
 
     Args:
-        seed: of all draws.
-        candidates: in a study of several programs, the names of those that may be drawn. If TPE draws another one, that
-            with the fewest trials takes its place.
+        seed: the seed of all draws.
+        candidates: in a study of several programs, the names of those that may be drawn. If TPE draws another one, the
+            candidate with the fewest trials is taken instead.
     """
 
     def __init__(self, seed: int, candidates: Callable[[], Sequence[str]] | None = None):

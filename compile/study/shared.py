@@ -1,9 +1,9 @@
-"""A study that several processes share: what all of them know, and what becomes of a process that dies.
+"""A study that several processes share: what all of them know, and what happens when a process dies.
 
 Optuna's storage keeps everything. Processes that make the same call work together as follows.
 
 1. **Beginning.** The study's attribute `about` says what the study is about; another call under the same name is
-   refused. Every process enqueues those initial trials that are missing. If two do so at once, a trial is there twice,
+   refused. Every process enqueues those initial trials that are missing. If two do so at once, a trial exists twice,
    and the second takes over the result of the first.
 2. **Trials.** A process takes the first waiting trial, which is one step in every storage, or draws a new one. The
    trial that first shows a program its bootstrapped demonstrations makes and stores them.
@@ -58,7 +58,7 @@ def shared_study(
     Args:
         study_name: the study's name in the storage.
         storage: see `knowgap.compiling.study.storage.open_storage`.
-        own: a study of the user's, which is then the one.
+        own: a study of the user's, which is used instead of one in the storage.
         config: how the study searches.
         about: what the study is about, as JSON values by name.
 
@@ -118,7 +118,7 @@ def read_demos(study: Study) -> dict[str, DemoSets]:
 
 @contextmanager
 def _sharing_file(study: Study, path: Path) -> Iterator[None]:
-    """Work on a study in a file together with others; a process that starts alone fails what dead ones left running."""
+    """Share a study in a file; a process that starts alone fails the trials that dead ones left running."""
     from filelock import ReadWriteLock, Timeout
 
     lock = ReadWriteLock(path.with_name(f"{path.name}.{digest(study.study_name)[:8]}.workers"), is_singleton=False)

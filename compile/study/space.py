@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 _MOST_TIMES = 4
-"""A whole number is searched up to so many times its default: a trial that reads fifty passages costs ten others."""
+"""A whole number is searched up to this many times its default: a trial with fifty passages costs as much as ten."""
 
 PROGRAM = "program"
 """Optuna's parameter that chooses among several programs."""
@@ -36,11 +36,11 @@ def program_prefix(name: str, n_programs: int) -> str:
 
 
 class SearchSpace:
-    """What a study searches over.
+    """The hyperparameters and demonstration sets that a study searches over.
 
     Args:
-        program: has the hyperparameters, and the values of those that are left alone.
-        config: says which are searched, and in which ranges.
+        program: the program with the hyperparameters; those that are not searched keep its values.
+        config: which hyperparameters are searched, and in which ranges.
         num_demo_sets: number of demonstration sets to choose from, by predictor.
         known: values that are to be tried, by name; ranges are widened to hold them.
         prefix: what the names of Optuna's parameters begin with, in a study of several programs.

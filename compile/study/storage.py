@@ -25,7 +25,7 @@ _ATTEMPTS = 5
 
 @contextmanager
 def open_storage(storage: str | Path | BaseStorage | None, *, heartbeat: int = 15) -> Iterator[BaseStorage]:
-    """Open the storage of studies, and create it if it does not exist; an error of the storage in the body names it.
+    """Open the storage of studies, or create it; errors of the storage inside the block name it.
 
     Args:
         storage: a path that ends in `.db`, `.sqlite` or `.sqlite3` (SQLite) or in `.journal`, `.log` or `.jsonl`

@@ -1,4 +1,4 @@
-"""What the storage of a study says about it, without the program or the data."""
+"""Read the facts about a study from its storage, without the program or the data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-_LEFT_OUT = 50  # of more trials, about so many are left out in turn
+_LEFT_OUT = 50  # if there are more trials, about this many of them are left out in turn
 
 
 class Calls(NamedTuple):
@@ -48,7 +48,7 @@ class ProgramTrials(NamedTuple):
     spent: Usage
 
     def row(self, metric: str) -> dict[str, str | int]:
-        """What it says, by the headings of a table."""
+        """The program's row of a table, by column heading."""
         best = self.best
         return {
             "program": self.name,
@@ -61,7 +61,7 @@ class ProgramTrials(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyFacts:
-    """A study.
+    """The facts about a study.
 
     Attributes:
         study: Optuna's study.
@@ -144,7 +144,7 @@ class StudyFacts:
         return trial.label if len(self.programs) == 1 else f"{trial.program}, {trial.label}"
 
     def by_program(self) -> list[ProgramTrials]:
-        """The trials of every program: those with the best complete trials first, by `rank`."""
+        """The trials of every program, in the order (`rank`) of the programs' best complete trials."""
         summaries = []
         for name in self.programs:
             own = [trial for trial in self.trials if trial.program == name]
@@ -154,7 +154,7 @@ class StudyFacts:
         return sorted(summaries, key=lambda each: (each.best is None, rank(each.best, self.cost) if each.best else ()))
 
     def compared(self) -> list[dict[str, str | int]]:
-        """What the study found of each program, by the headings of a table; empty if there was one program."""
+        """Each program's row of a table, by column heading; empty if there was one program."""
         return [each.row(self.metric) for each in self.by_program()] if len(self.programs) > 1 else []
 
     @property
@@ -170,7 +170,7 @@ class StudyFacts:
 
     @property
     def calls(self) -> Calls:
-        """Calls to the language model, with and without what saves calls."""
+        """Calls to the language model, with and without sharing and pruning."""
         by_number = {trial.number: trial for trial in self.trials}
         ran = [by_number[trial.number if trial.same_as is None else trial.same_as] for trial in self.trials]
         return Calls(
@@ -180,14 +180,14 @@ class StudyFacts:
         )
 
     def gain(self, before: TrialResult | None = None) -> Comparison:
-        """The chosen trial against another, by default that of the defaults, on the dev questions, which flatters."""
+        """Compare the chosen trial with another (default: that with the defaults) on dev, where it looks too good."""
         return paired_comparison(self.metric, (before or self.default).scores, self.best.scores)
 
     def importances(self) -> dict[str, tuple[float, float, float]]:
         """How much each parameter of the chosen program decides the score (Optuna's PED-ANOVA), most important first.
 
-        Beside it stand the least and the most that it is if any one complete trial is left out. Trials that ran before
-        the demonstrations were made do not count.
+        The second and third number are its minimum and maximum if one complete trial is left out; of more than 50
+        trials, about 50 are left out in turn. Trials that ran before the demonstrations were made do not count.
 
         Returns:
             Three numbers from 0 to 1 by name; empty if fewer than three trials are complete, or none differ.
@@ -258,7 +258,7 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
 def matching(facts: StudyFacts, program: str, values: dict[str, Any], n_demos: dict[str, int]) -> TrialResult | None:
     """The best complete trial with these hyperparameters and numbers of demonstrations by predictor, if any.
 
-    It is one of the program of that name, if the study knows the program by it.
+    If the study has a program of that name, only its trials are considered.
     """
     matches = []
     for trial in facts.complete:

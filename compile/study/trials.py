@@ -45,7 +45,7 @@ class TrialResult(BaseModel, extra="forbid"):
         demonstrations: number of the demonstration set by predictor, where it is not the one the program came with.
         program: the program's name.
         complete: whether every dev question was asked; False for a trial that was pruned.
-        scores: by question, in the study's order; fewer than all if pruned.
+        scores: the score of each question, in the study's order; fewer than all if the trial was pruned.
         costs: mean per question, by the names of `knowgap.compiling.evaluation.costs.COSTS`; None if not known.
         failed: number of questions on which the program failed.
         spent: what the trial cost.
@@ -87,9 +87,9 @@ def finished(study: Study) -> list[TrialResult]:
 
 
 def rank(trial: TrialResult, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:
-    """The place of a trial among others, best first: the one rule by which the best is told.
+    """The key by which trials are sorted, best first.
 
-    The higher mean score comes first; among equals the cheaper one by `cost`, then by tokens, then the default
+    The higher mean score comes first; among equals, the cheaper one by `cost`, then by tokens, then the default
     settings, then the earlier one.
     """
     return -round(trial.score, 12), trial.cost(cost), trial.cost("tokens"), trial.label != DEFAULT, trial.number
@@ -105,11 +105,11 @@ def choose(
         rule: "best" takes the highest mean score, by `rank`. "within 0.02" takes the cheapest trial whose score is at
             most 0.02 below the best. "under 12" takes the best trial that costs at most 12 per question.
         cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
-        limits: trials beyond its limits for a question are left out first.
+        limits: trials that exceed its price limit per question are left out first.
 
     Raises:
         StudyError: no trial is complete, or none is within the limit.
-        UsageError: another rule.
+        UsageError: the rule is none of these.
     """
     permitted = [trial for trial in trials if limits is None or limits.permits(trial.costs)]
     if limits is not None and trials and not permitted:

@@ -54,7 +54,7 @@ _LOG = logging.getLogger("knowgap")
 _UNFINISHED = (TrialState.WAITING, TrialState.RUNNING)
 _CHECK_EVERY = 5  # questions
 _LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
-_LOST_TRIALS = 3  # so many in a row end the run
+_LOST_TRIALS = 3  # this many in a row end the run
 
 
 class _Abandoned(Exception):
@@ -67,8 +67,8 @@ class Worker:
 
     `known` are settings by program, for which ranges are widened; `questions` the dev questions with their ids, in the
     order in which every trial asks them. The first program is the base of the comparison: its trial with the default
-    settings asks all questions. `sampler` and `pruner` are the user's, and take the place of ours; a sampler of the
-    user's draws among all programs, also those that are out of the race.
+    settings asks all questions. `sampler` and `pruner` are the user's, and replace knowgap's own; a user's sampler
+    draws among all programs, including those that are out of the race.
     """
 
     study: Study
@@ -98,13 +98,13 @@ class Worker:
         self._shows_demos = any(trial.label == BOOTSTRAPPED for trial in self.initial)
 
     def run(self) -> str:
-        """Run trials until there are enough or a limit is reached; say which.
+        """Run trials until there are enough or a limit is reached; return which.
 
-        The trials with the defaults are always among them: where a process died, its is run again at the end.
-        An initial trial that failed, since it lost a question or its process died, is run again.
+        An initial trial that failed because it lost a question or its process died is run again. The trials with the
+        defaults are always run: if their processes may have died, they are run again at the end.
 
         Raises:
-            LanguageModelUnreachable: several trials in a row have failed so.
+            LanguageModelUnreachable: several trials in a row failed because the language model could not be reached.
         """
         lost = 0
         while not (reason := self._reason_to_end()):
@@ -125,7 +125,7 @@ class Worker:
         return reason
 
     def _reason_to_end(self) -> str:
-        """Why no further trial is run, or nothing; then, the initial trials that are missing are enqueued."""
+        """Why no further trial is run; if there is no reason, enqueue the missing initial trials and return ""."""
         trials = self.study.get_trials(deepcopy=False)
         self.n_finished = sum(trial.state in FINISHED for trial in trials)
         self._spent_elsewhere = self._spent_by(trials)
@@ -159,7 +159,7 @@ class Worker:
         return [n for n, t in enumerate(self.initial) if t.label not in AFTER_FIRST_ROUND or t.program in late]
 
     def _in_race(self) -> list[str]:
-        """The programs that still get trials: all of them while the cost is an objective as well."""
+        """The programs that still get trials: all of them if the cost is an objective as well."""
         if len(self.programs) == 1 or self.config.mode == "pareto":
             return [*self.programs]
         return in_race([*self.programs], finished(self.study), self._n_first, self.n_trials, self.config)
@@ -219,7 +219,7 @@ class Worker:
         return (score, *(result["costs"][name] for name in self.config.minimized))
 
     def _fix(self, parameters: Mapping[str, Any]) -> None:
-        """Let the running trial take these values over instead of drawing them, where no trial has set them yet."""
+        """Let the running trial take these values instead of drawing them."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             self.study.sampler = PartialFixedSampler(dict(parameters), self._sampler)
@@ -322,7 +322,7 @@ class Worker:
         return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), made)
 
     def _exchange_spending(self, trial: Trial, spent: Usage) -> None:
-        """Tell other processes what this trial has spent so far, and read what theirs have."""
+        """Tell other processes what this trial has spent so far, and read what other trials have spent."""
         if self.config.limits_spending:
             trial.set_user_attr(SPENT, spent.model_dump())
             others = [other for other in self.study.get_trials(deepcopy=False) if other.number != trial.number]
@@ -340,5 +340,5 @@ class Worker:
 
 
 def _initial_numbers(trials: Sequence[FrozenTrial], states: Sequence[TrialState]) -> set[int]:
-    """Which initial trials there are in these states; to Optuna's own `skip_if_exists`, a failed one exists."""
+    """The numbers of the initial trials in these states; Optuna's own `skip_if_exists` would count failed ones."""
     return {trial.user_attrs[INITIAL] for trial in trials if trial.state in states and INITIAL in trial.user_attrs}
