@@ -1,4 +1,4 @@
-"""The settings of trainings: what every one has, and what each kind of model adds."""
+"""The settings of a training: those of every model, and those of each kind of model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class PaperRun:
 
     Attributes:
         base: the model that it starts from, by its name on the hub.
-        examples: how many it learns from.
-        data: what they are made of, and what the paper does not say.
-        settings: by the names of the settings.
-        gpus: how many GPUs, and the GB of each; None where the paper does not say.
-        questions: how many are drawn at random from each data set; None takes all.
+        examples: how many examples it trains on.
+        data: what the examples are made of, and what the paper does not say.
+        settings: the paper's values by the names of the settings.
+        gpus: how many GPUs, and the GB of each; None if the paper does not say.
+        questions: how many questions are drawn at random from each data set; None takes all.
     """
 
     base: str
@@ -44,8 +44,8 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
 
     Attributes:
         epochs: passes over the examples, above 0; may be a part of one.
-        learning_rate: the highest, above 0 and at most 1; it rises from 0 while warming up, and then falls to 0. With
-            `lora_rank`, it is 2e-4 unless another is given.
+        learning_rate: the peak learning rate, above 0 and at most 1; the rate rises from 0 during the warm-up, and then
+            falls to 0. With `lora_rank`, the default is `lora_learning_rate`.
         batch_size: the most examples that a process computes at once.
         gradient_accumulation: a step of the optimizer takes `batch_size` times this many examples, which are divided
             among all processes.
@@ -105,11 +105,11 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
         return self.batch_size * self.gradient_accumulation
 
     def steps(self, examples: int) -> int:
-        """How many steps of the optimizer so many examples take."""
+        """How many steps of the optimizer a training on this many examples takes."""
         return math.ceil(self.epochs * math.ceil(examples / self.step_size))
 
     def divided(self, processes: int) -> tuple[int, int]:
-        """The examples that each of so many processes computes at once, and its batches to a step.
+        """How many examples each of the processes computes at once, and how many such batches it has in a step.
 
         Raises:
             ValueOutOfBounds: the examples of a step cannot be divided evenly.
@@ -128,14 +128,15 @@ class LanguageModelConfig(TrainingConfig, frozen=True):
     """How a language model is trained.
 
     Attributes:
-        dtype: what the weights that are trained are kept in. `bfloat16` takes half the memory of `float32` (8 bytes a
+        dtype: the dtype of the weights that are trained. `bfloat16` takes half the memory of `float32` (8 bytes a
             weight instead of 16, with gradient and AdamW's two states), but rounds small updates away. Weights that
-            LoRA leaves as they are, and all computations, are in bfloat16 where the checkpoint and the processor are.
-        gradient_checkpointing: keep the input of each layer only, and compute the layer again for its gradient: less
-            memory for a third more time.
-        load_in_4bit: keep the weights that LoRA leaves as they are in 4 bits (QLoRA, arXiv:2305.14314).
-        fsdp: divide weights, gradients and states of the optimizer among the processes (fully sharded data
-            parallelism) instead of giving each its copy; checkpoints are written in shards.
+            LoRA freezes, and all computations, are in bfloat16 if the checkpoint is not in float32 and the processor
+            supports it.
+        gradient_checkpointing: keep only the input of each layer, and recompute the layer for its gradient, which takes
+            less memory and a third more time.
+        load_in_4bit: keep the weights that LoRA freezes in 4 bits (QLoRA, arXiv:2305.14314).
+        fsdp: shard weights, gradients and states of the optimizer among the processes (fully sharded data parallelism)
+            instead of giving each process a copy; checkpoints are written in shards.
 
     Raises:
         ValueOutOfBounds: `load_in_4bit` without `lora_rank`, or with `fsdp`.
@@ -174,8 +175,8 @@ class ColBERTConfig(RerankerConfig, frozen=True):
     """How a ColBERT checkpoint is trained; `max_length` is that of passages and queries.
 
     Attributes:
-        dim: the width of the token vectors, where the checkpoint to start from is fitted to the passages; None takes
-            that of an index.
+        dim: the dimension of the token vectors, if the base checkpoint is fitted to the passages; None takes that of an
+            index.
     """
 
     learning_rate: Rate = 1e-5
@@ -187,17 +188,17 @@ class ColBERTConfig(RerankerConfig, frozen=True):
 class SubModelConfig(LanguageModelConfig, frozen=True):
     """How RA-ISF's sub-models are labelled and trained.
 
-    The learning rate is the paper's (section 4.5), which says nothing else. A cross-encoder, which the paper does not
-    have, takes 1e-4 unless another is given.
+    The learning rate is the paper's (section 4.5), which gives no other settings. A cross-encoder, which the paper does
+    not use, takes 1e-4 unless another rate is given.
 
     Attributes:
-        know_from: what counts as known: what the teacher answers rightly without passages (`answers`), or what it says
-            that it knows (`teacher`).
+        know_from: which questions count as known: those that the teacher answers correctly without passages
+            (`answers`), or those that it says it knows (`teacher`).
         relevant_from: the teacher's judgement of each passage (`teacher`), or the gold passages of the data (`data`).
         decompose_from: the sub-questions that the teacher writes (`teacher`), or those of the data (`data`).
         chained: sub-questions may refer to the answers of earlier ones as `#1`.
         top_k: passages that are retrieved and labelled for each question.
-        held_out: the share of the questions that the models are measured on instead.
+        held_out: the share of the questions that are held out, for the models to be measured on.
     """
 
     lora_learning_rate: ClassVar[float] = 5e-4
@@ -232,9 +233,9 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
         retention: the share of the questions that keep the data set's own answer instead of one made from what was
             retrieved (section 4.4, figure 4a: 0 is best).
         drop_unfound: leave out a question of several steps whose gold passages were not found (appendix B.4).
-        drop_answers: leave out a new answer that the passages do not support, or that is none of the known ones. The
-            data set's own answers cannot be dropped: models for several shares are comparable (figure 4a) without it.
-        mask_evidence: learn only what the model writes itself, and not the retrieved passages.
+        drop_answers: leave out a new answer that the passages do not support, or that is none of the known ones. Since
+            the data set's own answers are never dropped, compare several values of `retention` (figure 4a) without it.
+        mask_evidence: leave the retrieved passages out of the loss.
         depth: the depth of the tree when the model is measured.
         measured_on: the split on whose questions the model is measured; `none` leaves that out.
     """

@@ -35,7 +35,7 @@ EMBEDDED = "embedded"
 
 _WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
 _SCALE = 0.25
-"""What the reader's logit is multiplied by in the first score: small scores are soon moved by training."""
+"""The factor by which the reader's logit is scaled in the initial score, since training soon moves small scores."""
 
 
 def reranker(
@@ -59,9 +59,9 @@ def reranker(
         output: the folder of the model, which `make_reranker` and `--part reranker=FOLDER` take.
         base: a cross-encoder or encoder to start from, by folder or hub name; `embedded` for the embedded reader's.
         config: the settings.
-        limit: take so many questions of each split at most.
+        limit: take at most this many questions of each split.
         dry_run: train nothing, and return what the training would take.
-        progress: is called with (units done, units in all, what is done).
+        progress: called with the units done, all units, and what is done.
 
     Raises:
         UsageError: no question names gold passages, or the output folder holds something else.
@@ -91,7 +91,7 @@ def reranker(
 def reranker_job(
     questions: Sequence[RankedQuestion], output: str | Path, *, base: str = EMBEDDED, config: RerankerConfig
 ) -> Job:
-    """The training of a reranker on questions, with what an index finds for them; see `reranker`."""
+    """The job that trains a reranker on questions with what an index finds for them; see `reranker`."""
     pairs = [
         (row.question, text, float(n == 0))
         for row in training_rows(questions, config.negatives, config.seed)
@@ -109,7 +109,7 @@ def cross_encoder_job(
     config: TrainingConfig,
     facts: Mapping[str, Any],
 ) -> Job:
-    """The training of a cross-encoder on pairs of texts, each with the probability of yes."""
+    """The job that trains a cross-encoder on pairs of texts, each with its label, a probability."""
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
@@ -187,7 +187,7 @@ def _embedded() -> TemporaryDirectory[str]:
     network: Any = encoder.model
     add_changes(network.bert, tensors)
     pooler, scores = network.bert.pooler.dense, network.classifier
-    none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # of start and end at the first position: no answer
+    none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # start and end at the first position mean no answer
     with torch.no_grad():
         pooler.weight[0], pooler.bias[0] = -0.1 * none, 0.0
         scores.weight.zero_()

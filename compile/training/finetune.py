@@ -1,7 +1,7 @@
-"""Finetune the local model of a program on its own right answers: DSPy's `BootstrapFinetune`, with a provider of ours.
+"""Finetune a program's local model on its own right answers, by DSPy's `BootstrapFinetune` with our own provider.
 
-DSPy runs the program on training questions, keeps the calls of the runs that end in the right answer, and hands prompts
-and replies to the provider of the language model, which trains it with the trainer of this room.
+DSPy runs the program on training questions, keeps the calls of the runs that end in the right answer, and passes the
+prompts and replies to the provider of the language model, which trains it by `fit`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FinetunedProgram:
     Attributes:
         program: a copy of the program without demonstrations; its predictors have no language model of their own.
         lm: the finetuned model.
-        training: what its training did.
+        training: the result of its training.
     """
 
     program: Program
@@ -75,22 +75,22 @@ def finetune_program(
     num_threads: int = 4,
     progress: Progress | None = None,
 ) -> FinetunedProgram:
-    """Finetune the language model of a program on the calls of its right runs.
+    """Finetune the language model of a program on the calls of the runs that end in the right answer.
 
     Args:
-        program: stays as it is.
+        program: the program, which is not changed.
         trainset: questions with answers.
         output: the folder of the finetuned model.
         metric: a function or the name of a metric.
         lm: the local model to finetune.
         teacher_lm: the model that runs the program; None for `lm` itself.
         config: the settings; a call longer than `max_length` tokens is left out.
-        metric_threshold: the score from which a run counts as right.
-        num_threads: questions at a time.
-        progress: is called after every question, and with every loss.
+        metric_threshold: the lowest score at which an answer counts as right.
+        num_threads: how many questions are asked at a time.
+        progress: called after every question, and with every loss.
 
     Raises:
-        UsageError: `lm` is no local model, or no run is right.
+        UsageError: `lm` is no local model, or no answer is right.
 
     Warns:
         UserWarning: some calls were too long.
@@ -134,7 +134,7 @@ class LocalProvider(Provider):
     """Finetunes a model of Transformers in this process, for DSPy.
 
     Attributes:
-        result: what the training did, once it is done.
+        result: the result of the training; None before it.
     """
 
     def __init__(self, base: str, output: Path, config: LanguageModelConfig, progress: Progress | None) -> None:
@@ -157,7 +157,7 @@ class LocalProvider(Provider):
         train_data_format: Any,
         train_kwargs: dict[str, Any] | None = None,
     ) -> str:
-        """Train the model on conversations; returns the name of the finetuned one."""
+        """Train the model on conversations; return the name of the finetuned model."""
         if not train_data:
             raise UsageError("no training question is answered rightly, so there is nothing to finetune on")
         conversations: list[list[Message]] = [row["messages"] for row in train_data]
@@ -179,7 +179,7 @@ class LocalProvider(Provider):
 
 
 def _row(local: LocalModel, conversation: Sequence[Message]) -> Row:
-    """The tokens of a conversation; its last message, with the token that ends a reply, is learnt."""
+    """Encode a conversation; the loss is on its last message and the token that ends a reply."""
     *turns, reply = conversation
     completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
     return prompt_and_reply(local.chat_ids(turns), completion, seq2seq=local.is_seq2seq)

@@ -1,10 +1,10 @@
-"""Run a trainer of Transformers or sentence-transformers to the end, also after the process was killed.
+"""Run a trainer of Transformers or sentence-transformers to the end, and resume it if the process was killed.
 
-While a model `NAME` is trained, the trainer's checkpoints stand beside it, in `.NAME.training`. The same job continues
-from the last one, and ends with the same weights as one that was not interrupted. The finished model takes its place in
-one step, with `training.json`, which says how it was made.
+While a model `NAME` is trained, the trainer's checkpoints are kept beside it, in `.NAME.training`. The same job
+continues from the last one, and ends with the same weights as a job that was not interrupted. The finished model is
+written atomically, with a `training.json` that says how it was made.
 
-Under `accelerate launch`, every process calls `fit`; the first one writes the files.
+Under `accelerate launch`, every process calls `fit`; the main process writes the files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Job:
         build: makes model and trainer from settings by the names of Transformers' `TrainingArguments`. Random numbers
             are seeded before it is called.
         examples: how many examples the trainer has.
-        facts: what else decides the weights, as JSON values: the kind of model, its base, digests of the data.
+        facts: what else determines the weights, as JSON values: the kind of model, its base, digests of the data.
         save: writes the trained model into a folder.
     """
 
@@ -68,11 +68,11 @@ class Job:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a training run did.
+    """The result of a training run.
 
     Attributes:
-        folder: where the model is.
-        examples: how many examples it learnt from.
+        folder: the folder of the model.
+        examples: how many examples it was trained on.
         steps: steps of the optimizer, those before an interruption included.
         final_loss: mean training loss of the last tenth of the steps.
         seconds: how long the last call trained.
@@ -98,9 +98,9 @@ class TrainingPlan:
         steps: steps of the optimizer.
         hours: estimated time of these steps on this machine.
         teacher_calls: calls of a language model that labels the examples, at most.
-        memory: of a language model, what each way to train it takes.
-        gpus: of a language model, how many GPUs train, and the GB of each; None where there is no GPU.
-        tokens_per_second: of a language model, what this machine trains, by which the hours are estimated.
+        memory: for a language model, the memory that each way to train it takes.
+        gpus: for a language model, how many GPUs train, and the GB of each; None without a GPU.
+        tokens_per_second: for a language model, the tokens that this machine trains on, from which `hours` follows.
     """
 
     examples: int
@@ -113,7 +113,7 @@ class TrainingPlan:
 
 
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
-    """Train a model, or continue to, and write it to its folder; `progress` gets steps done and steps in all.
+    """Train a model, or resume its training, and write it to its folder; `progress` gets the steps done and all steps.
 
     Raises:
         UsageError: there are no examples, the folder holds something else, another process trains this model, or the
@@ -159,9 +159,9 @@ def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> Tr
     """Estimate what a job takes, from the time of a few steps.
 
     Args:
-        job: what would be trained.
-        examples: how many examples there will be; those of the job by default.
-        teacher_calls: calls of a language model that labels them.
+        job: the model that would be trained.
+        examples: how many examples there will be; default: those of the job.
+        teacher_calls: calls of a language model that labels the examples.
     """
     _require_packages(job.config)
     with _quiet(), TemporaryDirectory() as folder:
@@ -176,7 +176,7 @@ def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> Tr
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out progress bars, reports, and warnings of PEFT about new tokens and a setting's former name."""
+    """Suppress progress bars, reports, and warnings of PEFT about new tokens and a setting's former name."""
     with quiet_transformers(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
@@ -190,7 +190,7 @@ def _require_packages(config: TrainingConfig) -> None:
 
 
 def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> tuple[Trainer, Watch]:
-    """The trainer: quiet, offline, with checkpoints between which whole intervals of losses lie."""
+    """Build the trainer, quiet and offline; the steps between checkpoints are a multiple of those between losses."""
     import torch
     from transformers import PrinterCallback, set_seed
 
@@ -277,10 +277,10 @@ def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | Non
 
 
 def _last_checkpoint(folder: Path) -> str | None:
-    """The last whole checkpoint; those that a killed process left unfinished are removed."""
+    """The last complete checkpoint; those that a killed process left incomplete are removed."""
     whole: dict[int, Path] = {}
     for checkpoint in folder.glob("checkpoint-*"):
-        states = len(list(checkpoint.glob("rng_state*.pth")))  # of every process; the first then writes the last file
+        states = len(list(checkpoint.glob("rng_state*.pth")))  # of every process; the main one writes the last file
         if states == process_count() and (checkpoint / "trainer_state.json").exists():
             whole[int(checkpoint.name.rpartition("-")[2])] = checkpoint
         elif is_main_process():

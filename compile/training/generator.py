@@ -47,7 +47,7 @@ from knowgap.storage.processes import main_process_first
 from knowgap.storage.progress import Progress
 
 METRICS = ("f1", "exact_match", "upper_bound")
-"""What generators are measured by."""
+"""The metrics by which generators are measured."""
 
 _DRAFTED = 64  # transcripts that are drafted for a plan
 
@@ -75,20 +75,20 @@ def rq_rag(
 
     Args:
         data: the questions; transcripts are made of those of the split `train`.
-        retriever: what the queries are searched in.
+        retriever: the index in which the queries are searched.
         output: the folder of the generator, which `TranscriptGenerator` and `--part generator=FOLDER` take.
         base: a causal model to start from, by folder or hub name.
-        teacher: the language model that writes the transcripts; may be None where they are given.
+        teacher: the language model that writes the transcripts; may be None if `transcripts` is given.
         transcripts: a file of transcripts in the layout of the authors' training set, instead of those of a teacher.
         config: the settings.
-        limit: take so many questions of each split at most.
-        num_threads: questions that the teacher is asked at once.
+        limit: take at most this many questions of each split.
+        num_threads: how many transcripts the teacher writes at a time.
         labels_only: let the teacher write the transcripts, train nothing, and return what the training will take.
-        dry_run: ask and train nothing, and return what both would take. Transcripts are taken to be as long as those
-            of the known answers; where the base has no tokenizer yet, as long as `max_length`.
+        dry_run: ask and train nothing, and return what both would take. Transcripts are assumed to be as long as those
+            of the known answers or, if the base has no tokenizer yet, as long as `max_length`.
         gpus: with `dry_run` or `labels_only`, how many GPUs would train, and the GB of each; those of this machine by
             default.
-        progress: is called with (units done, units in all, what is done).
+        progress: called with the units done, all units, and what is done.
 
     Raises:
         UsageError: no question is left to measure on, or the output holds something else.
@@ -157,10 +157,10 @@ def rq_rag(
 def generator_job(
     records: Sequence[TranscriptRecord], output: str | Path, *, base: str, config: GeneratorConfig
 ) -> tuple[Job, list[str]]:
-    """The training of a generator on transcripts, with the control tokens added to the vocabulary of the base.
+    """The job that trains a generator on transcripts, with the control tokens added to the vocabulary of the base.
 
-    Transcripts that were dropped are left out. With LoRA, the embeddings of the control tokens, which are new, are
-    trained as well; so is the last layer where it does not share them.
+    Transcripts that were dropped are left out. With LoRA, the new embeddings of the control tokens are trained as well,
+    and so is the last layer if it does not share them.
 
     Returns:
         The job, and the ids of the questions whose transcripts are too long, which are left out.
@@ -195,10 +195,10 @@ def save_untrained(base: str, folder: str | Path, seed: int = 0) -> None:
 
 
 def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evidence: bool = True) -> Row:
-    """Encode a transcript: `input_ids`, and `labels`, which are `IGNORED` where the model does not write itself.
+    """Encode a transcript: `input_ids`, and `labels`, which are `IGNORED` for tokens that are left out of the loss.
 
-    The model writes control tokens of actions, queries, the answer and their ends (equation 2). The prompt is never
-    learnt; with `mask_evidence=False`, the retrieved passages are, as in the released training by default.
+    The loss is on the control tokens of actions, the queries, the answer and their ends (equation 2), and never on the
+    prompt. With `mask_evidence=False`, it is on the retrieved passages too, as in the released training by default.
     """
     ids = layout.prompt(STYLES[record.style], record.question, record.history)
     labels = [IGNORED] * len(ids)
@@ -230,7 +230,7 @@ def _mean_length(drafts: Sequence[TranscriptRecord], base: str, config: Generato
 
 
 def _prepare(model: Any, tokenizer: Any) -> dict[str, Any]:
-    """Add the control tokens to a model; returns settings of LoRA that let them be learnt."""
+    """Add the control tokens to a model; return the settings of LoRA by which their embeddings are trained."""
     add_control_tokens(tokenizer, model)
     names = {part: name.rpartition(".")[2] for name, part in model.named_modules()}
     given, read = model.get_input_embeddings(), model.get_output_embeddings()

@@ -1,4 +1,4 @@
-"""Label examples of RA-ISF's sub-models by a teacher, or by the data set (appendix A)."""
+"""Label examples of RA-ISF's sub-models by a teacher or from the data set (appendix A)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import read_records
 
 Label = bool | list[str]
-"""Yes or no of the two judgements; the sub-questions of a decomposition."""
+"""Yes or no for the two judgements; the sub-questions for a decomposition."""
 
 
 class Item(NamedTuple):
@@ -45,9 +45,9 @@ class LabelledExample(BaseModel, extra="forbid", frozen=True):
     """An example of a sub-model.
 
     Attributes:
-        id: that of the item.
-        question: what is judged or decomposed.
-        passage: what is judged to be relevant to it; empty for the other two.
+        id: the item's id.
+        question: the question that is judged or decomposed.
+        passage: the passage whose relevance is judged; empty for the other two sub-models.
         label: see `Label`.
     """
 
@@ -59,13 +59,13 @@ class LabelledExample(BaseModel, extra="forbid", frozen=True):
 
 @dataclass(frozen=True)
 class Labeller:
-    """Who labels, and how.
+    """Labels the examples of a sub-model.
 
     Attributes:
         task: the sub-model that learns from the labels.
-        identity: everything that decides the labels, as JSON values.
-        label: the label of an item, None if there is none, and how often the teacher was called for it.
-        calls: calls of the teacher for an item, as a rule.
+        identity: everything that determines the labels, as JSON values.
+        label: returns the label of an item, or None if there is none, and how often the teacher was called for it.
+        calls: how often the teacher is usually called for an item.
     """
 
     task: Task
@@ -80,15 +80,15 @@ def make_labeller(
     teacher: dspy.BaseLM | None = None,
     program: RAISF | None = None,
 ) -> Labeller:
-    """Say where the labels of a sub-model come from.
+    """Make the labeller of a sub-model.
 
     Args:
         task: the sub-model.
-        source: of `know`, whether the teacher answers rightly without passages (`answers`, appendix A.1; half of all
-            yes/no questions are by chance) or says that it knows (`teacher`, section 4.5). Of `relevant`, the teacher's
-            verdict on each passage by itself (`teacher`, A.2), or the gold passages of the data set (`data`). Of
-            `decompose`, sub-questions of the teacher (`teacher`, A.3), or of the data set (`data`).
-        teacher: a language model; of `answers`, the one that RA-ISF will ask.
+        source: for `know`, whether the teacher answers correctly without passages (`answers`, appendix A.1; half of all
+            yes/no questions are by chance) or says that it knows (`teacher`, section 4.5). For `relevant`, the
+            teacher's verdict on each passage by itself (`teacher`, A.2), or the gold passages of the data set (`data`).
+            For `decompose`, sub-questions of the teacher (`teacher`, A.3), or of the data set (`data`).
+        teacher: a language model; for `answers`, the one that RA-ISF will ask.
         program: its style, demonstrations and hyperparameters go into the prompts.
 
     Raises:
@@ -125,7 +125,7 @@ def make_labeller(
 
 
 def _label_of_data(task: Task, item: Item, chained: bool) -> Label | None:
-    """A label that needs no call, unlike the paper's."""
+    """The label of an item by the data set, None if there is none; unlike the paper's labels, it needs no call."""
     if task == "relevant":
         gold = item.example.get("gold_ids")
         return item.passage is not None and item.passage.id in gold if gold else None
@@ -135,10 +135,11 @@ def _label_of_data(task: Task, item: Item, chained: bool) -> Label | None:
 
 
 def refer_to_answers(example: dspy.Example) -> list[str]:
-    """The sub-questions of a data set's question, with `#n` for answers to earlier ones that the question lacks.
+    """The sub-questions of a data set's question, in which `#n` replaces the answers to earlier sub-questions.
 
-    The answer to a sub-question is the one in the data set, or the object of an evidence triple that it names, where
-    that answer is a sentence. StrategyQA's sub-questions have `#n` as they are.
+    An answer that the question itself contains is not replaced. The answers to a sub-question are the one in the data
+    set, which may be a sentence, and the objects of evidence triples that it names. StrategyQA's sub-questions already
+    have `#n`.
     """
     steps: Sequence[Mapping[str, str]] = example.get("decomposition") or ()
     objects = [triple[2] for triple in example.get("evidences") or ()]
@@ -165,7 +166,7 @@ def retrieve_items(
 
     Args:
         examples: the questions.
-        retriever: as RA-ISF will search with.
+        retriever: the retriever that RA-ISF will use.
         k: passages of each question; 5 in the paper's runs.
         corpus: where gold passages are looked up; none of them is added without it.
     """
@@ -216,7 +217,7 @@ def split_held_out(
 ) -> tuple[list[LabelledExample], list[LabelledExample]]:
     """Divide examples into those to train on and those held out, by question: the same question is never in both.
 
-    `share` is that of the questions that are held out, 0 to 1. Both parts keep the order of the examples.
+    `share` is the share of the questions that are held out, 0 to 1. Both parts keep the order of the examples.
     """
     ranked = sorted({e.question for e in examples}, key=lambda q: hashlib.sha256(f"{seed}\n{q}".encode()).digest())
     held_out = set(ranked[: round(share * len(ranked))])

@@ -1,4 +1,4 @@
-"""Train a causal or sequence-to-sequence model on token ids: prompts that are given, and what the model shall write."""
+"""Train a causal or sequence-to-sequence model on the token ids of prompts and of the replies that it is to write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IGNORED = -100
 """The label of a token that the loss leaves out."""
 
 Row = dict[str, list[int]]
-"""An example: `input_ids` and `labels`, which are `IGNORED` where the model does not write itself."""
+"""An example: `input_ids`, and `labels`, which are `IGNORED` for tokens that are left out of the loss."""
 
 
 def prompt_and_reply(prompt: Sequence[int], reply: Sequence[int], *, seq2seq: bool) -> Row:
@@ -42,16 +42,16 @@ def language_model_job(
     facts: Mapping[str, Any],
     prepare: Callable[[Any, Any], dict[str, Any]] | None = None,
 ) -> Job:
-    """The training of a language model of Transformers, which keeps the dtype of the checkpoint that it starts from.
+    """The job that trains a language model of Transformers and writes it in the dtype of its base checkpoint.
 
     The base is added to the facts; see `Job`. `prepare` changes the model and its tokenizer before the training, and
     returns further settings of LoRA.
     """
-    # Rows without a label fill the last step up, so that it can be divided among any number of processes.
+    # Rows without labels pad the last step, so that it can be divided among any number of processes.
     empty: list[Row] = [{"input_ids": [0], "labels": [IGNORED]}] * (-len(rows) % config.step_size)
 
     def load(dtype: str, **more: Any) -> tuple[LocalModel, Any]:
-        """The base, and as the training changes it: prepared, and with LoRA matrices."""
+        """Load the base; return it, and the model that is trained: prepared, and with LoRA matrices."""
         local = load_model(base, "cpu", dtype, **more)
         settings = prepare(local.model, local.tokenizer) if prepare is not None else {}
         return local, add_lora(local.model.train(), config.lora_rank, **settings)
@@ -112,10 +112,10 @@ def plan_language_model(
     gpus: tuple[int, float] | None = None,
     trains_head: bool = False,
 ) -> TrainingPlan:
-    """What a training takes, before anything of its model is loaded but the configuration.
+    """Estimate what a training takes from the configuration of its model, without loading weights.
 
-    An example has so many `tokens` on average. `gpus` says how many GPUs train, and the GB of each; by default, those
-    of this machine do. See `memory_needs` for `trains_head`.
+    `tokens` is the mean length of an example. `gpus` says how many GPUs train, and the GB of each; by default, those of
+    this machine do. See `memory_needs` for `trains_head`.
 
     Raises:
         LanguageModelError: the configuration cannot be read.
@@ -134,7 +134,7 @@ def plan_language_model(
 
 
 def checkpoint_dtype(base: str) -> str:
-    """What the weights of a checkpoint are kept in, as its configuration says: `float32` where it says nothing."""
+    """The dtype of a checkpoint's weights, by its configuration; `float32` if that names no other."""
     dtype = str(getattr(read_config(base), "dtype", None)).removeprefix("torch.")
     return dtype if dtype in ("bfloat16", "float16") else "float32"
 

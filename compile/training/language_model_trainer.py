@@ -1,4 +1,4 @@
-"""The trainer of language models, made of a class of Transformers, which is imported when a training starts."""
+"""The trainer of language models, a module of its own so that Transformers is imported only when a training starts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def summed_loss(logits: torch.Tensor, labels: torch.Tensor, *, shifted: bool) ->
 
 
 class LanguageModelTrainer(Trainer):
-    """Weighs every token that is learnt in a step alike, however the step is divided into batches and processes.
+    """Weighs all labelled tokens of a step alike, however the step is divided into batches and processes.
 
     Attributes:
-        weights: after a training with FSDP, the whole weights, or the trained ones where LoRA leaves the others as
-            they are; in the first process only, in the memory of the CPU. None otherwise.
+        weights: after a training with FSDP, all weights, or with LoRA the trained ones, in CPU memory and in the main
+            process only. None otherwise.
     """
 
     loss_is_scaled_for_ga = True
@@ -35,7 +35,7 @@ class LanguageModelTrainer(Trainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The cross-entropy of a batch's tokens, over the number of tokens of the whole step.
+        """The cross-entropy of a batch's tokens, divided by the number of labelled tokens of the whole step.
 
         Some models of Transformers, such as T5, would return the mean over the batch.
         """
@@ -46,7 +46,7 @@ class LanguageModelTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Let Accelerate divide weights among processes on the CPU, too, which it does on GPUs only."""
+        """Let Accelerate shard weights on the CPU, too; by itself, it does so on GPUs only."""
         super().create_accelerator_and_postprocess()
         if not self.args.fsdp or self.is_fsdp_enabled:
             return

@@ -1,7 +1,7 @@
 """Train a ColBERT checkpoint: token vectors whose late interaction puts gold passages before the wrong ones.
 
-The loss is that of choosing the gold passage among its own wrong passages and all passages of the batch, by the sum of
-maximal similarities; other gold passages of the question are not among them. Vectors of queries have the weights and
+The loss is the cross-entropy of choosing the gold passage among its own wrong passages and all passages of the batch,
+by the sum of maximal similarities; other gold passages of the question are excluded. Query vectors have the weights and
 the expansion that they will have in a search.
 """
 
@@ -63,9 +63,9 @@ def colbert(
         output: the folder of the checkpoint, which `build_index` takes as `checkpoint`.
         base: a checkpoint to start from, by folder or hub name; `embedded` for the one that is fitted to the passages.
         config: the settings.
-        limit: take so many questions of each split at most.
+        limit: take at most this many questions of each split.
         dry_run: train nothing, and return what the training would take.
-        progress: is called with (units done, units in all, what is done).
+        progress: called with the units done, all units, and what is done.
 
     Raises:
         UsageError: no question names gold passages, or the output folder holds something else.
@@ -95,7 +95,7 @@ def colbert(
 
 @contextmanager
 def base_checkpoint(name: str, passages: Sequence[Passage], dim: int | None = None) -> Iterator[Path]:
-    """The folder of the checkpoint to start from, as long as the block runs; see `colbert` for its name.
+    """Yield the folder of the checkpoint to start from; see `base` of `colbert` for its name.
 
     Raises:
         CheckpointError: it is no ColBERT checkpoint, or its weights are not in one `model.safetensors`.
@@ -114,7 +114,7 @@ def base_checkpoint(name: str, passages: Sequence[Passage], dim: int | None = No
 def colbert_job(
     questions: Sequence[RankedQuestion], output: str | Path, base: Path, *, name: str, config: ColBERTConfig
 ) -> Job:
-    """The training of a checkpoint on questions, with what an index finds for them; `name` is that of the base."""
+    """The job that trains a checkpoint on questions with what an index finds for them; `name` is that of the base."""
     rows = [
         {"question": row.question, "gold": row.gold, **{f"wrong_{n}": text for n, text in enumerate(row.negatives)}}
         for row in training_rows(questions, config.negatives, config.seed)
@@ -167,7 +167,7 @@ def _save(trainer: Any, base: Path, folder: Path) -> None:
     shutil.copytree(base, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_WEIGHTS, "training.json"))
     trained = {name: tensor.detach().cpu().contiguous() for name, tensor in trainer.model.state_dict().items()}
     tensors = load_file(base / _WEIGHTS)
-    for name in tensors:  # the encoder's names have the name of its architecture before them: bert.encoder.…
+    for name in tensors:  # the encoder's names begin with the name of its architecture: bert.encoder.…
         inside = "1.linear.weight" if name == _PROJECTION else f"0.model.{name.partition('.')[2]}"
         if inside in trained:
             tensors[name] = trained[inside].float()

@@ -1,4 +1,4 @@
-"""How many bytes of tensors are alive, whose class of torch is imported when memory is estimated."""
+"""Count the bytes of live tensors, in a module of its own so that torch is imported only when memory is estimated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveTensors(TorchDispatchMode):
-    """Adds up the bytes of the tensors that operations make while this is entered, and that are still alive.
+    """Adds up the bytes of the live tensors that operations have made while this mode is active.
 
     A tensor that shares the storage of another counts once.
 
@@ -27,7 +27,7 @@ class LiveTensors(TorchDispatchMode):
         self._bytes = self._most = 0
 
     def take_most(self) -> int:
-        """The largest sum since the last call; from now on, the largest is sought among later ones."""
+        """The largest sum since the last call; the maximum then starts again from the current sum."""
         most, self._most = self._most, self._bytes
         return most
 

@@ -18,11 +18,11 @@ def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
 
 
 def merge_lora(model: Any, weights: dict[str, Any]) -> Any:
-    """A model of `add_lora` with trained LoRA matrices, added to its weights.
+    """Add trained LoRA matrices to the weights of a model of `add_lora`, and return the model.
 
     Args:
-        model: as it was before the training; its weights may have another dtype, and need not be in 4 bits.
-        weights: those of the trained model; all but the trained ones are left out.
+        model: the model before the training; its weights may have another dtype, and need not be in 4 bits.
+        weights: the weights of the trained model, of which only the trained ones are used.
     """
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 

@@ -1,19 +1,19 @@
-"""What the training of a language model takes in memory and on disk, from the configuration of the model alone.
+"""Estimate what training a language model takes in memory and on disk, from the configuration of the model alone.
 
 A model without weights, of two and of three layers, reads a batch and computes the gradients of its loss, as the
-training does. The tensors that are alive at any time are added up; what the third layer adds stands for each further
-layer. What a process takes is the sum of:
+training does. The bytes of live tensors are added up at any time; each further layer is assumed to add what the third
+layer adds. A process takes the sum of:
 
-- Weights, gradients and the optimizer's two states, in what the weights are kept in: for P weights, 16 P bytes in
-  float32 and 8 P in bfloat16. With LoRA, the frozen weights take 2 P (4 P where the checkpoint is in float32, and with
-  FSDP), with QLoRA 0.516 for each weight of a linear layer, and one of these in 16 bits while it is multiplied.
-  Processes that each keep a copy need room for the gradients that they exchange.
-- With FSDP, these are divided by the number of processes; two layers and what is outside of layers stand whole.
+- Weights, gradients and the optimizer's two states, in the dtype of the weights: for P weights, 16 P bytes in float32
+  and 8 P in bfloat16. With LoRA, the frozen weights take 2 P (4 P if the checkpoint is in float32, and with FSDP), with
+  QLoRA 0.516 bytes for each weight of a linear layer, and one linear layer in 16 bits while it is multiplied. Processes
+  that each keep a copy also hold the gradients that they exchange.
+- With FSDP, these are divided by the number of processes; two layers, and what is outside of layers, are held whole.
 - The largest sum of all other tensors during the forward and during the backward pass: what layers keep, weights that
   are cast to 16 bits, logits in 32 bits, their logarithms and their gradients, and the gradient of a weight before it
-  is added. Where a step has only one batch, the gradients of all weights are not there at that time.
-- CUDA, or without a GPU: what Python and the libraries take in this process; and, if that is more, the base that is
-  loaded once more at the end of LoRA, to which the matrices are added.
+  is added. If a step has only one batch, the gradients of all weights do not exist at that time. Without a GPU, LoRA
+  loads the base once more at the end, to add the matrices to it, which counts instead if it takes more.
+- CUDA, or without a GPU, what Python and the libraries take in this process.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _COUNTED = (2, 3)  # layers: with one, the largest sum may be reached in another
 
 
 class _Count(NamedTuple):
-    """What a model of some layers has and takes.
+    """The weights of a model with some number of layers, and the bytes that it takes.
 
     Attributes:
-        weights: those of the base.
+        weights: the number of weights of the base.
         linear: the weights of its linear layers, without the last one, which gives the logits.
         frozen: bytes of the weights that are not trained.
-        trained: bytes of those that are.
+        trained: bytes of the weights that are trained.
         forward: the most bytes of other tensors during the forward pass.
         backward: the same during the backward pass.
         widest: weights of the largest of its linear layers.
@@ -69,11 +69,11 @@ class MemoryNeed:
     """What a way to train takes, in GB (10^9 bytes) for each GPU.
 
     Attributes:
-        method: `full`, `LoRA` or `QLoRA`, with what the trained weights are kept in.
+        method: `full, float32`, `full, bfloat16`, `LoRA` or `QLoRA`.
         fsdp: whether the states are divided among the GPUs.
-        states: weights, gradients and states of the optimizer, and what is exchanged or stands whole for a moment.
-        checkpointed: in all, with gradient checkpointing.
-        whole: in all, without it.
+        states: weights, gradients and states of the optimizer, what is exchanged or temporarily held whole, and CUDA.
+        checkpointed: the total with gradient checkpointing.
+        whole: the total without gradient checkpointing.
         disk: two checkpoints, the trained model, and the untrained copy that is measured, for all GPUs together.
     """
 
@@ -88,7 +88,7 @@ class MemoryNeed:
 def memory_needs(
     base: str, config: LanguageModelConfig, *, processes: int = 1, cuda: bool = True, trains_head: bool = False
 ) -> list[MemoryNeed]:
-    """What each way to train a language model takes; its configuration is read, and no weights.
+    """What each way to train a language model takes; only its configuration is read, and no weights.
 
     Args:
         base: the model, by folder or hub name; a folder with a `config.json` is enough.
@@ -120,7 +120,7 @@ def memory_needs(
             run, states, gradients = model, own + frozen + copies * total.trained, total.trained
             if fsdp:
                 run = narrow if half and model is wide else model
-                divided = 4 * total.trained + 4 * full.weights * (model is adapted)  # FSDP needs one type of all
+                divided = 4 * total.trained + 4 * full.weights * (model is adapted)  # FSDP needs one dtype for all
                 whole = full.weights - (wide.depth - 2) * layer.weights  # two layers, and what is outside
                 states = own + divided / processes + (2 if half else 4) * whole + 4 * layer.weights
                 gradients /= processes
@@ -130,7 +130,7 @@ def memory_needs(
                 most = max(found.forward, found.backward) + (2 * total.widest if four_bits else 0)
                 if batches == 1:
                     most = max(most - gradients, run.layer(False).backward)
-                if model is adapted and not cuda:  # the matrices are added to the base, which is loaded for it
+                if model is adapted and not cuda:  # the base is loaded again, and the matrices are added to it
                     most = max(most, base_size * full.weights - gradients)
                 sums.append((states + most) / 1e9)
             needs.append(MemoryNeed(method, fsdp, states / 1e9, sums[0], sums[1], disk / 1e9))
@@ -140,8 +140,8 @@ def memory_needs(
 def tokens_per_second(base: str, *, lora: bool, checkpointing: bool) -> float:
     """How many tokens this machine trains a second, estimated from how fast it multiplies matrices.
 
-    Forward and backward pass take 6 operations a weight and token, two less where most weights are frozen, and two more
-    with gradient checkpointing; of the speed of a product, a training is taken to reach two fifths.
+    Forward and backward pass take 6 operations per weight and token, two fewer if most weights are frozen, and two more
+    with gradient checkpointing. A training is assumed to reach two fifths of the speed of a matrix product.
     """
     import torch
 
@@ -160,7 +160,7 @@ def tokens_per_second(base: str, *, lora: bool, checkpointing: bool) -> float:
 
 
 class _Model:
-    """A model of which two and three layers are counted, and the rest is taken to be like the third.
+    """A model that is counted with two and with three layers; the others are assumed to be like the third.
 
     `batch` has the number of examples and the tokens of each. With `half`, computations are in bfloat16 where the
     weights are not. Without a `rank`, all weights are trained instead of LoRA matrices.
@@ -221,7 +221,7 @@ def _count(
     trains_head: bool,
     checkpointing: bool,
 ) -> _Count:
-    """Count a model of the configuration that a JSON text holds, with so many layers."""
+    """Count a model with `depth` layers and otherwise the configuration in a JSON text."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from transformers import AutoConfig
@@ -284,10 +284,10 @@ def own_memory() -> float:
 
 
 def return_freed_memory() -> None:
-    """Let the C library give the memory of each tensor back as soon as the tensor is gone.
+    """Let the C library return the memory of each tensor to the system as soon as the tensor is freed.
 
-    Otherwise glibc keeps blocks of up to 32 MiB for later and takes new ones where these do not fit, which can be a
-    large part of what a training holds. It matters on the CPU only, and other C libraries are left alone.
+    Otherwise, glibc keeps blocks of up to 32 MiB for later and allocates new ones where these do not fit, which can be
+    a large part of what a training holds. This matters on the CPU only; other C libraries are left alone.
     """
     if sys.platform == "linux" and hasattr(libraries := ctypes.CDLL(None), "mallopt"):
         libraries.mallopt(_MMAP_THRESHOLD, 2**18)
@@ -297,7 +297,7 @@ def parse_gpus(text: str) -> tuple[int, float]:
     """The number of GPUs and the GB of each, from a text such as `8x80`.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not of this form.
     """
     number, _, size = text.lower().partition("x")
     if not (number.isdecimal() and size.replace(".", "", 1).isdecimal() and int(number) > 0 and float(size) > 0):

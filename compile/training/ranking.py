@@ -1,6 +1,6 @@
-"""What retrieval models are trained on and measured by: questions with their gold passages and what an index finds.
+"""Train and measure retrieval models on questions with their gold passages and what an index finds for them.
 
-Models are trained on questions of the split `train`, and measured on others, which are told apart by their wording.
+Models are trained on questions of the split `train`, and measured on questions with other wordings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RankedQuestion:
     found: list[Passage]
 
     def negatives(self, count: int) -> list[Passage]:
-        """The best-ranked passages that are not gold, and that hold no acceptable answer (it might be right there)."""
+        """The best-ranked passages that are not gold and hold no acceptable answer, since those might be relevant."""
         gold = {passage.text for passage in self.gold}
         answers = [f" {normalize_answer(answer)} " for answer in reference_answers(self.example)]
         answers = [answer for answer in answers if answer.strip() not in ("", "yes", "no")]
@@ -48,7 +48,7 @@ class RankedQuestion:
 
 
 def unseen(examples: Iterable[dspy.Example], trained_on: Iterable[dspy.Example]) -> list[dspy.Example]:
-    """The examples whose questions are not among those that a model was trained on, whatever their case and marks."""
+    """The examples whose questions a model was not trained on, ignoring case and punctuation."""
     known = {normalize_answer(example.question) for example in trained_on}
     return [example for example in examples if normalize_answer(example.question) not in known]
 
@@ -72,7 +72,7 @@ def find_candidates(
     depth: int = 50,
     progress: Progress | None = None,
 ) -> list[RankedQuestion]:
-    """Find `depth` passages in an index for each question with `gold_ids`, whose passages are in the corpus.
+    """Find `depth` passages in an index for each question whose gold passages are all in the corpus.
 
     Raises:
         UsageError: no question has known gold passages.
@@ -106,9 +106,9 @@ class TrainingRow(NamedTuple):
 
 
 def training_rows(questions: Sequence[RankedQuestion], negatives: int, seed: int = 0) -> list[TrainingRow]:
-    """A row for each gold passage of each question, with so many wrong passages.
+    """A row for each gold passage of each question, with `negatives` wrong passages.
 
-    If the index finds too few, passages of other questions, drawn at random, fill up the rest.
+    If the index finds too few, passages of other questions, drawn at random, are added.
 
     Raises:
         UsageError: there are too few passages.
@@ -137,7 +137,7 @@ def score_orders(
 
     Args:
         questions: the questions.
-        orders: by name, the passages for each question, best first.
+        orders: the passages for each question, best first, by the name of the order.
         cutoffs: the k of each `recall@k`, the share of the gold passages among the best k; `mrr` is the reciprocal rank
             of the first one, 0 if there is none.
     """
@@ -175,10 +175,10 @@ def train_ranking(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Trained | TrainingPlan:
-    """Find what a retrieval model is trained on, train it, and measure how it ranks gold passages.
+    """Collect the training examples of a retrieval model, train it, and measure how it ranks gold passages.
 
-    `make_job` is the training on some questions, and `rank` says by name how each model orders passages for them.
-    Recall is measured at `cutoffs`. The other arguments are those of `reranker`.
+    `make_job` makes the job that trains on some questions. `rank` has, by the name of each model, a function that
+    orders passages for questions. Recall is measured at `cutoffs`. The other arguments are those of `reranker`.
     """
 
     def candidates(examples: list[dspy.Example]) -> list[RankedQuestion]:

@@ -1,4 +1,4 @@
-"""The layouts in which the authors of RQ-RAG and RA-ISF describe their training sets.
+"""Read training sets in the layouts that the authors of RQ-RAG and RA-ISF describe.
 
 RQ-RAG's (https://github.com/chanchimin/RQ-RAG) is JSON Lines of `id`, `dataset` and `messages`, whose assistant writes
 queries, evidence and answer with control tokens between them. RA-ISF's (https://github.com/OceannTwT/ra-isf) is JSON
@@ -29,8 +29,8 @@ _NO: dict[str, set[str]] = {"know": {"unknow", "unknown"}, "relevant": {"irrelev
 def read_released_transcripts(file: str | Path) -> list[TranscriptRecord]:
     """Read RQ-RAG's training set: a transcript of every message of the assistant, with the messages before it.
 
-    Answers to single readings of an ambiguous question, which follow `[S_Response]`, are left out: transcripts have no
-    place for them. How the answer is worded is told from the instruction: a choice, a short answer, or a long one.
+    Answers to single readings of an ambiguous question, which follow `[S_Response]`, are left out, since transcripts
+    have no field for them. The instruction shows the style of the answer: a choice, a short answer, or a long one.
 
     Raises:
         DataError: a line is no such record.
@@ -62,7 +62,7 @@ def read_released_transcripts(file: str | Path) -> list[TranscriptRecord]:
 
 
 def read_released_labels(file: str | Path, task: Task) -> list[LabelledExample]:
-    """Read one of RA-ISF's training sets. Of `relevant`, question and passage are one text, which is kept as question.
+    """Read one of RA-ISF's training sets. For `relevant`, question and passage are one text, kept as the question.
 
     Raises:
         DataError: a line is no such record, or belongs to another sub-model.

@@ -73,32 +73,32 @@ def ra_isf(
     gpus: tuple[int, float] | None = None,
     progress: Progress | None = None,
 ) -> dict[Task, Trained] | dict[Task, TrainingPlan]:
-    """Label examples of RA-ISF's sub-models, train them, and measure how they agree with labels held out.
+    """Label examples for RA-ISF's sub-models, train the models, and measure how they agree with held-out labels.
 
-    Writes the models into `output/know`, `output/relevant` and `output/decompose`, and the labels of each beside it. A
-    run that was killed continues with the same call. `majority` among the scores is what needs no model: always the
-    most frequent label, or the question itself as the only sub-question.
+    The models are written to `output/know`, `output/relevant` and `output/decompose`, and the labels of each beside it.
+    A run that was killed continues with the same call. Among the scores, `majority` is a baseline without a model:
+    always the most frequent label, or the question itself as the only sub-question.
 
     Args:
         data: the questions.
         output: the folder of the models.
         base: the model to start from, by folder or hub name: a T5 or a causal model; for know and relevant also an
             encoder, such as `embedded`, the embedded reader's.
-        teacher: the language model that labels; may be None where no label comes from one.
+        teacher: the language model that labels; may be None if no label comes from one.
         retriever: finds the passages whose relevance is labelled; needed for `relevant`.
         labels: a file of labels in the layout of the authors' training sets, for the one sub-model of `tasks`, instead
             of those of a teacher or of the data.
         tasks: which of the three to train.
         config: the settings.
         split: the split whose questions are labelled.
-        limit: take so many questions at most.
-        num_threads: examples labelled at once.
+        limit: take at most this many questions.
+        num_threads: how many examples are labelled at a time.
         labels_only: label, train nothing, and return what the training will take.
-        dry_run: label and train nothing, and return what both would take. An example of a language model is taken to
+        dry_run: label and train nothing, and return what both would take. An example of a language model is assumed to
             be as long as `max_length`.
         gpus: with `dry_run` or `labels_only`, how many GPUs would train, and the GB of each; those of this machine by
             default.
-        progress: is called with (units done, units in all, what is done).
+        progress: called with the units done, all units, and what is done.
 
     Raises:
         UsageError: a model that is needed is missing, or the output holds something else.
@@ -189,9 +189,9 @@ def _drafts(task: Task, items: Sequence[Item]) -> list[LabelledExample]:
 
 
 def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
-    """What becomes of a model that is trained for a sub-module.
+    """The card of the sub-model into which a model is trained.
 
-    A model that generates text is trained to say labels or sub-questions; any other becomes a cross-encoder.
+    A model that generates text is trained to write labels or sub-questions; any other becomes a cross-encoder.
 
     Raises:
         CheckpointError: there is no such model.
@@ -220,10 +220,10 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
 def sub_model_job(
     card: SubModelCard, base: str, examples: Sequence[LabelledExample], output: str | Path, config: LanguageModelConfig
 ) -> Job:
-    """The training of a sub-model, whose card `base_card` makes, and whose folder `load_sub_model` reads.
+    """The job that trains a sub-model, whose card `base_card` makes, and whose folder `load_sub_model` reads.
 
     Raises:
-        UsageError: there is only one label, or too little room for the questions.
+        UsageError: there is only one label, `max_length` is too small, or a setting does not fit a cross-encoder.
     """
     if card.task != "decompose" and len({bool(example.label) for example in examples}) < 2:
         raise UsageError(f"all {len(examples)} examples of {card.task} have the same label: there is nothing to learn")
@@ -264,8 +264,8 @@ def encode_example(tokenizer: Any, card: SubModelCard, example: LabelledExample)
 
 
 Agreement = dict[str, list[float]]
-"""Agreement with the labels of the teacher, 0 to 1, by question. `agreement` is the share of the same labels, or if
-the sub-questions are the same, in order, apart from case and marks; `f1` is that of the sub-questions' words."""
+"""By metric, the agreement of every question with its labels, 0 to 1. `agreement` is the share of equal labels, or
+whether the sub-questions are equal, in order, apart from case and punctuation; `f1` is the F1 of their words."""
 
 
 def measure_agreement(model: SubModel, examples: Sequence[LabelledExample]) -> Agreement:
@@ -282,7 +282,7 @@ def measure_agreement(model: SubModel, examples: Sequence[LabelledExample]) -> A
 
 
 def majority_agreement(task: Task, train: Sequence[LabelledExample], examples: Sequence[LabelledExample]) -> Agreement:
-    """The agreement of what needs no model: always the most frequent label, or the question itself as sub-question."""
+    """The agreement of a baseline: always the most frequent label, or the question itself as the only sub-question."""
     if task == "decompose":
         return _compare(examples, [[example.question] for example in examples])
     [(label, _)] = Counter(example.label is True for example in train).most_common(1)

@@ -17,11 +17,11 @@ Values = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 class ModelScores(BaseModel, extra="forbid"):
-    """How well a model does.
+    """The scores of a model.
 
     Attributes:
-        means: by metric, the main one first, the mean over the questions.
-        comparison: the main metric against that of the first model; None for the first model itself.
+        means: the mean over the questions by metric, the main one first.
+        comparison: the comparison with the first model by the main metric; None for the first model itself.
     """
 
     means: dict[str, Interval]
@@ -33,9 +33,9 @@ class Trained:
     """A trained model.
 
     Attributes:
-        training: what the training did.
-        scores: by name, the trained model, the one before the training, and what needs neither, all on questions that
-            are not trained on; empty where nothing was measured.
+        training: the result of the training.
+        scores: the scores, by name, of the trained model, the model before the training, and baselines, all on
+            questions that are not trained on; empty if nothing was measured.
         notes: what the examples were made of, in words.
     """
 
@@ -47,7 +47,7 @@ class Trained:
 def train(
     job: Job, measure: Callable[[], Values] | None, *, notes: Sequence[str] = (), progress: Progress | None = None
 ) -> Trained:
-    """Run a training; then measure what it brought, in the process that writes files."""
+    """Run a training, and then measure the models, in the main process only."""
     result = fit(job, progress)
     scores = compare_models(measure()) if measure is not None and is_main_process() else {}
     return Trained(result, scores, list(notes))

@@ -1,4 +1,4 @@
-"""Trainers and a loss made of classes of sentence-transformers, which is imported when a training starts."""
+"""Trainers and a loss, a module of its own so that sentence-transformers is imported only when a training starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make transcripts for RQ-RAG's generator with a teacher: queries, what they find, and an answer from that.
+"""Make transcripts for RQ-RAG's generator with a teacher: queries, the passages found, and an answer based on these.
 
 Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", section 2.1, appendices A.2 and B.4.
 """
@@ -43,7 +43,7 @@ KINDS: dict[str, Literal["rewrite", "decompose", "disambiguate"]] = {
 }
 """The kinds of questions in the pool, each with the action that refines its queries."""
 _STYLES = {"chat": "long", "long_form": "long", "multiple_choice": "choice"}
-"""How the answer is worded, by the kind or type of a question; short elsewhere."""
+"""The style of the answer by the kind or type of a question; `short` for all others."""
 DROPPED = {
     "unreadable": "a reply of the teacher could not be read",
     "no query": "the teacher wrote no query",
@@ -54,7 +54,7 @@ DROPPED = {
 """Why a question gives no transcript."""
 _DECISIVE = {"top_k", "max_queries", "retention", "drop_unfound", "drop_answers", "seed"}
 """The settings on which transcripts depend."""
-_AGREES = 0.5  # token F1 from which a new answer is a known one
+_AGREES = 0.5  # the lowest token F1 at which a new answer counts as a known one
 
 
 class SearchStep(BaseModel, extra="forbid"):
@@ -62,7 +62,7 @@ class SearchStep(BaseModel, extra="forbid"):
 
     Attributes:
         action: rewrite, decompose or disambiguate.
-        query: as the teacher wrote it.
+        query: the query as the teacher wrote it.
         passages: id, title and text of each, best first.
     """
 
@@ -77,7 +77,7 @@ class SearchStep(BaseModel, extra="forbid"):
 
 
 class TranscriptRecord(BaseModel, extra="forbid"):
-    """What became of one question.
+    """The transcript of a question, or the reason why there is none.
 
     Attributes:
         id: the id of the question.
@@ -86,7 +86,7 @@ class TranscriptRecord(BaseModel, extra="forbid"):
         style: how the answer is worded, a key of `STYLES`.
         history: messages before the question, with role and content.
         steps: queries in order; none if no search is needed.
-        answer: made from what the steps found.
+        answer: the teacher's answer from what the steps found, or the data set's own.
         dropped: why there is no transcript, a key of `DROPPED`; empty if there is one.
     """
 
@@ -121,7 +121,7 @@ def kind_of(example: dspy.Example) -> str:
 
 
 def teacher_calls(examples: Sequence[dspy.Example], config: GeneratorConfig) -> int:
-    """How often a teacher is called at most, if it can be read: for queries, and for the answer unless it is kept."""
+    """The most calls of a teacher, if its replies can be read: for queries, and for answers that are not kept."""
     return sum(1 if _keeps_answer(str(example.get("id")), config) else 2 for example in examples)
 
 
@@ -139,17 +139,17 @@ def construct_transcripts(
     """Make a transcript of every question, and write each as soon as it is made; the same call continues a killed run.
 
     Args:
-        examples: with `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if they are there.
-        retriever: what the queries are searched in.
+        examples: examples with `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if given.
+        retriever: the index in which the queries are searched.
         teacher: any language model.
         output: the record file.
         config: how transcripts are made.
         passages: the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
-        num_threads: questions at a time.
-        progress: is called with (records, records in all, what they are).
+        num_threads: how many transcripts are made at a time.
+        progress: called with the number of records so far, the number of all records, and what they are.
 
     Raises:
-        UsageError: no questions, or an output that was made with something else.
+        UsageError: there are no questions, or the output was made with something else.
         LanguageModelError: the teacher does not answer.
     """
     config = config or GeneratorConfig()
@@ -176,7 +176,7 @@ def construct_transcripts(
 def draft_transcripts(
     examples: Sequence[dspy.Example], retriever: Retriever, config: GeneratorConfig
 ) -> list[TranscriptRecord]:
-    """Transcripts of the length that a teacher's will have, to measure with before one is asked.
+    """Make transcripts about as long as a teacher's, to estimate with before a teacher is asked.
 
     Their queries are the known sub-questions, or the question, and their answers those of the data set.
     """
@@ -263,7 +263,7 @@ class _Author:
         return self._ask(PlanSearches, **inputs, history=_turns(record))
 
     def _answer(self, record: TranscriptRecord) -> str:
-        """Give the record the teacher's answer from what was found; returns why it is dropped, or the empty text."""
+        """Give the record the teacher's answer from what was found; return why it is dropped, or an empty string."""
         path = Trajectory(searches=tuple((step.query, tuple(step.found)) for step in record.steps))
         output = self._ask(
             AnswerFromSearches,
@@ -293,7 +293,7 @@ def _turns(record: TranscriptRecord) -> list[Turn]:
 
 
 def _agrees(example: dspy.Example, answer: str) -> bool:
-    """Whether a new answer is a known one in other words, or has one in it."""
+    """Whether a new answer is a known one in other words, or contains one."""
     words = f" {normalize_answer(answer)} "
     known = [
         *reference_answers(example),

@@ -1,4 +1,4 @@
-"""A callback of transformers' trainers, which are imported when a training starts."""
+"""A callback of trainers, a module of its own so that Transformers is imported only when a training starts."""
 
 from __future__ import annotations
 
