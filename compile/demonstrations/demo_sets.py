@@ -26,7 +26,7 @@ class DemoSets(BaseModel, extra="forbid"):
     Attributes:
         sets: sets of demonstrations (JSON values by field) by predictor name.
         own: number of the set that the program came with, by predictor.
-        spent: what it cost to bootstrap them.
+        spent: what bootstrapping cost.
     """
 
     sets: dict[str, list[Demos]] = {}
@@ -39,7 +39,8 @@ class DemoSets(BaseModel, extra="forbid"):
     ) -> DemoSets:
         """Draw sets for a program from the demonstrations of its bootstrapped copy, if there is one.
 
-        There are at most `num_sets` for each predictor, the empty one included, with `max_demos` demonstrations.
+        Each predictor gets at most `num_sets` sets, the empty one included; drawn sets have at most `max_demos`
+        demonstrations.
         """
         rng = random.Random(seed)
         available = _demos(bootstrapped) if bootstrapped is not None else {}
@@ -77,12 +78,12 @@ def _demos(program: Program) -> dict[str, Demos]:
 
 
 def _add_draws(options: list[Demos], available: Demos, num_sets: int, max_demos: int, rng: random.Random) -> None:
-    """Add the first of the available demonstrations, then random subsets of them in their order; none twice."""
+    """Add the first available demonstrations as a set, then random subsets in their order; no set is added twice."""
     if not available:
         return
     if available[:max_demos] not in options:
         options.append(available[:max_demos])
-    for _ in range(4 * num_sets):  # few demonstrations give the same set again and again
+    for _ in range(4 * num_sets):  # few demonstrations may not give enough different sets
         if len(options) >= num_sets:
             break
         size = rng.randint(1, min(max_demos, len(available)))

@@ -15,7 +15,7 @@ from knowgap.programs.trace.steps import Stopped
 
 
 def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
-    """A metric in GEPA's form, `(gold, pred, trace, pred_name, pred_trace)`, which gives a score and says why.
+    """A metric in GEPA's form, `(gold, pred, trace, pred_name, pred_trace)`, which returns a score and feedback.
 
     The feedback of a metric that returns a `dspy.Prediction` with `score` and `feedback` is passed on.
     """
@@ -32,9 +32,9 @@ def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
 
 
 def _feedback(example: Any, prediction: Any, score: float) -> str:
-    """What was expected and what came, which evidence was retrieved and used, and why the program stopped."""
+    """Say what was expected and answered, which evidence was retrieved and used, and why the program stopped."""
     if not isinstance(prediction, dspy.Prediction):
-        prediction = dspy.Prediction()  # DSPy's stand-in for an output that could not be parsed
+        prediction = dspy.Prediction()  # DSPy passes something else if an output could not be parsed
     expected = " or ".join(repr(answer) for answer in reference_answers(example)[:5])
     answer = str(prediction.get("answer") or "")
     lines = [f"The answer {answer!r} scores {score:.2f}; expected was {expected}."]

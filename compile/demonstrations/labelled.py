@@ -18,12 +18,12 @@ from knowgap.storage.progress import Progress
 P = TypeVar("P", bound=Program)
 
 _PASSAGES = 3
-"""So many passages of a demonstration are shown, or more if more hold the evidence: what is longer, a small model
-cannot follow, and every question pays for it."""
+"""How many passages a demonstration shows, or more if more hold the evidence. Small models cannot follow longer ones,
+and they make every call more expensive."""
 
 
 class _Labelled(dspy.Module):
-    """Stands in for a predictor: keeps what it is asked, and answers with the reference answer."""
+    """Replaces a predictor: keeps the inputs of its call, and answers with the reference answer."""
 
     def __init__(self, answer: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class _Labelled(dspy.Module):
 
 
 def answers_only(program: Program) -> str:
-    """The name of the predictor of a program that asks for a short answer once, and for nothing else; else empty."""
+    """The name of a program's only predictor, if it asks for nothing but a short answer; empty otherwise."""
     named = program.named_predictors()
     if len(named) != 1 or program.style not in ("short", "yes_no"):
         return ""
@@ -50,19 +50,19 @@ def label_calls(
 ) -> P | None:
     """Give a copy of a program demonstrations made of training questions and their reference answers.
 
-    A demonstration has what the program's predictor is asked for a training question, with the passages that hold the
-    evidence and a few others, and the reference answer. Only the index is asked. Questions are taken in random order,
-    if all their gold passages are found; or, where none are named, if the passages contain an answer.
+    A demonstration has the inputs of the predictor's call for a training question, with the passages that hold the
+    evidence and a few others, and the reference answer. No language model is asked. Questions are taken in random order
+    if all their gold passages are found or, if they name none, if the passages contain an answer.
 
     Args:
-        program: one that `answers_only`; it stays as it is.
+        program: a program for which `answers_only` gives a name; it is not changed.
         trainset: examples with `question`, `answer` and perhaps `gold_ids`.
-        count: demonstrations at most.
-        seed: of the order.
-        progress: is called with (questions tried, 0, what they are).
+        count: the most demonstrations.
+        seed: the seed of the order.
+        progress: called with the questions tried, 0, and what they are.
 
     Returns:
-        The copy; None if no question is suited.
+        The copy; None if no question is suitable.
     """
     name = answers_only(program)
     order, copy = list(trainset), program.deepcopy()
@@ -87,14 +87,14 @@ def label_calls(
 
 
 def _is_evident(example: dspy.Example, found: Sequence[Passage]) -> bool:
-    """Whether the answer can be found in what was found; where nothing is searched for, it has to be known."""
+    """Whether all gold passages were found; if none are named, whether a passage has an answer or none was found."""
     if gold := example.get("gold_ids"):
         return found_gold((passage.id for passage in found), gold) == {*gold}
     return not found or any(cover_em(example, dspy.Prediction(answer=passage.text)) for passage in found)
 
 
 def _with_fewer_passages(asked: dict[str, Any], example: dspy.Example, found: Sequence[Passage]) -> dict[str, Any]:
-    """The inputs of a call with fewer passages, in their order and numbered again."""
+    """The inputs of a call with fewer passages, in their order and renumbered."""
     gold_ids = example.get("gold_ids") or ()
     gold = {place for place, passage in enumerate(found) if gold_name(passage.id, gold_ids) is not None}
     others = [place for place in range(len(found)) if place not in gold][: max(0, _PASSAGES - len(gold))]

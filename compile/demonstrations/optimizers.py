@@ -41,12 +41,12 @@ class OptimizerSpec:
         class_name: the class in `dspy`.
         summary: one line that says what it does.
         compile: runs it.
-        defaults: of its options that are not DSPy's.
+        defaults: the default options that differ from DSPy's.
         needs_lm: whether it asks the language model to write instructions, which the embedded reader cannot.
         can_save: whether `save` can save the compiled program.
         options: the options it takes; None for all those of its constructor and its compile step.
-        runs: how often it runs the program at most, from the numbers of training and validation questions; None where
-            that depends on what a language model writes.
+        runs: how often it runs the program at most, from the numbers of training and validation questions; None if that
+            depends on what a language model writes.
     """
 
     class_name: str
@@ -68,7 +68,7 @@ class OptimizerSpec:
 
 @dataclass
 class OptimizerRun:
-    """What an optimizer (a class of DSPy) is run with: see `run_optimizer`; `author` is the teacher's model."""
+    """The arguments with which an optimizer (a DSPy class) is run; see `run_optimizer`. `author` is the teacher."""
 
     optimizer: Any
     student: Program
@@ -81,12 +81,12 @@ class OptimizerRun:
     options: dict[str, Any]
 
     def bootstrapping(self) -> dict[str, Any]:
-        """The constructor's arguments for making demonstrations; the teacher's settings leave the options."""
+        """The constructor's arguments for making demonstrations; `teacher_settings` is removed from the options."""
         teacher = {"lm": self.author, **self.options.pop("teacher_settings", {})}
         return {"metric": _one_call_each(self.metric, self.seed), "teacher_settings": teacher}
 
     def compile(self, init: Mapping[str, Any], **arguments: Any) -> Program:
-        """Run the optimizer with arguments for its constructor and its compile step, and each option where it fits."""
+        """Run the optimizer with arguments for its constructor and its compile step; options go to the one they fit."""
         constructor = inspect.signature(self.optimizer.__init__).parameters
         init_options = {name: value for name, value in self.options.items() if name in constructor}
         arguments |= {name: value for name, value in self.options.items() if name not in constructor}
@@ -94,7 +94,7 @@ class OptimizerRun:
 
 
 def reporting(metric: Metric, progress: Progress | None) -> Metric:
-    """The metric, which reports every question to `progress`."""
+    """Wrap a metric so that it reports every question to `progress`."""
     if progress is None:
         return metric
     asked = itertools.count(1)
@@ -108,7 +108,7 @@ def reporting(metric: Metric, progress: Progress | None) -> Metric:
 
 
 def _one_call_each(metric: Metric, seed: int) -> Metric:
-    """The metric, which removes all but one call of each predictor from a trace, as DSPy's bootstrapping does later.
+    """Wrap a metric so that it keeps one call of each predictor in a trace, as DSPy's bootstrapping does later.
 
     DSPy draws the call by a hash of pickled objects, which differs from run to run. Here the same draw (half of the
     time the last call, else one before it) depends on the seed and the question alone.
@@ -167,8 +167,8 @@ class _NearestDemos(Parameter):
     question is run once, in advance, and the same demonstrations are shown.
 
     Args:
-        demos: demonstrations by predictor name, by training question.
-        k: how many training questions are near.
+        demos: demonstrations by training question and predictor name.
+        k: how many of the nearest training questions are used.
         vectorizer: maps texts to an array with one row per text; None for the embedded MiniLM sentence encoder.
     """
 
@@ -184,7 +184,7 @@ class _NearestDemos(Parameter):
         self._knn = KNN(min(k, len(examples)), examples, vectorizer=vectorizer)  # pyright: ignore[reportArgumentType]
 
     def ask(self, program: Program, question: str) -> dspy.Prediction:
-        """Ask a copy of the program, with the demonstrations of the nearest question last, next to what is asked."""
+        """Ask a copy of the program with demonstrations, those of the nearest training question last."""
         nearest = [example.question for example in reversed(self._knn(question=question))]
         program = program.deepcopy()
         for name, predictor in program.named_predictors():
@@ -192,7 +192,7 @@ class _NearestDemos(Parameter):
         return program(question=question)
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """All demonstrations, and how many questions are near."""
+        """All demonstrations, and `k`."""
         return {"k": self._knn.k, "demos": {question: dict(demos) for question, demos in self.demos.items()}}
 
 
@@ -251,7 +251,7 @@ def _copro(run: OptimizerRun) -> Program:
 
 
 class _DecidingProgram(dspy.Module):
-    """The program as ReAnchor sees it: it sets thresholds in the predictors, and a failed question has no answer."""
+    """The program for ReAnchor, which sets thresholds in its predictors; a failed question has an empty answer."""
 
     def __init__(self, program: Program, failed: Callable[[str, Exception], None]):
         super().__init__()

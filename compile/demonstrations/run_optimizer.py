@@ -44,15 +44,15 @@ def run_optimizer(
     refuses a program without such a predictor.
 
     Args:
-        program: stays as it is.
+        program: the program, which is not changed.
         trainset: examples that may become demonstrations.
         valset: examples on which candidates are compared; None for the trainset.
         metric: one metric or several, of which the first counts.
         optimizer: a name from `OPTIMIZERS`.
         lm: the language model; None for the one DSPy is configured with.
         teacher_lm: the model that runs the program to make demonstrations, and writes instructions; None for `lm`.
-        seed: of the order in which examples are tried, and of the optimizer's draws.
-        num_threads: questions at a time while candidates are compared.
+        seed: the seed of the order in which examples are tried, and of the optimizer's draws.
+        num_threads: how many questions are asked at a time while candidates are compared.
         progress: called after every question that is asked.
         **options: the optimizer's options, by DSPy's names.
 
@@ -102,7 +102,7 @@ def run_optimizer(
 
 
 def _optimize(name: str, run: OptimizerRun) -> Any:
-    """Run an optimizer of DSPy's; errors as for `run_optimizer`."""
+    """Run a DSPy optimizer; the errors are those of `run_optimizer`."""
     watch = _Watch()
     with dspy.context(callbacks=[*dspy.settings.callbacks, watch]):
         try:
@@ -122,9 +122,9 @@ def _optimize(name: str, run: OptimizerRun) -> Any:
 
 
 class _Watch(BaseCallback):
-    """Notices the questions that an unreachable model, a refused key or a full disk prevented.
+    """Notices errors of an unreachable model, a refused key or a full disk.
 
-    DSPy's optimizers pass over them, and the demonstrations would depend on them.
+    DSPy's optimizers skip the questions with such errors, so that the demonstrations would depend on them.
 
     Attributes:
         stop: the first such error.
@@ -135,7 +135,7 @@ class _Watch(BaseCallback):
         self._programs: set[str] = set()
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Remember a call of a program; what its predictors meet is the program's affair."""
+        """Remember a call of a program; the program handles the errors of its predictors itself."""
         if isinstance(instance, Program):
             self._programs.add(call_id)
 

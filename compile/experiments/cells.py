@@ -31,7 +31,7 @@ from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build, 
 from knowgap.retrieval.index.search_settings import Quality
 
 AS_PAPER = ("corpus", "questions", "models")
-"""Parts of the setting of which only the user can know that they are the paper's own."""
+"""Parts of the setting that only the user can know to be the paper's own."""
 
 CANDIDATES = "each question's own paragraphs"
 """The corpus of a row that searches candidates only, in the words of the tables."""
@@ -39,7 +39,7 @@ CANDIDATES = "each question's own paragraphs"
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentSetup:
-    """What a table is run with.
+    """The setting in which a table is run.
 
     Args:
         output: folder of answers, indexes, caches and results.
@@ -47,15 +47,16 @@ class ExperimentSetup:
         corpora: passages by data set name, instead of those that come with the questions.
         indexes: index folder, or retriever from outside, by data set name; the others are built in `output`.
         lm: the language model of every row.
-        lms: language models by the paper's name of the model that they stand for, for rows that name their own.
+        lms: language models by the paper's name of the model that they replace, for rows that name their own.
         engine: index engine, instead of the table's.
         quality: how thoroughly the indexes are searched; see `open_index`.
-        reranker: of the programs that rerank.
-        entailment: entailment model of the programs that check it.
+        reranker: reranker of the programs that rerank.
+        entailment: entailment model of the programs that check entailment.
         rows: labels of the rows to run; None for all.
         limit: how many questions of each data set are asked at most.
-        seed: of samples, splits and intervals.
+        seed: the seed of samples, splits and intervals.
         as_paper: which of `AS_PAPER` are the paper's own.
+        allow_hub: names of models on the Hugging Face hub that may be fetched if an artifact or an index names them.
     """
 
     output: Path
@@ -86,7 +87,7 @@ class ExperimentSetup:
         Args:
             table: the table.
             baseline: label of the row that the others are tested against.
-            dry: import no module that the table names; what needs one is not checked.
+            dry: import no module that the table names; cells that need one are not checked.
 
         Returns:
             Which of "reranker" and "entailment" are given although no program of the rows has such a part.
@@ -138,11 +139,11 @@ class Cell:
     """A row on a column, with its questions and its program.
 
     Attributes:
-        reason: why it is not run; empty if it is. There is no program then.
+        reason: why the cell is not run, and has no program; empty if it is run.
         dataset: None if its data are not named, which a dry run accepts.
         make_program: makes the program from a retriever.
         index: folder of the index, or the name of a retriever from outside; None if the data set brings no passages.
-        engine: of the retriever, which may be one that the user named.
+        engine: the engine of the retriever, which the user may have named.
         delta_left_out: whether the paper's relevance threshold was left out, because it is on another reranker's scale.
     """
 
@@ -177,9 +178,8 @@ def prepare(
 ) -> list[Cell]:
     """Prepare the cells of a table, row by row.
 
-    A dry run builds no index and imports no module that the table names, and makes programs also for data sets that are
-    not named. `progress` is called while
-    indexes are built.
+    A dry run builds no index and imports no module that the table names, but also makes programs for data sets that are
+    not named. `progress` is called while indexes are built.
 
     Raises:
         UsageError: an option that does not fit the table, or no data for any column.
@@ -283,14 +283,14 @@ class _Preparation:
 
 
 def _imports(row: Row, column: Column) -> list[str]:
-    """What a cell takes from modules from outside, as `module:Name`: its program and its metrics."""
+    """The program and the metrics of a cell that are from outside, as `module:Name`."""
     if row.left_out or (row.datasets and column.dataset not in row.datasets):
         return []
     return [name for name in (row.program, *column.metrics) if is_reference(name)]
 
 
 def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., Program], bool]:
-    """What makes a cell's program from a retriever, and whether the paper's relevance threshold was left out."""
+    """A function that makes a cell's program from a retriever, and whether the paper's δ was left out."""
     row, column = cell.row, cell.column
     models = {"reranker": setup.reranker, "entailment": setup.entailment}
     settings = {**row.settings, **row.by_dataset.get(column.dataset, {})}
@@ -334,7 +334,7 @@ def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup) -> list[str]:
-    """Name the differences; empty if none is known, or if the paper has no figure for the cell."""
+    """Name the differences from the paper's setting; empty if none is known, or if the paper has no figure."""
     paper, row, column, program = table.paper, cell.row, cell.column, cell.program
     printed = table.printed(cell.row_number, cell.column_number)
     if paper is None or program is None or all(figure is None for figure in printed.values()):

@@ -1,9 +1,8 @@
 """Single modules by themselves: MIGRES' preliminary studies (tables 1, 2 and 7), RA-ISF's sub-modules (table 4).
 
-A probe has the form of a program, so that it is asked, counted, traced and continued like any other. The metrics
-`probe:NAME` read what it measured; those of a table's columns are here. If a paper judges with people or a larger
-model, a rule stands in, which the probe's docstring states: the figures are not the paper's, and the tables mark them
-so.
+A probe is a program, so that it is asked, counted, traced and continued like any other. The metrics `probe:NAME` read
+what it measured; `score_metrics` finds them. If a paper has people or a larger model judge, the probe applies a rule
+instead, which its docstring states: the figures are not comparable with the paper's, and the tables say so.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ _FUNCTION_WORDS = frozenset(
 
 
 class Probe(Program):
-    """Asks a module with the inputs that the data say are right.
+    """Asks a single module with inputs that are right according to the data.
 
     Args:
         examples: the questions with their evidence; a probe answers no others.
         retriever: the index, for probes that retrieve.
-        seed: of what is drawn for each question.
+        seed: the seed of the random draws for each question.
         **hyperparameters: as declared.
 
     Attributes:
-        measures: names of what it measures.
+        measures: the names of its measures.
     """
 
     measures: ClassVar[tuple[str, ...]] = ()
@@ -74,7 +73,7 @@ class Probe(Program):
 
 
 def evidence(example: dspy.Example) -> list[tuple[str, str]]:
-    """Sub-questions with their answers.
+    """The sub-questions of a question, with their answers.
 
     The answers are the objects of the evidence triples if there are any (2WikiMultihopQA words the answers of its
     sub-questions as sentences), else those of the decomposition. A triple without a worded question gets one.
@@ -107,7 +106,7 @@ def _content_overlap(wanted: str, text: str) -> float:
 
 
 def _shares(passages: set[str], wanted: set[str]) -> tuple[float | None, float | None]:
-    """Precision and recall."""
+    """Precision and recall, each None if its denominator is 0."""
     same = len(passages & wanted)
     return same / len(passages) if passages else None, same / len(wanted) if wanted else None
 
@@ -285,7 +284,7 @@ _ACTIONS = ("direct", *(action for action in RQRAG.actions.choices if action != 
 
 
 def _read_measure(name: str) -> Metric:
-    """What a probe measured; `DataError` if it measured nothing."""
+    """A metric that reads what a probe measured, and raises `DataError` if it measured nothing."""
 
     def read(example: Any, prediction: Any, trace: Any = None) -> float:
         value = (prediction.get("measured") or {}).get(name)
@@ -297,7 +296,7 @@ def _read_measure(name: str) -> Metric:
 
 
 def _share_of(action: str) -> Metric:
-    """The share of an action on the path that RQ-RAG selects (figures 5, 11, 12); `direct` is the root's only one."""
+    """A metric: the share of an action on the path that RQ-RAG selects (figures 5, 11, 12); the root's is `direct`."""
 
     def share(example: Any, prediction: Any, trace: Any = None) -> float:
         actions = str(prediction.get("path") or "").split("/")

@@ -27,8 +27,8 @@ class Figure(BaseModel, extra="forbid"):
         metric: its name.
         ours: mean and 95% interval, scores from 0 to 1; None if the cell was not run or no question defines it.
         paper: the paper's figure, scores in percent.
-        comparison: with the baseline, question by question; None for the baseline itself and for costs.
-        p_corrected: its p-value, corrected for the number of rows that are compared (Holm).
+        comparison: the comparison with the baseline, question by question; None for the baseline itself and for costs.
+        p_corrected: the comparison's p-value, corrected for the number of rows that are compared (Holm).
         sd: standard deviation of the means of the seeds; None if there is one seed only.
     """
 
@@ -49,15 +49,16 @@ class CellResult(BaseModel, extra="forbid"):
     """The results of a row on a column.
 
     Attributes:
-        row: number of the row, as with the column.
-        reason: why it was not run; empty if it was.
+        row: number of the row.
+        column: number of the column.
+        reason: why the cell was not run; empty if it was.
         failed: on how many of the questions the program failed; they score 0.
-        unreadable: calls of the language model to which no reply could be read.
+        unreadable: calls of the language model whose reply could not be read.
         cut: calls whose reply ended at the limit of tokens.
         uncounted: calls that went around the meter.
-        figures: in the order of the column's metrics.
-        costs: means per question; None for those that are not known, because calls went around the meter.
-        evidence: means of what was found and shown of the gold passages, by metric; empty without gold passages.
+        figures: the figures in the order of the column's metrics.
+        costs: means per question; None for costs that are not known.
+        evidence: means of the measures of gold evidence, by metric; empty without gold passages.
         fates: the share of gold passages that had each fate of `FATES`, mean over questions.
         differs: how the setting differs from the paper's; empty if no difference is known.
         provenance: where the figures come from.
@@ -93,10 +94,10 @@ class ExperimentResult(BaseModel, extra="forbid"):
         table: what was compared.
         baseline: label of the row that the others are tested against.
         cells: row by row.
-        spent: what this run asked of the language model; answers of earlier runs are not asked for again.
+        spent: what this run used of the language model; answers of earlier runs are not asked for again.
         limit: how many questions of each data set were asked at most; None for all.
-        seed: of samples, splits and intervals.
-        by_seed: the results of each seed, if there are several; the cells hold what they say together.
+        seed: the seed of samples, splits and intervals.
+        by_seed: the results of each seed, if there are several; `cells` then holds the merged results.
     """
 
     table: ExperimentTable
@@ -113,12 +114,12 @@ class ExperimentResult(BaseModel, extra="forbid"):
         return sum(cell.failed for cell in self.cells)
 
     def save(self, folder: str | Path) -> None:
-        """Write `experiment.json` and `experiment.csv`; each is complete, or as it was before."""
+        """Write `experiment.json` and `experiment.csv`, each atomically."""
         write_file(Path(folder) / "experiment.json", self.model_dump_json(indent=1))
         write_file(Path(folder) / "experiment.csv", self.csv())
 
     def csv(self) -> str:
-        """One line for each row, data set and metric; of several seeds for each seed, and for all together."""
+        """One line for each row, data set and metric; with several seeds, for each seed and for all together."""
         results = (*self.by_seed, self)
         lines = [r._csv_line(cell, figure) for r in results for cell in r.cells for figure in cell.figures]
         text = io.StringIO()

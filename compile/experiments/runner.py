@@ -1,9 +1,8 @@
-"""Run a table: ask every program the questions of every data set, and go on where a run was stopped.
+"""Run a table: ask every program the questions of every data set, and continue a run that was stopped.
 
 A run keeps everything in its output folder: a file of answers for each program, data set and language model
-(`answers/`), indexes (`indexes/`), retrieved lists and scores of models
-(`cache/`), answers of language models (`lm-cache/`). The same call reads them again and asks only what is missing,
-whether the run was killed or came to its end.
+(`answers/`), indexes (`indexes/`), retrieved lists and scores of models (`cache/`), and answers of language models
+(`lm-cache/`). The same call reads them again and asks only what is missing, whether the run was killed or finished.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ def run_experiment(
 ) -> ExperimentResult:
     """Run a table and save its results: `experiment.json` and `experiment.csv`.
 
-    Every answer is written to `output` at once, and the same call goes on from there. Rows share lists of passages,
-    scores of rerankers and answers of the language model.
+    Every answer is written to `output` as soon as it arrives, and the same call continues from there. Rows share lists
+    of passages, scores of rerankers and answers of the language model.
 
     Args:
         table: a table, the name of one that comes with knowgap, or a TOML file.
         output: folder for answers, indexes and results.
         baseline: label of the row that the others are tested against, instead of the table's, or of the first that is
             run.
-        num_threads: questions at a time.
-        progress: called with questions done, questions in all, and what is being asked.
+        num_threads: how many questions are asked at a time.
+        progress: called with the questions done, all questions, and what is being asked.
         prices: US dollars per million prompt and completion tokens, if DSPy does not know them.
         ray_address: a Ray cluster that answers the questions, or `local` for one on this machine.
         seeds: run the table once with each of these instead of `seed`: figures are means over the seeds with their
@@ -74,7 +73,7 @@ def run_experiment(
     Raises:
         UsageError: an option that does not fit the table, or no data for any column.
         DataError: data that cannot be read or scored.
-        LanguageModelUnreachable: the language model is gone; the same call goes on.
+        LanguageModelUnreachable: the language model can no longer be reached; the same call continues the run.
     """
     table = table if isinstance(table, ExperimentTable) else read_table(table)
     options = ExperimentSetup(output=Path(output), **setup)
@@ -182,7 +181,7 @@ class _Run:
 
     @contextmanager
     def program(self, cell: Cell) -> Iterator[Any]:
-        """The program of a cell as it is asked: in the cluster or with what is cached, and sampled if it is to be."""
+        """Yield a cell's program as it is asked: in the cluster or with a cache, and once for each `top_p`."""
         program, make_program = cast("Program", cell.program), cast("Callable[..., Program]", cell.make_program)
         if isinstance(program, SKR):
             make_program = functools.partial(SKR, examples=self._labels(program, cell), **program.values())
@@ -200,7 +199,7 @@ class _Run:
 
             yield DelegatingProgram(program, remote)
             return
-        index = program.retriever  # can be told to search some passages only, which the caching one cannot
+        index = program.retriever  # this one, unlike the caching one, can search a subset of its passages
 
         def local(cached: Program, question: str) -> dspy.Prediction:
             def ask(lm: dspy.BaseLM) -> dspy.Prediction:
@@ -213,13 +212,13 @@ class _Run:
             yield DelegatingProgram(cached, local)
 
     def identity(self, cell: Cell) -> str:
-        """The same for cells that share their answers."""
+        """A digest that is the same for cells that share their answers."""
         program, row, column = cast("Program", cell.program), cell.row, cell.column
         asked = [column.dataset, column.split, column.drawn, column.metrics, lm_name(cell.lm)]
         return digest([reference_of(program.kind), state_of(program), row.engine, *asked, *_asking(row)])
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
-        """For each train question, whether the model answers it rightly by itself, and with retrieval."""
+        """For each train question, whether the model answers it correctly by itself, and with retrieval."""
         style, metric = program.values()["style"], next(iter(cell.metrics))
         answerers = Direct(style=style), RAG(program.retriever, style=style)
         direct, retrieved = (self._evaluate(answerer, cell, "train") for answerer in answerers)
@@ -230,7 +229,7 @@ class _Run:
         ]
 
     def _evaluate(self, program: Any, cell: Cell, split: str, progress: Progress | None = None) -> Evaluation:
-        """Ask a program the questions of a split of a cell's data set; go on from the file of their answers."""
+        """Ask a program the questions of a split of a cell's data set, and continue from the file of its answers."""
         dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
         origin = provenance_of(program, [], lm, metrics=cell.metrics, split=split)
         about = answers_about(origin, cell.metrics, dataset.questions(split))
@@ -256,11 +255,11 @@ def _asking(row: Row) -> list[Any]:
 
 
 def ask_each(asks: Sequence[Callable[[], dspy.Prediction]]) -> dspy.Prediction:
-    """Ask one after the other.
+    """Call several functions that ask a question, one after the other.
 
     Returns:
-        The first prediction. If there are several, its `answers` are those of all, for the metric of the best one, and
-        its cost is that of all together.
+        The first prediction. If there are several, its `answers` holds the answers of all, for the metric of the best
+        one, and its cost is the sum of all.
     """
     predictions = [ask() for ask in asks]
     first = predictions[0]

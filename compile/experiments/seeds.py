@@ -1,4 +1,4 @@
-"""The comparison of rows with the baseline, and a table that was run with several seeds, as one result."""
+"""Compare rows with the baseline, and merge the results of a table that was run with several seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from knowgap.lms.metering import Usage
 
 
 def seeded(setup: ExperimentSetup, seed: int) -> ExperimentSetup:
-    """The set-up with a seed, which language models that draw their answers (temperature above 0) are given too."""
+    """The setup with a seed, which language models that sample their answers (temperature above 0) are given too."""
     lms = {name: _seeded_lm(lm, seed) for name, lm in setup.lms.items()}
     return replace(setup, seed=seed, lm=setup.lm and _seeded_lm(setup.lm, seed), lms=lms)
 
@@ -36,14 +36,14 @@ def _seeded_lm(lm: dspy.BaseLM, seed: int) -> dspy.BaseLM:
 
 
 def merge_seeds(runs: Sequence[tuple[ExperimentResult, Sequence[Evaluation | None]]]) -> ExperimentResult:
-    """The results of several seeds as one.
+    """Merge the results of several seeds.
 
     A figure is the mean over the questions of all seeds, with the standard deviation of the seeds' means (of a sample,
-    n - 1). Its interval and its comparison with the baseline take a question together that several seeds asked. Costs
-    and shares are means over the seeds; failures are counted in all of them.
+    n - 1). For its interval and its comparison with the baseline, the scores of a question that several seeds asked are
+    averaged. Costs and shares are means over the seeds; failures are summed.
 
     Args:
-        runs: of each seed the result, and the evaluation of each of its cells; at least two.
+        runs: the result of each seed, and the evaluations of its cells; at least two seeds.
     """
     first = runs[0][0]
     results: list[tuple[CellResult, list[Evaluation]]] = []

@@ -1,7 +1,7 @@
 """The table of an experiment: which programs, on which data, by which metrics, and what a paper reports for them.
 
-A table is a TOML file. `paper` of a row lists the paper's figures in the order of all columns' metrics, `nan` where
-the paper has none::
+A table is a TOML file. A row's `paper` lists the paper's figures in the order of all columns' metrics, with `nan` for
+figures that the paper does not have::
 
     title = "Two methods on my questions"
     baseline = "plain retrieval"          # the row that the others are tested against
@@ -89,9 +89,9 @@ class Column(BaseModel, extra="forbid", frozen=True):
         label: as the table shows it.
         task: one of `TASKS`; it decides on the wording of answers, and which preset `paper` is.
         split: the split that is asked.
-        questions: how many are asked; None for all. Of a paper's table, it is how many the paper asked, and an estimate
-            counts on it if the data are not at hand.
-        sampling: how they are drawn if there are more: `first-N` or `random-N`; empty for `random-` and their number.
+        questions: how many questions are asked; None for all. In a paper's table, it is how many the paper asked, and
+            an estimate uses it if the data are not named.
+        sampling: how questions are drawn if there are more: `first-N` or `random-N`; empty for random ones.
         paper_engine: the paper's retriever on this data set, if it is not the table's.
         paper_corpus: what the paper searched on this data set, if it is not the table's.
         differs: how our setting differs from the paper's on this data set, besides what it shows.
@@ -127,9 +127,9 @@ class Row(BaseModel, extra="forbid", frozen=True):
         program: name in the registry, of a probe, or `module:Name` of one from outside; empty if `artifact` or
             `left_out` is given.
         artifact: folder of a compiled program, instead of `program`; one from outside is named as `program`, too.
-        input: of a `dspy.Module`, the input that gets the question, if it cannot be guessed.
-        output: of a `dspy.Module`, the output that is the answer, if it cannot be guessed.
-        preset: of the program; `paper` for that of the column's task; empty for the class's defaults.
+        input: for a `dspy.Module`, the input that gets the question, if it cannot be guessed.
+        output: for a `dspy.Module`, the output that is the answer, if it cannot be guessed.
+        preset: preset of the program; `paper` for that of the column's task; empty for the class's defaults.
         settings: hyperparameters.
         by_dataset: more hyperparameters, by data set.
         datasets: the only columns on which the row is run; empty for all.
@@ -137,7 +137,7 @@ class Row(BaseModel, extra="forbid", frozen=True):
         engine: index engine of this row, if it is not the table's.
         lm: the paper's language model of this row, if it is not the table's.
         candidates: search the question's own paragraphs only, if the data have them.
-        top_p: ask once under each of these settings of the language model, at temperature 1.
+        top_p: ask once with each of these values of `top_p`, at temperature 1.
         best_of_answers: score the best of all the answers that the program weighed or that were sampled: the upper
             bound of a choice.
         left_out: why the row is not run.
@@ -224,7 +224,7 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
         return self
 
     def only(self, datasets: Collection[str]) -> ExperimentTable:
-        """The table with the columns of these data sets alone; none named is all.
+        """The table with only the columns of these data sets, or with all columns if none are named.
 
         Raises:
             UnknownName: the table has no column of a data set.
@@ -277,5 +277,5 @@ def read_table(source: str | Path) -> ExperimentTable:
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or None
         raise DataError(problem["msg"].removeprefix("Value error, "), path=path, field=field) from None
-    except ValueError as error:  # of the decoder of UTF-8, or of TOML
+    except ValueError as error:  # from the decoder of UTF-8 or of TOML
         raise DataError(f"is not TOML: {error}", path=path) from None

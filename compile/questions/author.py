@@ -35,7 +35,7 @@ SIGNATURES: dict[str, type[dspy.Signature]] = {
     "comparison": WriteComparison,
     "yes_no": WriteYesNo,
 }
-"""What is asked for each kind."""
+"""The signature by which each kind of question is written."""
 
 _LONGEST_ANSWER = 12  # words
 _NAMES_PASSAGE = re.compile(
@@ -51,7 +51,7 @@ class Author:
     Attributes:
         lm: the language model.
         calls: how often it was asked, calls answered from a cache included.
-        last_error: of a call that did not reach it, if there was one.
+        last_error: the last error of a call that it did not answer, if there was one.
     """
 
     def __init__(self, lm: dspy.BaseLM):
@@ -63,7 +63,7 @@ class Author:
         )
 
     def draft(self, material: Material) -> Draft:
-        """Write a question and check it; raises a `LanguageModelError` that every other draft would meet, too."""
+        """Write a question and check it; raise a `LanguageModelError` that would affect every other draft as well."""
         draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
         try:
             draft.dropped = self._compose(draft, material) or _flaw(draft) or self._check(draft, material.passages)
@@ -77,7 +77,7 @@ class Author:
         return draft
 
     def _compose(self, draft: Draft, material: Material) -> str:
-        """Have the question written; returns why there is none, or nothing."""
+        """Have the question written; return why there is none, or an empty string."""
         output = self._ask(self._write[draft.kind], **_writing_inputs(material))
         draft.question, draft.answer = text_of(output, "question"), text_of(output)
         steps = output.get("steps") or ()
@@ -85,7 +85,7 @@ class Author:
         return "" if output.possible and draft.question and draft.answer else "nothing to ask"
 
     def _check(self, draft: Draft, passages: Sequence[Passage]) -> str:
-        """Have the question answered without passages, from all and from each; returns why it is dropped, if it is."""
+        """Have the question answered without passages, from all and from each; return why it is dropped, if it is."""
         style = STYLES["yes_no" if draft.kind == "yes_no" else "short"]
         read = self._ask(self._read, question=draft.question, style=style)
         if not read.clear:
@@ -106,7 +106,7 @@ class Author:
         return ""
 
     def _is_answer(self, draft: Draft, answer: str) -> bool:
-        """Whether an answer is that of a draft: in the same words, or in the judgement of the language model."""
+        """Whether an answer is that of a draft: in the same words, or as the language model judges."""
         if not answer or normalize_answer(answer) == normalize_answer(draft.answer) or draft.kind == "yes_no":
             return bool(answer) and normalize_answer(answer) == normalize_answer(draft.answer)
         return bool(self._ask(self._judge, question=draft.question, prediction=answer, reference=draft.answer).correct)
@@ -133,7 +133,7 @@ def _writing_inputs(material: Material) -> dict[str, Any]:
 
 
 def _flaw(draft: Draft) -> str:
-    """What is wrong with a question and its answer that shows without asking; empty if nothing is."""
+    """What is wrong with a question and its answer, checked without a language model; empty if nothing is."""
     answer, told = (normalize_answer(" ".join(words(text))) for text in (draft.answer, draft.question))
     if _NAMES_PASSAGE.search(draft.question):
         return "names the passage"

@@ -1,7 +1,7 @@
-"""What questions are written from: single passages, and pairs that share an entity or are near each other.
+"""Choose what questions are written from: single passages, and pairs that share an entity or are similar.
 
-Every kind of question goes through the passages in an order of its own, which follows from the seed and the ids: the
-first passages of all documents before the second ones of any.
+Every kind of question takes the passages in an order of its own, which the seed and the ids determine: one passage of
+every document comes before a second one of any document.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.passage import Passage, Retriever, document_id
 
 _SAMPLED = 5000
-"""Passages of which questions are written at most; of a larger index, a sample."""
+"""The most passages that questions are written from; a larger index is sampled."""
 _FEWEST_WORDS = 12
-"""A shorter passage has nothing to ask for."""
-_QUERY = 60  # words of a passage that its neighbours are searched with
+"""Shorter passages are not used, since they have nothing to ask for."""
+_QUERY = 60  # words of a passage with which its neighbours are searched for
 _NEIGHBOURS = 5  # hits among which a neighbour is taken
-_SAME_WORDS = 0.95  # share of the words of two passages that tell a copy
+_SAME_WORDS = 0.95  # two passages that share at least this part of their words are copies
 _NAMED = 10  # hits among which the passage with a title is looked for
 _LONGEST_NAME = 8  # words
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
@@ -41,14 +41,14 @@ class Material(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Differs if the kind or a passage does."""
+        """An id made from the kind and the passages."""
         return f"{self.kind}-{digest([passage.to_dict() for passage in self.passages])[:12]}"
 
 
 class Corpus:
     """The passages of an index, as sources of questions, and the index to search for those that belong together.
 
-    Passages are read once; at most 5,000 of them are kept in memory, and all titles. The seed decides their order.
+    Passages are read once; at most 5,000 of them, and all titles, are kept in memory. The seed determines their order.
     """
 
     def __init__(self, retriever: Retriever, passages: Iterable[Passage], seed: int = 0) -> None:
@@ -80,10 +80,10 @@ class Corpus:
         return [passage for _, passage in sorted(turns, key=lambda turn: turn[0])]
 
     def materials(self, kind: str) -> Iterator[Material]:
-        """What questions of a kind can be written from, the best first; pairs are searched for as they are taken.
+        """Yield what questions of a kind can be written from, best first; pairs are searched for as they are taken.
 
-        Of pairs, those come first that share no document with an earlier one. Two hops prefer pairs of which one names
-        the other; a comparison takes neighbours that are described in similar words.
+        Pairs that share no document with an earlier pair come first. Two-hop questions prefer pairs of which one names
+        the other; comparisons take neighbours that are described in similar words.
         """
         if kind in ("one_hop", "yes_no"):
             yield from (Material(kind, (passage,)) for passage in self._ordered(kind))
@@ -109,7 +109,7 @@ class Corpus:
         return None
 
     def _mentioned(self, passage: Passage) -> list[str]:
-        """The titles of other documents in the text of a passage, as they are written there; those of a word last."""
+        """The titles of other documents in the text of a passage, as they are written there; one-word titles last."""
         found = [
             title
             for title in mentioned(passage.text, self._titled)
@@ -157,7 +157,7 @@ def _is_copy(one: Passage, other: Passage) -> bool:
 
 
 def _spread(materials: Iterable[Material]) -> Iterator[Material]:
-    """The same, those first whose documents are in none before."""
+    """Yield the materials, those first that share no document with an earlier one."""
     used: set[str] = set()
     later: list[Material] = []
     for material in materials:
@@ -177,12 +177,12 @@ def name_of(written: str) -> str:
 
 
 def subject(title: str) -> str:
-    """What a title names, without headings behind a slash and what tells it from namesakes in brackets."""
+    """What a title names, without the headings after a slash and without a disambiguation in brackets."""
     return name_of(_DISAMBIGUATION.sub("", title.partition(" / ")[0]))
 
 
 def mentioned(text: str, names: Container[str]) -> list[str]:
-    """The names that a text mentions, as they are written there, each once; a name within a longer one is not meant."""
+    """The names that a text mentions, as they are written there, each once; names within longer ones do not count."""
     tokens = [*_WORD.finditer(text)]
     found: dict[str, str] = {}
     first = 0
@@ -200,7 +200,7 @@ def mentioned(text: str, names: Container[str]) -> list[str]:
 
 
 def _is_name(tokens: Sequence[re.Match[str]]) -> bool:
-    """Whether words can be a name: they begin neither in lower case nor with an article, and one says something."""
+    """Whether words can be a name: the first is neither in lower case nor an article, and one is a content word."""
     parts = [token[0].lower() for token in tokens]
     telling = [part for part in parts if not part.isdigit() and part not in FUNCTION_WORDS]
     return bool(telling) and parts[0] not in _ARTICLES and not tokens[0][0][0].islower() and len("".join(parts)) > 1

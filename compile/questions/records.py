@@ -1,4 +1,4 @@
-"""What becomes of each question that is drafted."""
+"""Drafted questions, with the results of their checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS: dict[str, str] = {
     "comparison": "two things, by what a passage tells of each",
     "yes_no": "one fact of one passage, answered by yes or no",
 }
-"""The kinds of questions, and what each takes."""
+"""The kinds of questions, and what each asks for."""
 
 DROPPED = {
     "nothing to ask": "the passages give no question of the kind",
@@ -40,7 +40,7 @@ class Draft(BaseModel, extra="forbid"):
     """A question that was written, and what the checks found.
 
     Attributes:
-        id: of its kind and passages.
+        id: an id made from its kind and passages.
         kind: a key of `KINDS`.
         passages: id, title and text of each gold passage.
         question: empty if none was written.

@@ -1,4 +1,4 @@
-"""Write questions from an index with a language model: draft, check, and draft anew what the checks drop."""
+"""Write questions from an index with a language model: draft, check, and replace what the checks drop."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from knowgap.storage.record_file import RecordFile
 
 CANNOT_WRITE = "the embedded reader writes no questions"
 _DRAFTS = 3
-"""Drafts for each question that is wanted, at most; a kind that needs more falls short."""
+"""The most drafts for each question that is wanted; a kind that needs more gets fewer questions."""
 _ASKED_AGAIN = ("lost", "unreadable")
 """Drafts that are not kept in the file, so that the next run asks for them again."""
 _HOPELESS = 4
-"""Drafts of a round, all of which fail, that end a run in which others did not."""
+"""How many drafts a round must have, after earlier rounds, for the run to end if all of them fail."""
 _SIMILAR = 0.85
 """Cosine of two sentence vectors.
 
@@ -46,10 +46,10 @@ of wordings of one question, nine do. Without the answer, similarity says little
 
 @dataclass(frozen=True)
 class WrittenQuestions:
-    """What became of the drafts.
+    """The drafts of `write_questions`, kept and dropped.
 
     Attributes:
-        drafts: in the order in which they were taken up.
+        drafts: the drafts in the order in which they were made.
         wanted: how many questions of each kind were to be written.
         calls: calls of the language model in this run, those answered from a cache included.
     """
@@ -91,26 +91,26 @@ def write_questions(
 
     A question is kept if it is understood by itself, its passages settle it with the answer that it was written with,
     neither of two passages does alone, the answer is worded as in the passages, and no earlier question asks the same.
-    It is marked if the language model knows the answer without a passage. What a check drops is drafted anew from other
-    passages, with at most three drafts for each question that is wanted.
+    It is marked if the language model knows the answer without a passage. A draft that a check drops is replaced by one
+    from other passages, with at most three drafts for each question that is wanted.
 
     Every draft is written to a file beside the output as soon as it is checked. The same call continues a killed run,
-    and a call with a greater `n` goes on from there; nothing is asked twice.
+    and a call with a greater `n` continues a finished one; nothing is asked twice.
 
     Args:
         retriever: an index, or its folder; the questions name its passages.
         output: the file of questions, in the layout of users' own questions: JSON Lines. Written at the end.
-        n: questions in all, as many of each kind.
+        n: how many questions are written in all, equally many of each kind.
         kinds: keys of `KINDS`.
-        lm: writes and checks; DSPy's configured one where it is None.
-        seed: of the choice of passages.
-        num_threads: drafts at a time.
-        progress: called with drafts done, drafts under way in this round, and how many questions are kept, in words.
+        lm: the language model that writes and checks; default: the one that DSPy is configured with.
+        seed: the seed of the choice of passages.
+        num_threads: how many drafts are made at a time.
+        progress: called with the drafts done, all drafts of this round, and how many questions are kept, in words.
 
     Raises:
-        UsageError: the embedded reader, which cannot write; an index whose passages cannot be listed; an output that
-            was made with something else.
-        LanguageModelError: the language model does not answer; the drafts until then are kept.
+        UsageError: `lm` is the embedded reader, which cannot write; the passages of the index cannot be listed; the
+            output was made with something else; or no question passed the checks.
+        LanguageModelError: the language model does not answer; earlier drafts are kept.
 
     >>> import knowgap
     >>> index = knowgap.build_index(knowgap.load_dataset("sample"), "words", engine="bm25")
@@ -167,7 +167,7 @@ def estimate_questions(
 
 
 def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
-    """How many questions of each kind there shall be: as many of each, and of the first ones one more."""
+    """How many questions of each kind are wanted: equal shares, with one more for some of the first kinds."""
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName.among("kind of question", kind, KINDS)
@@ -180,7 +180,7 @@ def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
 class RepetitionFilter:
     """Remembers questions, and tells whether another one asks the same.
 
-    It does if it has the same words as an earlier one, or is similar to one with the same answer, by MiniLM.
+    A question does if it has the same words as an earlier one, or the same answer and a similar MiniLM vector.
     """
 
     def __init__(self) -> None:
@@ -202,9 +202,9 @@ class RepetitionFilter:
 
 
 class _Run:
-    """Writes as many questions of each kind as are wanted, in rounds: each drafts as many as are missing.
+    """Writes as many questions of each kind as are wanted, in rounds, each of which drafts as many as are missing.
 
-    Which drafts there are depends on the index, the seed and the replies alone, not on the threads or on kills.
+    The drafts depend only on the index, the seed and the replies, not on threads or interruptions.
     """
 
     def __init__(self, corpus: Corpus, author: Author, file: RecordFile[Draft], wanted: dict[str, int]) -> None:
@@ -216,7 +216,7 @@ class _Run:
         self._drafts: list[Draft] = []
 
     def write(self, num_threads: int, progress: Progress | None) -> list[Draft]:
-        """Draft in rounds until nothing is missing, or no passages are left; returns all drafts."""
+        """Draft in rounds until nothing is missing, or no passages are left; return all drafts."""
         while materials := {material.id: material for material in self._next_round()}:
             unsaved: dict[str, Draft] = {}
             missing = self._file.missing(list(materials))
@@ -232,7 +232,7 @@ class _Run:
         return self._drafts
 
     def _draft(self, materials: dict[str, Material], unsaved: dict[str, Draft], id: str) -> Draft | None:
-        """Make a draft for the file; one that is to be asked for again goes elsewhere."""
+        """Make a draft for the file; one that the next run asks for again goes into `unsaved` instead."""
         draft = self.author.draft(materials[id])
         if draft.dropped not in _ASKED_AGAIN:
             return draft
@@ -240,7 +240,7 @@ class _Run:
         return None
 
     def _stop_if_hopeless(self, failed: list[Draft], asked: int) -> None:
-        """End a run in which a whole round has failed, if it is not a short one after others that did not."""
+        """End a run in which a whole round has failed, unless it is a short round after others."""
         if len(failed) < asked or (asked < _HOPELESS and len(self._drafts) > asked):
             return
         if self.author.last_error is not None:
