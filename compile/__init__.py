@@ -1,4 +1,4 @@
-"""The dev set and what is done with it: evaluate, compile, save.
+"""Evaluate programs on questions with known answers, compile them, and save them.
 
 >>> from knowgap.compiling import evaluate, compile, save
 """

@@ -1,8 +1,7 @@
-"""A compiled program as a folder: `program.json`, `config.json` and `card.md`; loading runs no code of it.
+"""Save a compiled program to a folder, and load it without running code from the folder.
 
-`program.json` is the program's state as DSPy saves it: demonstrations, instructions, hyperparameters. `config.json` has
-the provenance of the program, as results have it, the scores that were kept, and what compiling cost. `card.md` says
-the same to a reader.
+`program.json` is the program's state as DSPy saves it: demonstrations, instructions and hyperparameters. `config.json`
+holds the program's `Provenance`, the scores that were kept, and what compiling cost. `card.md` is its model card.
 """
 
 from __future__ import annotations
@@ -51,23 +50,23 @@ def save(
 ) -> Path:
     """Write a program to a folder that `load` reads.
 
-    No secret and no endpoint is written, and no path but those of trained sub-models. The folder appears in one step
-    and replaces an earlier artifact.
+    No secrets, endpoints or paths are written, except the paths of trained sub-models. The folder is written
+    atomically and replaces an earlier artifact.
 
     Args:
-        program: of a class in `knowgap.programs.PROGRAMS`, or in any importable module; or a module of DSPy's.
+        program: a program whose class is in `knowgap.programs.PROGRAMS` or in an importable module, or a DSPy module.
         folder: the folder of the artifact.
         lm: the language model the program was compiled with, or its name; default: the one DSPy is configured with.
         data: the data set the program was compiled on.
-        evaluations: scores to keep with the program, by a label such as "test after"; each knows its split.
-        study: the study that found the program, whose cost is kept, and the programs that were compared.
+        evaluations: evaluations whose scores are kept with the program, by a label such as "test after".
+        study: the study that found the program; its cost and its comparison of programs are kept.
 
     Returns:
         The folder.
 
     Raises:
-        UsageError: the program cannot be saved, since its class is in no importable module, or demonstrations are
-            looked up while it runs; or the folder holds something else.
+        UsageError: the program cannot be saved because its class is in no importable module or because it looks its
+            demonstrations up while it runs; or the folder holds something other than an artifact.
 
     >>> import knowgap
     >>> knowgap.save(knowgap.get_program("direct")(), "saved", lm="openai/any").name
@@ -116,9 +115,9 @@ def load(
 ) -> Program:
     """Read a program that `save` wrote.
 
-    Only demonstrations, instructions, hyperparameters and the places of trained sub-models are taken from the folder. A
-    sub-model that is not given is loaded from its place if the files there still have their digest. A class from
-    outside the package is imported by its name, and only if it is expected, if its module has been imported, or if an
+    Only demonstrations, instructions, hyperparameters and the paths of trained sub-models are read from the folder. A
+    sub-model that is not given is loaded from its recorded path if the files there still have the recorded digest. A
+    class from outside knowgap is imported only if `expect` names it, if its module has already been imported, or if an
     installed package offers it.
 
     Args:
@@ -128,8 +127,8 @@ def load(
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
-        expect: the program's name or class; another program is refused. One from outside may then be imported. Of a
-            module of DSPy's its class, or an object, of which the program gets a copy.
+        expect: the name or class that the program must have; a class from outside knowgap may then be imported. For a
+            DSPy module, its class, or an instance, of which the program gets a copy.
         allow_hub: names of models on the Hugging Face hub that may be fetched if the artifact or the index names them.
         **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
             `generator` of RQ-RAG), or their folders.
@@ -189,9 +188,9 @@ def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program]
 
 
 def _read_together(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configuration and the state of one artifact, even if another process replaces the folder meanwhile.
+    """Read the configuration and the state of one artifact, even if another process replaces the folder meanwhile.
 
-    The configuration holds the digest of the state. If it is another one after the state was read, both are read again.
+    The configuration is read before and after the state. If it has changed, both are read again.
     """
     config = read_config(path)
     while True:
@@ -208,7 +207,7 @@ def _load_sub_models(
     given: Mapping[str, Any],
     allow_hub: Collection[str],
 ) -> dict[str, Any]:
-    """The sub-models that are given, and those recorded that are still what they were."""
+    """Load the given sub-models, and the recorded ones whose files still have their digest; warn of the others."""
     models = {name: load_trained(name, m) if isinstance(m, (str, Path)) else m for name, m in given.items() if m}
     for argument, facts in recorded.items():
         if argument in models or argument not in cls.sub_models or not facts.get("path"):
@@ -281,7 +280,7 @@ def _warn_of_differences(config: dict[str, Any], now: Provenance) -> None:
 
 
 def _compared(origin: Mapping[str, Any]) -> dict[str, str | None]:
-    """What a program is compiled for, by what a warning calls it."""
+    """The facts that `load` compares, by the names that its warnings use."""
     retriever = origin["retriever"]
     return {
         "index": retriever.get("digest"),

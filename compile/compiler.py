@@ -51,16 +51,16 @@ class Compiled(Generic[P]):
     """What `compile` found.
 
     Attributes:
-        program: a copy with the settings, demonstrations or instructions that were found; the program as it was if a
-            study's choice is not better than it on the questions that were held out, which `verdict` tells.
-        before: the program as it was; of several programs the first, which is the base of the comparison. Where a study
-            limits the calls of a question, it has that limit.
-        study: the trials, if a study was run; its `program` is the choice, better or not.
+        program: a copy with the settings, demonstrations or instructions that were found, or `before` if `verdict` says
+            that a study's choice is not better on the held-out questions.
+        before: the program as it was; with several programs, the first, which is the base of the comparison. If a study
+            limits the calls per question, this program has that limit.
+        study: the result of the study, if one was run; its `program` is the study's choice, whether better or not.
         held_out: the dev and training questions that the study has not seen.
-        verdict: whether the choice is better than the program as it was; None if that was not to be tested.
+        verdict: whether the choice is better than the program as it was; None if this was not tested.
         calibration: δ, if it was calibrated.
-        evaluations: of the program as it was and of what was found, such as "held-out after"; with an `output` those of
-            dev and test, too.
+        evaluations: evaluations of `before` and of what was found, by labels such as "held-out after"; with an
+            `output`, also those on dev and test.
         artifact: with an `output`, the folder that `knowgap.load` reads.
     """
 
@@ -118,23 +118,22 @@ def compile(
     """Find the settings, demonstrations or instructions with which a program answers best, or the best of several.
 
     The optimizer "study" runs an Optuna study of hyperparameters and demonstrations. The same call continues a study:
-    `n_trials` counts all its finished trials, and what a process was running when it died is run again. Several
-    processes may make the call at the same time, on one machine over a file, on many over a database server; see
+    `n_trials` counts all its finished trials, and a trial whose process died is run again. Several processes may make
+    the call at the same time: on one machine if a file keeps the study, on several if a database server does; see
     `knowgap.compiling.study.shared`.
 
     The optimizers of `knowgap.compiling.demonstrations.optimizers.OPTIMIZERS` are DSPy's. They find demonstrations or
-    instructions, "reanchor" the thresholds of the program's decisions; other hyperparameters stay. "calibrate" sets δ
-    to the largest value at which `share` of the training questions (0.8, as in MIGRES, table 12) have a passage above
-    it; no language model is asked.
+    instructions; "reanchor" sets the thresholds of the program's decisions. Other hyperparameters are not changed.
+    "calibrate" sets δ to the largest value that some retrieved passage reaches for at least `share` of the training
+    questions (0.8, as in MIGRES, table 12); no language model is asked.
 
     Args:
-        programs: a program or a module of DSPy's, which stays as it is; or several with different names, of which a
-            study finds the best. The first is the base of the comparison: its trial with the defaults is always
-            finished.
+        programs: a program or a DSPy module, which is not changed; or several with different names, of which a study
+            finds the best. The first is the base of the comparison: its trial with the defaults is never stopped early.
         dataset: a data set with the splits train and dev, or the dev questions themselves.
         metrics: one metric or several; trials are compared by the first.
         trainset: the training questions, if `dataset` has no splits.
-        limit: take the first questions of every split only, at most this many.
+        limit: use only the first questions of every split, at most this many.
         optimizer: "study", "calibrate" or one of DSPy's optimizers.
         demos: whether a study chooses demonstrations: "search", "none" (it leaves those of the program alone), or
             "auto" (it searches, unless the embedded reader answers, which ignores them).
@@ -144,19 +143,18 @@ def compile(
         study_name: the name under which the study is kept; default: the program's name, or "programs".
         storage: where the study is kept, see `knowgap.compiling.study.storage.open_storage`; default: `study.db` in
             `output`, or in memory without one.
-        study: a study of Optuna's that you have made or loaded, with its storage, name, sampler and pruner.
-        sampler: a sampler of Optuna's, which takes the place of TPE with a seed for every trial.
-        pruner: a pruner of Optuna's, which sees the mean score after every fifth question and takes the place of the
-            comparison with the best trial.
+        study: an Optuna study that you have created or loaded, with its storage, name, sampler and pruner.
+        sampler: an Optuna sampler, which replaces TPE with a seed for every trial.
+        pruner: an Optuna pruner, which replaces the comparison with the best trial; it is given the mean score after
+            every fifth question.
         config: how a study searches, and its limits.
-        hold_out: how many dev questions a study does not see: on these, its choice is tested against the program as it
-            was, which is kept if the choice is not better. Default: a third, or 20 of 40 to 59, or none of fewer, and
-            training questions besides; see `knowgap.compiling.deployment.split_off`. With 0, the choice is taken
-            untested.
+        hold_out: how many dev questions are held out from a study. Its choice is tested on them against the program as
+            it was, which is kept if the choice is not better. By default, a third of the dev questions are held out (20
+            of 40 to 59, none of fewer), and some training questions; see `knowgap.compiling.deployment.split_off`. With
+            0, the choice is not tested.
         seed: the seed of every random choice.
         num_threads: how many questions are asked at a time; the result does not depend on it.
-        output: a folder that gets the study, the evaluations of the program before and after on dev and test, and the
-            artifact.
+        output: a folder for the study, the evaluations on dev and test before and after compiling, and the artifact.
         progress: called after every question with what is done, how much there is, and what is going on.
         **options: `share` for "calibrate", and the options of DSPy's optimizers by DSPy's names.
 
@@ -164,7 +162,7 @@ def compile(
         UsageError: an argument that does not fit.
         UnknownName: no such optimizer, option, metric or hyperparameter.
         StudyError: a study that cannot be opened or continued, or that has no complete trial.
-        LanguageModelUnreachable: the language model is lost; the same call continues a study.
+        LanguageModelUnreachable: the language model can no longer be reached; the same call continues a study.
 
     >>> import knowgap
     >>> from knowgap.compiling import compile
@@ -221,16 +219,16 @@ def compile(
 def check_choice(
     found: Compiled[P], dataset: Dataset | Sequence[dspy.Example], metrics: Metrics, **options: Any
 ) -> Compiled[P]:
-    """Test the choice of a study against the program as it was on the questions that were held out.
+    """Test the choice of a study against the program as it was on the held-out questions.
 
     Args:
-        found: what the study chose, with the questions.
+        found: the study's choice, the program as it was, and the held-out questions.
         dataset: the data set, or the dev questions.
         metrics: one metric or several; the first decides.
         **options: `lm`, `seed`, `num_threads` and `progress` of `evaluate`.
 
     Returns:
-        The same with the verdict, and with the program as it was if the choice is not better.
+        `found` with the verdict, and with the program as it was if the choice is not better.
     """
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
@@ -254,7 +252,7 @@ def check_choice(
 
 
 def _part(dataset: Dataset | Sequence[dspy.Example], split: str, examples: Sequence[dspy.Example]) -> Any:
-    """Some questions, as those of the data set that they come from."""
+    """The examples as a split of their data set, or as a list if they come from none."""
     return (
         replace(dataset, splits={**dataset.splits, split: [*examples]}) if isinstance(dataset, Dataset) else [*examples]
     )
@@ -290,10 +288,10 @@ def score_and_save(
     num_threads: int = 4,
     progress: Progress | None = None,
 ) -> Compiled[P]:
-    """Score both programs on dev and on the held-out test split, and save the improved one with its scores.
+    """Score the program before and after compiling on dev and test, and save `found.program` with its scores.
 
-    Arguments are those of `compile`. `lm_before` is the language model of the program as it was, if another one was
-    finetuned; if it writes nothing that the program can read, there are no scores before.
+    Held-out questions are not scored again. The arguments are those of `compile`. `lm_before` is the language model of
+    the program as it was, if another one was finetuned; if none of its replies can be read, there are no scores before.
     """
     evaluations = dict(found.evaluations)
     after = found.program if found.study is None else found.study.program

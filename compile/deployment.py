@@ -1,4 +1,4 @@
-"""Whether what a study has chosen is better than the program as it was, on questions that it has not seen."""
+"""Test whether a study's choice is better than the program as it was, on questions that the study has not seen."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from knowgap.errors import UsageError, shorten
 T = TypeVar("T")
 
 LEAST = 20
-"""How many questions are held out at least, where there are enough."""
+"""The least number of questions to hold out, if there are enough."""
 
 _SIGNIFICANT = 0.05
-_QUANTILES = 1.96 + 0.84  # of the normal distribution: a two-sided test at 5% that finds a true gain in 80 of 100 cases
+_QUANTILES = 1.96 + 0.84  # normal quantiles of a two-sided test at 5% with a power of 80%
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the test of a study's choice says.
+    """The result of testing a study's choice against the program as it was.
 
     Attributes:
-        better: whether the choice is to be used in place of the program as it was.
-        text: the finding, in a sentence or a few.
-        comparison: the choice against the program as it was, on the questions that were held out; None without a test.
+        better: whether the choice is to be used instead of the program as it was.
+        text: the result in one or a few sentences.
+        comparison: the comparison of the two on the held-out questions; None without a test.
     """
 
     better: bool
@@ -49,13 +49,14 @@ def split_off(dev: Sequence[T], train: Sequence[T], number: int | None, seed: in
     Args:
         dev: the dev questions.
         train: the training questions.
-        number: how many dev questions are held out, and no training question; 0 for none. With None, these are a third
-            of the dev questions, or 20 of 40 to 59, or none of fewer; and besides as many training questions as there
-            are dev questions, at least 20, but no more than a third of all. Fewer than 20 in all are not held out.
-        seed: of the draw.
+        number: how many dev questions are held out; no training questions are held out then. With None, a third of the
+            dev questions are held out (20 of 40 to 59, none of fewer), and as many training questions as there are dev
+            questions: at least 20, but at most a third of the training questions. If these are fewer than 20 questions
+            in all, none are held out.
+        seed: the seed of the random draw.
 
     Returns:
-        The dev questions and the training questions for the study, and those that are held out, all in their order.
+        The dev and training questions that are left for the study, and the held-out questions, each in their order.
 
     Raises:
         UsageError: no dev question would be left for the study.
@@ -86,16 +87,16 @@ def _draw(questions: Sequence[T], number: int, seed: int) -> tuple[list[T], list
 def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "best", cost: str = "lm_calls") -> Verdict:
     """Compare the choice of a study with the program as it was.
 
-    The choice is better if its score is higher, and the paired permutation test says so at 5%. Under the rule "within
-    X", which looks for a cheap program, it is better if it costs less and its score is no more than X lower. Under
-    "under X", it is better than a program that costs more than X, whatever the score.
+    The choice is better if its score is higher and the paired permutation test is significant at 5%. Under the rule
+    "within X", which looks for a cheap program, it is also better if it costs less and its score is no more than X
+    lower. Under "under X", it is also better if it costs at most X and the program as it was costs more.
 
     Args:
-        chosen: what the choice is called, such as "trial 12".
-        before: the program as it was, on the questions that were held out.
-        after: the choice, on the same questions.
+        chosen: the name of the choice, such as "trial 12".
+        before: the evaluation of the program as it was on the held-out questions.
+        after: the evaluation of the choice on the same questions.
         rule: the rule by which the study chose; see `knowgap.compiling.study.trials.choose`.
-        cost: what the rule counts.
+        cost: the cost to which the rule applies, by its name in `COSTS`.
     """
     found, (kind, amount) = compare(before, after), parse_rule(rule)
     said = f"{chosen} against the program as it was, on {found.n} questions that were held out: {found}"
@@ -120,7 +121,7 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "be
 
 
 def too_few(chosen: str, number: int) -> Verdict:
-    """The verdict where no question could be held out."""
+    """The verdict if no question could be held out."""
     which = "One dev question cannot" if number == 1 else f"{number} dev questions cannot"
     return Verdict(
         False,
@@ -130,7 +131,7 @@ def too_few(chosen: str, number: int) -> Verdict:
 
 
 def explain_zeros(evaluations: Iterable[Evaluation], metric: str) -> str:
-    """What is likely wrong where every answer of some evaluations scores 0; empty where one does not, or one is all."""
+    """Say what is likely wrong if all answers score 0; empty if one does not, or if there is only one answer."""
     records = [record for evaluation in evaluations for record in evaluation.records]
     if len(records) < 2 or any(record.scores.get(metric) for record in records):
         return ""
@@ -153,7 +154,7 @@ def explain_zeros(evaluations: Iterable[Evaluation], metric: str) -> str:
 
 
 def _needed(before: Evaluation, after: Evaluation) -> int:
-    """How many questions a test needs to find a gain of the observed size, if it is real, in 80 of 100 cases."""
+    """How many questions the test needs to detect a gain of the observed size with a power of 80%."""
     left, right = before.scores(), after.scores()
     gains = np.asarray([right[name] - left[name] for name in left if name in right])
     spread = float(gains.std(ddof=1)) if gains.size > 1 else 1.0

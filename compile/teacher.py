@@ -1,4 +1,4 @@
-"""A language model as the author of data: labels, transcripts and questions."""
+"""Let a language model, the teacher, write data: labels, transcripts and questions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from knowgap.storage.record_file import R, RecordFile, read_records
 
 
 def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple[dspy.Prediction | None, int]:
-    """Ask a language model; returns None for the outputs if they cannot be read, and the number of calls.
+    """Ask a language model, and return its outputs, or None if they cannot be read, and the number of calls.
 
     Passages among the inputs are numbered. No history of calls is kept.
 
     Raises:
-        LanguageModelError: it does not answer; the cause is the error of DSPy's.
+        LanguageModelError: the language model does not answer; the cause is DSPy's error.
     """
     try:
         with dspy.context(lm=lm), without_history():
@@ -38,11 +38,11 @@ def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple
 
 @dataclass(frozen=True)
 class TeacherRecords(Generic[R]):
-    """What a teacher wrote, as a record file keeps it.
+    """The records that a teacher wrote into a record file.
 
     Attributes:
-        records: in the order in which they were asked for, without those that could not be made.
-        calls: calls of the teacher in this run.
+        records: the records in the order of their ids, without those that could not be made.
+        calls: how many calls of the teacher this run made.
         kept: how many of the records were in the file before.
     """
 
@@ -64,18 +64,18 @@ def write_records(
 ) -> TeacherRecords[R]:
     """Let a teacher write the records that a file does not have yet; the same call continues a killed run.
 
-    Of several processes that train together, the first one writes; the others read what it has written, and are to
-    call this after it (`main_process_first`).
+    If several processes train together, the main process writes; the others read what it has written, and must call
+    this function after it (`main_process_first`).
 
     Args:
         ids: the ids of all records.
-        make: makes the record of an id, None if the teacher cannot be read; and says how many calls that took.
+        make: returns the record of an id, or None if the teacher's reply cannot be read, and the number of calls.
         file: the record file.
         kind: the class of the records.
         about: what the records depend on; see `RecordFile`.
         what: what a record is called.
-        num_threads: records made at once.
-        progress: is called with (records, records in all, what they are).
+        num_threads: how many records are made at a time.
+        progress: called with the number of records so far, the number of all records, and what they are.
 
     Raises:
         UsageError: the file is about something else.

@@ -1,4 +1,4 @@
-"""δ from the scores of the training questions' passages (MIGRES, table 12)."""
+"""Calibrate δ on the scores of the training questions' passages (MIGRES, table 12)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Calibration(BaseModel, extra="forbid"):
     """The relevance threshold that fits a reranker and a corpus.
 
     Attributes:
-        delta: the largest δ at which at least `share` of the questions have a retrieved passage that scores δ or more.
+        delta: the largest δ at which at least `share` of the questions have a retrieved passage that scores δ or more,
+            rounded down to four decimals.
         share: the fraction that was asked for, above 0 and at most 1.
         scores: best score by question id; None if nothing was retrieved.
         reranker: name of the reranker on whose scale δ is.
@@ -47,14 +48,14 @@ def calibrate_delta(
     The questions are searched for and their passages reranked; no language model is asked.
 
     Args:
-        program: one with a retriever, a reranker and a `delta`; stays as it is.
+        program: a program with a retriever, a reranker and a `delta`; it is not changed.
         examples: training questions.
         share: fraction above 0 and at most 1; the paper's is 0.8.
         progress: called after every few questions.
 
     Raises:
         UsageError: the program has no δ, retriever or reranker, or too many questions retrieve nothing.
-        ValueOutOfBounds: `share`, or a δ outside the program's bounds.
+        ValueOutOfBounds: `share` is out of bounds, or δ is outside the program's bounds.
     """
     if not (isinstance(share, (int, float)) and 0 < share <= 1):
         raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
@@ -77,7 +78,7 @@ def calibrate_delta(
         if progress is not None:
             progress(len(scores), len(examples), "scores of retrieved passages")
     ranked = sorted((score for score in scores.values() if score is not None), reverse=True)
-    needed = math.ceil(share * len(scores) - 1e-9)  # 0.8 × 5 is 4, whatever the floating point says
+    needed = math.ceil(share * len(scores) - 1e-9)  # rounding errors must not turn 0.8 × 5 into 5
     if needed > len(ranked):
         raise UsageError(
             f"only {len(ranked)} of {len(scores)} questions find a passage: no δ leaves {share:.0%} of them one"
