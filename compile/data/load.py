@@ -217,7 +217,7 @@ def _read_files(
         for line, example in read(str(source), pool):
             if example.id in seen:
                 other, at = seen[example.id]
-                raise DataError(f"the id {example.id!r} stood before, in {other.name}:{at}", path=path, line=line)
+                raise DataError(f"the id {example.id!r} is already used in {other.name}:{at}", path=path, line=line)
             seen[example.id] = path, line
             splits[each].append(example)
             if is_own:

@@ -119,7 +119,7 @@ class ExperimentSetup:
             raise UsageError(f"the baseline {baseline!r} is not among the rows that are run")
         parts: set[str] = set()
         for row, column in itertools.product(rows, table.columns):
-            if row.left_out or (row.datasets and column.dataset not in row.datasets):
+            if row.why_not_on(column.dataset):
                 continue
             if dry and _imports(row, column):
                 parts.update(("reranker", "entailment"))  # the program may have them
@@ -211,8 +211,8 @@ class _Preparation:
         """A cell with its program, or with the reason why there is none."""
         row, column = self.table.rows[row_number], self.table.columns[column_number]
         cell = Cell(row_number, column_number, row, column)
-        if row.left_out or (row.datasets and column.dataset not in row.datasets):
-            cell.reason = row.left_out or "not part of the table"
+        cell.reason = row.why_not_on(column.dataset)
+        if cell.reason:
             return cell
         if self.dry and (names := _imports(row, column)):
             cell.reason = f"imports {', '.join(names)}"
@@ -284,7 +284,7 @@ class _Preparation:
 
 def _imports(row: Row, column: Column) -> list[str]:
     """The program and the metrics of a cell that are from outside, as `module:Name`."""
-    if row.left_out or (row.datasets and column.dataset not in row.datasets):
+    if row.why_not_on(column.dataset):
         return []
     return [name for name in (row.program, *column.metrics) if is_reference(name)]
 

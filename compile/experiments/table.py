@@ -166,6 +166,11 @@ class Row(BaseModel, extra="forbid", frozen=True):
     demonstrations: int | None = None
     paper: tuple[float | None, ...] = ()
 
+    def why_not_on(self, dataset: str) -> str:
+        """Why the row is not run on a data set; empty if it is."""
+        elsewhere = self.datasets and dataset not in self.datasets
+        return self.left_out or ("not part of the table" if elsewhere else "")
+
     @field_validator("paper", mode="after")
     @classmethod
     def _none_for_nan(cls, figures: tuple[float | None, ...]) -> tuple[float | None, ...]:

@@ -10,18 +10,19 @@ from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipl
 from sentence_transformers.multi_vector_encoder.scoring import colbert_scores
 
 
-class RerankerTrainer(CrossEncoderTrainer):
-    """Writes no model card, for which it would ask the hub about the base model."""
+class _WithoutModelCard:
+    """Writes no model card, for which a trainer would ask the hub about the base model."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Add none."""
 
 
-class ColBERTTrainer(MultiVectorEncoderTrainer):
-    """Writes no model card, for which it would ask the hub about the base model."""
+class RerankerTrainer(_WithoutModelCard, CrossEncoderTrainer):
+    """The trainer of cross-encoders."""
 
-    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add none."""
+
+class ColBERTTrainer(_WithoutModelCard, MultiVectorEncoderTrainer):
+    """The trainer of encoders of token vectors."""
 
 
 class QuestionLoss(MultiVectorMultipleNegativesRankingLoss):

@@ -112,7 +112,7 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
     assert [{e.id for e in reordered.splits[s]} for s in SPLITS] == [{e.id for e in data.splits[s]} for s in SPLITS]
     if name not in ("jsonl", "nq_open"):  # the other layouts bring ids
         save(tmp_path, name, [*records[:3], records[1]])
-        with pytest.raises(DataError, match=rf"{path.name}:4: the id '.*1' stood before, in {path.name}:2"):
+        with pytest.raises(DataError, match=rf"{path.name}:4: the id '.*1' is already used in {path.name}:2"):
             load_dataset(path)
 
 
@@ -263,7 +263,7 @@ class TestBEIR:
         [
             ("q9\td1\t1\n", r"test.tsv:4 \(query-id\): 'q9' is not among the queries"),
             ("q1\td1\tx\n", r"test.tsv:4 \(score\): must be a valid integer"),
-            ("q2\td1\t1\n", r"the id 'q2' stood before"),
+            ("q2\td1\t1\n", r"the id 'q2' is already used in"),
         ],
     )
     def test_faults(self, folder, row, problem):

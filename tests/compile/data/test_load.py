@@ -73,7 +73,7 @@ def test_files_named_after_their_splits_or_mapped_to_them(tmp_path):
         ([], "holds no data files"),
         (["one_dev", "two_dev"], r"one_dev.jsonl and two_dev.jsonl both hold the dev split"),
         (["one_dev", "two"], r"two.jsonl: its name tells no split"),
-        (["train", "test"], r"the id 'q1' stood before, in test.jsonl:1"),
+        (["train", "test"], r"the id 'q1' is already used in test.jsonl:1"),
     ],
 )
 def test_ambiguous_folders_are_refused(tmp_path, files, problem):
@@ -172,7 +172,7 @@ BAD = {
     ("rows", "problem"),
     [
         *(([{}, {name: value}], rf"mine.jsonl:2 \({name}[.)]") for name, values in BAD.items() for value in values),
-        ([{"id": "a"}, {"id": "a"}], r"mine.jsonl:2: the id 'a' stood before, in mine.jsonl:1"),
+        ([{"id": "a"}, {"id": "a"}], r"mine.jsonl:2: the id 'a' is already used in mine.jsonl:1"),
         ([{"context": [{"id": "p", "text": n}]} for n in "12"], r"mine.jsonl:2: the id 'p' names two diff"),
         ([{"gold_ids": ["absent"], "context": ["text"]}], r"mine.jsonl:1 \(gold_ids\): 'absent' is not in the corpus"),
     ],
