@@ -53,21 +53,21 @@ PROGRAMS: dict[str, str] = {
     "snippet": "knowgap.programs.baselines.alce:Snippet",
     "rerank": "knowgap.programs.baselines.alce:CitationRerank",
 }
-"""Where the class of each of knowgap's programs is, by the program's name: methods first, then baselines."""
+"""The import path of each built-in program's class, by the program's name: methods first, then baselines."""
 
 
 def get_program(name: str | ModuleLike) -> type[Program]:
-    """The class of a program; of a `dspy.Module` what makes programs of it, as a class does.
+    """The class of a program, or for a `dspy.Module` the factory of the programs that wrap it.
 
     Args:
-        name: a key of `PROGRAMS`; `module:Name` of a class from outside, or of a `dspy.Module`, class or object; or
-            what an installed package offers under that name, in the group `knowgap.programs` of its entry points;
-            `module:Name:FILE` of a `dspy.Module` with the state that `dspy.Module.save` wrote into a JSON file. Or
-            a `dspy.Module` itself, class or object; `.with_fields(input=…, output=…)` of the result names its fields.
+        name: a key of `PROGRAMS`; a name that an installed package offers in the entry-point group `knowgap.programs`;
+            `module:Name` of any other program class, or of a `dspy.Module` class or object; `module:Name:FILE` of a
+            `dspy.Module` whose state `dspy.Module.save` wrote to a JSON file; or a `dspy.Module` class or object
+            itself, in which case `.with_fields(input=…, output=…)` of the result names its fields.
 
     Raises:
         UnknownName: there is no such program.
-        UsageError: a class from outside that cannot be imported, or is no program.
+        UsageError: a class that is not part of knowgap cannot be imported, or is not a program.
 
     >>> import knowgap
     >>> knowgap.get_program("migres").__name__
@@ -98,17 +98,17 @@ def get_saved_program(
 ) -> type[Program]:
     """The class of a program that a file names.
 
-    A module from outside is not imported because a file says so. It is imported if the caller names the program, or an
-    installed package offers it; and it may have been imported already.
+    The name in the file alone does not cause the import of a module that is not part of knowgap: the caller must name
+    the program, an installed package must offer it, or the module must have been imported already.
 
     Args:
         name: as `program_reference` returns it.
-        expect: the program that the caller names, or its class; or a module.
-        module_class: `module:Name` of the class of a saved module, which an expected object need only have.
+        expect: the program that the caller expects, by name, class or module; None accepts any.
+        module_class: `module:Name` of the class of a saved module; an expected module matches if it is of this class.
 
     Raises:
-        UsageError: another program is expected; or one from outside that the caller does not name, or that cannot be
-            imported.
+        UsageError: another program is expected; or the program is not part of knowgap, and the caller does not name it
+            or it cannot be imported.
     """
     from knowgap.programs.modules import ModuleFactory, as_kind
 
@@ -140,7 +140,7 @@ def program_reference(program_class: type[Program], *, lasting: bool = False) ->
     """The name by which `get_program` finds a class: a key of `PROGRAMS`, or `module:Name`.
 
     Raises:
-        UsageError: it is to be `lasting`, and another process could not find the class by that name.
+        UsageError: `lasting` is set, and another process could not find the class by that name.
     """
     reference = reference_of(program_class)
     name = next((name for name, place in PROGRAMS.items() if place == reference), reference)
@@ -155,10 +155,10 @@ def program_reference(program_class: type[Program], *, lasting: bool = False) ->
 
 
 def _check_class(found: Any, what: str) -> None:
-    """Refuse what is no program's class, or one that cannot be made as other programs are.
+    """Check that an object is the class of a program, and that it is instantiated as other programs are.
 
     Raises:
-        UsageError: it says what is wrong, and what to write.
+        UsageError: it is not; the message says what to write.
     """
     from knowgap.programs.base import Program
 
@@ -172,4 +172,4 @@ def _check_class(found: Any, what: str) -> None:
         return
     if found.name in PROGRAMS:
         raise UsageError(f"{what}: its attribute name is {found.name!r}, a program of knowgap's own: choose another")
-    found(None, style="short").parts()  # made to try it
+    found(None, style="short").parts()  # fails here if the class needs other arguments

@@ -34,12 +34,12 @@ from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, ShortenAnswe
 from knowgap.signatures.values import is_unknown
 
 _PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
-"""What answers where the method's own replies cannot be read, and how many passages it is shown."""
+"""The predictor that answers if the method's own replies cannot be read, and the number of passages it is shown."""
 _SHORTEN = dspy.Predict(ShortenAnswer)
-"""What words an answer that is longer than the style asks. Small models write sentences, above all after reasoning."""
+"""The predictor that shortens an answer longer than its style allows: small models tend to write whole sentences."""
 
 PAPER = "paper"
-"""Stands for the preset of the questions' task."""
+"""The preset name that stands for the preset of the questions' task; see `Program.paper_preset`."""
 
 
 @functools.cache
@@ -55,16 +55,16 @@ class Program(Streamable, dspy.Module):
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
     algorithm in `forward(question)`, which ends with `conclude`. Calling the program adds the trace to the prediction.
-    A program keeps no state between questions and may be called from many threads. Where replies of the language model
-    cannot be read, and no answer comes of it, the question is answered from the passages that were found first.
+    A program keeps no state between questions and may be called from many threads. If replies of the language model
+    cannot be read and no answer results, the question is answered from the passages of the first search.
 
     Attributes:
-        name: the program's name in the registry; that of the class where a subclass says nothing.
-        presets: by name, the hyperparameters that the paper uses for a family of tasks.
+        name: the program's name in the registry; by default the name of the class.
+        presets: the hyperparameters that the paper uses for each family of tasks, by preset name.
         needs_retriever: whether the program searches an index.
-        needs: what it cannot do without, besides an index and a language model, in words; empty for nothing.
-        part_names: attributes that copies of a program share instead of copying: the index and models.
-        sub_models: arguments that take a model trained for a part of the method, each with the attribute that holds it.
+        needs: what else it requires besides an index and a language model, in words; empty if nothing.
+        part_names: names of the attributes that copies of a program share: the index and models.
+        sub_models: arguments that take a model trained for part of the method, each with the attribute that holds it.
 
     Args:
         retriever: the index to search, its folder, or the URL of its server; None for programs that retrieve nothing.
@@ -129,14 +129,14 @@ class Program(Streamable, dspy.Module):
 
     @classmethod
     def paper_preset(cls, task: str) -> str:
-        """The name of the preset for a family of tasks, or for the wider one that it belongs to; empty without any."""
+        """The name of the preset for a task family, with or without its suffix `_deep`; empty if there is none."""
         return next((name for name in (task, task.removesuffix("_deep")) if name in cls.presets), "")
 
     @classmethod
     def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
-        """Make a program with the hyperparameters of a preset; `kwargs` are arguments of the class and override it.
+        """Make a program with a preset's hyperparameters; `kwargs` are arguments of the class and override them.
 
-        A δ for BGE-reranker-base is left out for another reranker, with a warning.
+        If the reranker is not BGE-reranker-base, a δ on the scale of that model is left out, with a warning.
 
         Raises:
             UnknownName: the program has no such preset.
@@ -161,7 +161,7 @@ class Program(Streamable, dspy.Module):
 
     @property
     def kind(self) -> type[Program]:
-        """What makes such programs: the class; of a `ModuleProgram` what makes programs of its module."""
+        """The factory of such programs: the class, or the `ModuleFactory` of a `ModuleProgram`."""
         return type(self)
 
     def configure(self, **values: Any) -> Self:
@@ -182,7 +182,7 @@ class Program(Streamable, dspy.Module):
 
     @property
     def wording(self) -> str:
-        """The instruction that belongs to the style: the input `style` of the signatures."""
+        """The instruction for the style, which signatures take as their input `style`."""
         return STYLES[self.style]
 
     def parts(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Program(Streamable, dspy.Module):
         return {name: getattr(self, name) for name in self.part_names}
 
     def ignores(self, argument: str) -> str:
-        """Why a model that is given as this argument of `sub_models` has no effect now; empty if it has."""
+        """Why a model given as this argument of `sub_models` currently has no effect; empty if it has one."""
         return ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
@@ -199,7 +199,7 @@ class Program(Streamable, dspy.Module):
         Raises:
             EmptyQuestion: the question has no visible character.
             UsageError: the question is not valid Unicode.
-            TypeError: an argument besides the question.
+            TypeError: there is an argument besides the question.
         """
         if unknown := [*kwargs.keys() - {"question"}, *map(repr, args[1:])]:
             raise TypeError(f"{self.name} takes a question alone, and not {', '.join(unknown)}: program(question=…)")
@@ -227,9 +227,9 @@ class Program(Streamable, dspy.Module):
         return answered
 
     def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
-        """The prediction; where replies could not be read and gave no answer, one from the first passages found.
+        """Return the prediction or, if unreadable replies left it without an answer, one from the first passages found.
 
-        A model that has failed to write an answer alone is not asked for one again.
+        There is no such fallback if the unreadable replies include one that was to hold nothing but an answer.
         """
         recorder = current_recorder()
         first = next((step.hits[0] for step in recorder.steps if isinstance(step, Retrieved)), [])
@@ -253,21 +253,20 @@ class Program(Streamable, dspy.Module):
     def ask(
         self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), leave: int = 0, **inputs: Any
     ) -> dspy.Prediction | None:
-        """Ask the language model, unless the same was asked for this question.
+        """Ask the language model, or reuse its reply to the same request for this question.
 
-        A list of passages is shown to the model under the numbers 1, 2, 3, … Its passages, and those in `inlined`,
-        count as read.
+        Passages in a list are numbered 1, 2, 3, … for the model; they and those in `inlined` count as read.
 
         Args:
-            predictor: one of the program's; or a module of any kind, whose calls count as one request.
+            predictor: one of the program's predictors, or a module of any kind, whose calls count as one request.
             inlined: passages whose text is part of a text input.
-            leave: calls that `max_calls` must leave for what follows, such as the final answer.
+            leave: calls that `max_calls` must leave for later steps, such as the final answer.
             **inputs: inputs of the predictor's signature.
 
         Returns:
-            The outputs, or None if two replies in a row could not be read, when the trace gets a `Malformed` step, or
-            if `max_calls` does not allow the call. Errors of the language model itself are raised; a prompt that is
-            longer than its window is asked without the last demonstrations, then without the last passages.
+            The outputs; None if `max_calls` does not allow the call, or if two replies in a row could not be read,
+            which a `Malformed` step records. Errors of the language model are raised. A prompt that exceeds the context
+            window loses its last demonstrations, then its last passages.
         """
         check_cancelled()
         recorder = current_recorder()
@@ -326,7 +325,7 @@ class Program(Streamable, dspy.Module):
         return current_recorder().calls_left
 
     def may_go_on(self, calls: int = 1) -> bool:
-        """Whether `max_calls` leaves so many calls besides that of the final answer; else the search is stopped."""
+        """Whether `max_calls` leaves this many calls besides the final answer; if not, a `Stopped` step says so."""
         recorder = current_recorder()
         recorder.calls_refused |= recorder.calls_left <= calls
         return recorder.calls_left > calls
@@ -340,7 +339,6 @@ class Program(Streamable, dspy.Module):
                 declared.apply(getattr(self, declared.name), predictor)
 
     def _name_of(self, predictor: dspy.Module) -> str:
-        """The attribute name of a predictor."""
         named = [*vars(self).items(), ("plain retrieval", _PLAIN), ("shorten", _SHORTEN)]
         return next((name for name, value in named if value is predictor), type(predictor).__name__)
 
@@ -362,7 +360,7 @@ class Program(Streamable, dspy.Module):
         return [hit.passage for hit in self.retrieve([query], k)[0]]
 
     def record(self, step: Step, *passages: Passage) -> None:
-        """Add a step to the trace, with the passages it names unless they are there."""
+        """Add a step to the trace, and those of its passages that are not in the trace yet."""
         recorder = current_recorder()
         if isinstance(step, Stopped) and recorder.calls_refused:
             step.reason = "calls"
@@ -385,14 +383,14 @@ class Program(Streamable, dspy.Module):
     ) -> dspy.Prediction:
         """Record the final answer and make the prediction that `forward` returns.
 
-        An answer that is longer than the style asks is shortened by one more call, of a few hundred tokens.
+        An answer that is longer than the style allows is shortened by one more call, of a few hundred tokens.
 
         Args:
             answer: empty if none could be read.
             passages: those the answer rests on.
-            confidence: part of the prediction, too, if the method gives one.
-            explanation: goes into the trace only.
-            **added: what the method adds to the prediction.
+            confidence: also a field of the prediction, if the method gives one.
+            explanation: recorded in the trace only.
+            **added: further fields of the prediction.
         """
         question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
         answer = self._shortened(answer, question)
@@ -404,7 +402,7 @@ class Program(Streamable, dspy.Module):
         return dspy.Prediction(answer=answer, passages=list(passages), **added)
 
     def _writer(self) -> Any:
-        """The language model that writes the answer; None where another model does, or where there is none."""
+        """The language model that writes the answer; None if a generator does, or if there is no language model."""
         own = [predictor.lm for predictor in self.predictors() if predictor.lm is not None]
         return None if self.parts().get("generator") is not None else own[-1] if own else lm_of(_SHORTEN, {})
 
@@ -421,7 +419,7 @@ class Program(Streamable, dspy.Module):
     # What DSPy calls to save, load and copy a program.
 
     def save(self, path: Any, save_program: bool = False, modules_to_serialize: Any = None) -> None:
-        """Save as `dspy.Module.save` does, an index as the path of its folder."""
+        """Save as `dspy.Module.save` does; an index is saved as the path of its folder."""
         try:
             super().save(path, save_program, modules_to_serialize)
         except RuntimeError as error:
@@ -431,7 +429,7 @@ class Program(Streamable, dspy.Module):
             ) from error
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
-        """Take over demonstrations and hyperparameters; one that the state lacks gets its default."""
+        """Load demonstrations and hyperparameters; a hyperparameter that the state lacks gets its default."""
         defaults = {name: {"value": declared.default} for name, declared in self.hyperparameters().items()}
         super().load_state({**defaults, **state}, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Chooses what of the retrieved passages a model reads: reranks them, then filters or shortens their text.
+"""Reranks the retrieved passages, then filters or shortens the text of those that a model reads.
 
 Source: MIGRES, section 3.2 (sentence-level reranking and filtering) and table 5 (summary and snippet, after ALCE).
 """
@@ -43,7 +43,7 @@ class ReadPassage(NamedTuple):
 
 @functools.cache
 def suggest_calibrating(reranker: str) -> None:
-    """Say, once for each reranker, that it has no relevance threshold of its own."""
+    """Warn, once for each reranker, that it has no default relevance threshold."""
     _LOG.warning(
         "the reranker %s has no relevance threshold of its own: the best passages are read whatever their scores; "
         "`knowgap compile --optimizer calibrate` finds a δ for it",
@@ -76,8 +76,8 @@ def rerank(
     Args:
         program: the program that answers.
         reranker: scores (query, text) pairs.
-        queries: as searched.
-        hits: one list per query.
+        queries: the queries of the search.
+        hits: the hits of each query.
         delta: the lowest score that a passage may have; None keeps all.
         min_passages: the number of best passages that are kept whatever they score.
 
@@ -106,8 +106,8 @@ def filter_sentences(
 ) -> list[ReadPassage]:
     """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences.
 
-    A sentence is scored alone, or with the title before it. A passage of which no sentence reaches `delta` stays whole,
-    too.
+    A sentence is scored alone, or with the title before it. A passage also stays whole if none of its sentences reaches
+    `delta`.
     """
     split = [split_sentences(scored.passage.text) for scored in ranked]
     pairs = [
@@ -141,7 +141,7 @@ def compress(
         program: the program that answers.
         predictor: from `question` and `passage`, says whether the passage is `relevant` and writes the field `how`.
             A text without that judgement counts as relevant.
-        how: what it writes.
+        how: the output field that it writes.
         ranked: the passages, best first; the model reads `top_k` at a time concurrently.
         top_k: number of relevant passages to find.
     """

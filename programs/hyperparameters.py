@@ -180,7 +180,7 @@ class Threshold(OptionalReal):
 
 
 class Switch(Hyperparameter[bool]):
-    """On or off, also in the words of a command line."""
+    """On or off; also given as text, such as `true`, `on`, `yes` or `1`."""
 
     bounds = "true or false"
 
@@ -214,19 +214,19 @@ class Setting(Parameter):
         return {"value": self.value}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take over a saved value, checked against the present bounds."""
+        """Load a saved value, checked against the current bounds."""
         self.value = self.declaration.check(state["value"])
 
 
 def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
-    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, where the reranker is another.
+    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, if the reranker is another model.
 
     Args:
-        values: of hyperparameters, from a preset or a table.
-        reranker: None for the embedded one.
+        values: hyperparameters, from a preset or a table.
+        reranker: the reranker or its name; None for the embedded one.
 
     Returns:
-        The values that hold, and what was left out, in words; empty if nothing was.
+        The remaining values, and a remark on what was left out; empty if nothing was.
     """
     delta = values.get("delta")
     if delta is None or is_bge_base(reranker):

@@ -1,8 +1,8 @@
-"""What a `dspy.Module` does while it answers a question: its calls, its searches, and which passages its models read.
+"""Watches a `dspy.Module` while it answers a question: its calls, its searches, and the passages its models read.
 
-DSPy tells its callbacks of language models, predictors and `dspy.Retrieve`; that it tells of `dspy.ColBERTv2` and
-`dspy.Embeddings` too is arranged here. Indexes of knowgap's tell of their searches themselves. Code that searches in
-another way, or in a thread without DSPy's settings, is not seen; predictors asked in such a thread are uncounted calls.
+DSPy reports language models, predictors and `dspy.Retrieve` to its callbacks; this module makes it report
+`dspy.ColBERTv2` and `dspy.Embeddings` as well. knowgap's indexes report their searches themselves. Searches in another
+way, or in a thread without DSPy's settings, are not seen; predictors called in such a thread count as uncounted calls.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from knowgap.retrieval.passage import SEARCH_LISTENERS, Hit, Passage
 
 _LOG = logging.getLogger("knowgap")
 _SEARCHERS: tuple[Any, ...] = (dspy.Retrieve, dspy.ColBERTv2, dspy.Embeddings)
-_BEGINNING = 60  # letters and digits of a passage by which it is known again in a prompt
+_BEGINNING = 60  # letters and digits at the start of a passage by which a prompt is searched for it
 
 for _searcher in _SEARCHERS[1:]:
-    if not hasattr(_searcher.__call__, "__wrapped__"):  # as a later DSPy may have it
+    if not hasattr(_searcher.__call__, "__wrapped__"):  # later versions of DSPy may do this themselves
         _searcher.__call__ = with_callbacks(_searcher.__call__)
 
 
@@ -40,11 +40,11 @@ class ModuleWatcher(UsageTracker):
     """Records what a module does for one question; a tracker for `track_usage`.
 
     Args:
-        recorder: of the question.
-        module: names its predictors.
+        recorder: the recorder of the question.
+        module: the module, which names its predictors.
 
     Attributes:
-        searches: how many queries were seen.
+        searches: the number of queries seen.
     """
 
     def __init__(self, recorder: TraceRecorder, module: dspy.Module):
@@ -53,10 +53,10 @@ class ModuleWatcher(UsageTracker):
         self._names = {id(predictor): name for name, predictor in module.named_predictors()}
         self._predictors: dict[str, Any] = {}
         self._searching: dict[str, tuple[Any, Mapping[str, Any]]] = {}
-        self._chains: dict[str, tuple[int, float, float]] = {}  # calls under way: those before it, and when it began
+        self._chains: dict[str, tuple[int, float, float]] = {}  # calls under way: the chain before, and the start
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Count the passages that stand in a prompt."""
+        """Count the known passages that a prompt contains as read."""
         super().on_lm_start(call_id, instance, inputs)
         cost = self._recorder.cost
         self._chains[call_id] = cost.critical_calls, cost.critical_seconds, time.perf_counter()
@@ -67,7 +67,7 @@ class ModuleWatcher(UsageTracker):
             cost.knowledge_tokens += knowledge_tokens(read)
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Add a call to the longest chain of calls, one of which began after the other had ended."""
+        """Update the longest chain of calls, each of which began after the one before it had ended."""
         super().on_lm_end(call_id, outputs, exception)
         calls, seconds, started = self._chains.pop(call_id, (0, 0.0, 0.0))
         cost = self._recorder.cost
@@ -76,7 +76,7 @@ class ModuleWatcher(UsageTracker):
             cost.critical_seconds = max(cost.critical_seconds, seconds + time.perf_counter() - started)
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Notice that a predictor or a search begins."""
+        """Note the start of a predictor or a search."""
         super().on_module_start(call_id, instance, inputs)
         if isinstance(instance, dspy.Predict):
             self._predictors[call_id] = instance
@@ -102,7 +102,7 @@ class ModuleWatcher(UsageTracker):
             self.add_search([str(query)], int(k), [hits])
 
     def add_search(self, queries: Sequence[str], k: int, found: Sequence[Sequence[Hit]]) -> None:
-        """Record a search; what searches around this one is not recorded as well."""
+        """Record a search; the enclosing call, such as that of a `dspy.Retrieve`, is not recorded as well."""
         self._searching.pop(ACTIVE_CALL_ID.get() or "", None)
         step = Retrieved(queries=list(queries), k=k, hits=[[hit.passage.id for hit in hits] for hits in found])
         with self._lock:
@@ -112,14 +112,14 @@ class ModuleWatcher(UsageTracker):
 
 
 _WARNED: dict[str, str] = {}
-"""Modules of whose stray calls was warned, with the first call."""
+"""The first stray call of each module, by the module's name; the warning is given for this call only."""
 
 
 class StrayCalls(BaseCallback):
-    """Notices what a module's predictors do in threads without DSPy's settings, where no tracker counts their calls.
+    """Counts the calls of a module's predictors in threads without DSPy's settings, where no tracker sees them.
 
     Args:
-        name: the module's, for a warning.
+        name: the module's name, for a warning.
     """
 
     def __init__(self, name: str):
@@ -127,7 +127,7 @@ class StrayCalls(BaseCallback):
 
     @contextmanager
     def noticed(self, module: dspy.Module) -> Iterator[None]:
-        """Notice calls while the module answers a question."""
+        """Count such calls while the module answers a question."""
         for _, predictor in module.named_predictors():
             if self not in predictor.callbacks:
                 predictor.callbacks.append(self)
@@ -138,7 +138,7 @@ class StrayCalls(BaseCallback):
             self._questions.pop()
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Notice that a predictor is asked where no tracker is."""
+        """Count a call of a predictor without a tracker, and warn of the first one."""
         if not self._questions or trackers():
             return
         self._calls.append(call_id)
@@ -150,7 +150,7 @@ class StrayCalls(BaseCallback):
             )
 
     def take(self) -> int:
-        """How many were noticed since the last time; of questions at the same time, the first to ask gets them all."""
+        """The number of calls since the last `take`; of concurrent questions, the first to take gets them all."""
         calls = len(self._calls)
         del self._calls[:calls]
         return calls
@@ -166,10 +166,10 @@ SEARCH_LISTENERS.append(_tell)
 
 
 def read_passages(found: Any) -> list[Passage]:
-    """The passages in what a retriever of DSPy's returns: texts, or mappings with a `text` or `long_text`.
+    """Read passages from the output of a DSPy retriever: texts, or mappings with a `text` or `long_text`.
 
-    The id is that of the mapping (`id` or `pid`) or the number in the corpus (`indices`); else it is made of the text.
-    `title | text` is taken apart, as `dspy.ColBERTv2` has it.
+    The id is the mapping's `id` or `pid`, or the passage's number in the corpus (`indices`), else a hash of the text.
+    Text of the form `title | text`, which `dspy.ColBERTv2` returns, is split at the bar.
     """
     numbers: Sequence[Any] = ()
     if isinstance(found, dspy.Prediction):
@@ -190,5 +190,5 @@ def read_passages(found: Any) -> list[Passage]:
 
 
 def _letters(text: str) -> str:
-    """Letters and digits alone, without the marks for line breaks and quotation marks that JSON and Python write."""
+    """The letters and digits of a text, without the escapes for line breaks and tabs that JSON and Python write."""
     return re.sub(r"(?:\\+[ntr])|[\W_]+", "", text)

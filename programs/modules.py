@@ -28,15 +28,15 @@ from knowgap.retrieval.searching import search_all
 _LOG = logging.getLogger("knowgap")
 _LARGEST = 2**31
 _BESIDE = ("reasoning", "trajectory", "passages", "context", "rationale")
-"""Outputs that are no answer where there is another one."""
+"""Outputs that are never guessed to be the answer."""
 
 ModuleLike = dspy.Module | type[dspy.Module]
 
 
 class ModuleRetriever(NeverCopied):
-    """A program's index as a module searches it: with `search(queries, k)`, and as the `rm` of DSPy's settings.
+    """The index of a program as a module uses it: through `search(queries, k)`, or as the `rm` of DSPy's settings.
 
-    While a program runs, it searches the program's present index, which may be a part of the whole, or cached.
+    While a program runs, its current index is searched, which may be a part of the given one, or cached.
     """
 
     def __init__(self, retriever: Any):
@@ -62,20 +62,20 @@ class _Found:
 
 
 class ModuleFactory:
-    """Makes programs of a module, as the class of a program makes its programs.
+    """Makes programs that wrap a module, with the interface of a program's class.
 
     Args:
-        module: a class that can be made without arguments, except for `retriever`; or an object, of which each program
-            gets a copy.
+        module: a class that can be instantiated without arguments, except for `retriever`; or an object, which is
+            copied for each program.
         reference: `module:Name` of the class or the object; default: that of the class.
-        name: of the programs; default: the last part of the reference.
-        input: the input that gets the question; empty to guess it from the signature.
+        name: the name of the programs; default: the last part of the reference.
+        input: the input that takes the question; empty to guess it from the signature.
         output: the output that is the answer; empty to guess it.
-        state: the JSON file that `dspy.Module.save` wrote of such a module, which each program gets; empty for none.
+        state: the JSON file to which `dspy.Module.save` wrote the state that each program loads; empty for none.
 
     Raises:
-        UsageError: the module cannot be made, or has no input that could be guessed.
-        UnknownName: it has no such input.
+        UsageError: when a program is made, if the module cannot be instantiated or its input cannot be guessed.
+        UnknownName: when a program is made, if the module has no such input.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -102,24 +102,24 @@ class ModuleFactory:
         self.__doc__ = self.code.__doc__
 
     def with_fields(self, input: str = "", output: str = "", **_: str) -> ModuleFactory:
-        """The same with other names of the input and the output, if they are not empty."""
+        """A copy with other names for the input and the output; an empty name keeps the present one."""
         names = {"input": input or self.input, "output": output or self.output}
         return ModuleFactory(self.module, self.reference, name=self.name, state=self.state, **names)
 
     def fields(self) -> dict[str, str]:
-        """What an artifact keeps of it: the names of the input and the output, and the class of the module."""
+        """The record that an artifact keeps: the names of the input and the output, and the class of the module."""
         return {"input": self.input, "output": self.output, "class": self.class_reference}
 
     @property
     def needs_retriever(self) -> bool:
-        """Whether the module takes a retriever that it cannot do without, or has a `dspy.Retrieve`."""
+        """Whether the module requires a `retriever`, or has a `dspy.Retrieve` while DSPy's settings have no `rm`."""
         if isinstance(self.module, type) and "retriever" in _required(self.module):
             return True
         retrievers = self.make(None).named_sub_modules(cast("Any", dspy.Retrieve))
         return dspy.settings.rm is None and any(type(each) is dspy.Retrieve for _, each in retrievers)
 
     def make(self, retriever: Any) -> dspy.Module:
-        """A module: a new one of the class, or a copy of the object; with the saved state, if there is one."""
+        """Make a new instance of the class, or a copy of the object, and load the saved state if there is one."""
         made = self._make(retriever)
         if self.state:
             try:
@@ -143,11 +143,11 @@ class ModuleFactory:
         return cast("Any", self.module)(**given)
 
     def __call__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any) -> ModuleProgram:
-        """A program."""
+        """Make a program."""
         return ModuleProgram(self, retriever, **hyperparameters)
 
     def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:
-        """What the module declares, and its numbers, by name."""
+        """The hyperparameters that the module declares, and its public numbers, by name."""
         return self().hyperparameters()
 
     def paper_preset(self, task: str) -> str:
@@ -173,29 +173,29 @@ def _required(code: type) -> list[str]:
 
 
 class ModuleProgram(Program):
-    """A program that asks a `dspy.Module`: one input gets the question, one output is the answer.
+    """A program that wraps a `dspy.Module`: one input takes the question, one output is the answer.
 
-    Calls of language models are counted wherever the module makes them. Searches are recorded where it uses the
-    retriever that it is given, `dspy.Retrieve` (which searches the program's index), `dspy.ColBERTv2`,
-    `dspy.Embeddings` or an index of knowgap's.
+    Calls of language models are counted wherever the module makes them. Searches are recorded if they use the retriever
+    that the module is given, `dspy.Retrieve` (which searches the program's index), `dspy.ColBERTv2`, `dspy.Embeddings`
+    or a knowgap index.
 
     Hyperparameters are those that the module's class declares (`top_k = Integer(3, "…", low=1, high=10)`), and all
-    public numbers of the module and its parts (`num_hops`, `retrieve.k`); a study searches the latter within the range
+    public numbers of the module and its parts (`num_hops`, `retrieve.k`); a study tunes the latter only within a range
     that it is given.
 
     Args:
-        module: an object, or a class that can be made without arguments besides `retriever`.
+        module: an object, or a class that can be instantiated without arguments besides `retriever`.
         retriever: the index to search, its folder, or the URL of its server.
-        input: the input that gets the question; empty to guess it from the signature.
+        input: the input that takes the question; empty to guess it from the signature.
         output: the output that is the answer; empty to guess it.
         **hyperparameters: values.
 
     Attributes:
-        module: the module itself.
+        module: the wrapped module.
 
     Raises:
-        UsageError: the module cannot be made, or its input cannot be guessed.
-        UnknownName: it has no such input or hyperparameter.
+        UsageError: the module cannot be instantiated, or its input cannot be guessed.
+        UnknownName: the module has no such input or hyperparameter.
 
     >>> import dspy, knowgap
     >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
@@ -226,18 +226,18 @@ class ModuleProgram(Program):
 
     @property
     def kind(self) -> Any:
-        """What makes such programs."""
+        """The factory of such programs."""
         return self.factory
 
     # Hyperparameters.
 
     def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What the module declares, and its numbers, by name; the default is the module's value at first."""
+        """The module's declared hyperparameters and its numbers, by name; a number's default is its initial value."""
         declared = {name: each.declaration for name, each in vars(self.module).items() if isinstance(each, Setting)}
         return {**declared, **self._numbers}
 
     def value(self, name: str) -> Any:
-        """The present value of a hyperparameter."""
+        """The current value of a hyperparameter."""
         return attrgetter(name)(self.module)
 
     def set_value(self, name: str, value: Any) -> None:
@@ -253,7 +253,7 @@ class ModuleProgram(Program):
     # Answering.
 
     def forward(self, question: str) -> dspy.Prediction:
-        """Ask the module."""
+        """Answer `question` by calling the module."""
         recorder = current_recorder()
         watcher, output = ModuleWatcher(recorder, self.module), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
@@ -262,7 +262,7 @@ class ModuleProgram(Program):
             try:
                 output = self.module(**{self.input: question})
             except AdapterParseError:
-                if not recorder.cost.unreadable:  # raised by something else than a reply
+                if not recorder.cost.unreadable:  # no reply was unreadable, so the error has another cause
                     raise
         fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
         answer = "" if output is None else self._answer_of(output, fields)
@@ -276,13 +276,13 @@ class ModuleProgram(Program):
             passages = [found[name] for name in found if name in recorder.shown] or [*found.values()]
         around = self._strays.take()
         if not (watcher.usage.asked or watcher.usage.uncounted_calls or self.predictors()):
-            around += 1  # whatever answers is nothing that DSPy knows of
+            around += 1  # the module answers without any call that DSPy sees
         recorder.tracker.add(Usage(uncounted_calls=around))
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
 
     def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
-        return prediction  # a module stands for itself
+        return prediction  # the answer of a module has no fallback
 
     def _answer_of(self, output: Any, fields: Mapping[str, Any]) -> str:
         """The answer among the outputs of the module."""
@@ -308,33 +308,33 @@ class ModuleProgram(Program):
 
 
 class _Number(Setting):
-    """A number of a module as a parameter: what `named_parameters` makes for each."""
+    """A number of a module as a DSPy parameter, as `named_parameters` returns it."""
 
     def __init__(self, program: ModuleProgram, name: str, declaration: Hyperparameter[Any]):
         super().__init__(declaration, program.value(name))
         self._program, self._name = program, name
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take over a saved value."""
+        """Load a saved value."""
         super().load_state(state)
         self._program.set_value(self._name, self.value)
 
 
 def as_program(program: Any) -> Any:
-    """A module of DSPy's as a program; a program of knowgap's, or what stands in for one, as it is."""
+    """Wrap a `dspy.Module` that is not a `Program` in a `ModuleProgram`; return anything else unchanged."""
     if isinstance(program, dspy.Module) and not isinstance(program, Program):
         return ModuleProgram(program)
     return program
 
 
 def as_kind(kind: Any) -> Any:
-    """The class of a program, or what makes programs of a module, which may be a class or an object."""
+    """Wrap a `dspy.Module`, class or object, in a `ModuleFactory`; return a program's class unchanged."""
     code = kind if isinstance(kind, type) else type(kind)
     return ModuleFactory(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
 
 
 def _declare(module: dspy.Module) -> dict[str, Hyperparameter[Any]]:
-    """Give a module the defaults of what its class declares; and declare the numbers of the module and its parts."""
+    """Set a module's declared hyperparameters to their defaults; declare the numbers of the module and its parts."""
     for base in reversed(type(module).__mro__):
         for name, declared in vars(base).items():
             if isinstance(declared, Hyperparameter) and name not in vars(module):
@@ -352,7 +352,7 @@ def _declare(module: dspy.Module) -> dict[str, Hyperparameter[Any]]:
 
 
 def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
-    """The input that gets the question."""
+    """The name of the input that takes the question."""
     forward = inspect.signature(type(module).forward).parameters  # pyright: ignore[reportAttributeAccessIssue]
     parameters = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     open_ended = any(p.kind == p.VAR_KEYWORD for p in forward.values())
@@ -376,7 +376,7 @@ def _predictors(module: dspy.Module) -> list[Any]:
 
 
 def _may_search(module: dspy.Module) -> bool:
-    """Whether a module may search in a way that is not seen: any but predictors with nothing around them."""
+    """Whether a module may search unnoticed: any module except plain `dspy.Predict` and `dspy.ChainOfThought`."""
     return any(type(part) not in (dspy.Predict, dspy.ChainOfThought) for _, part in module.named_sub_modules())
 
 

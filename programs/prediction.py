@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
 _IN_SENTENCES = ("long", "news")
-"""Styles whose answers stand by themselves, without the question."""
+"""Styles whose answers can be understood without the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,11 @@ class Citation:
 
     Attributes:
         statement: a sentence of a long answer, or the whole of a short one, without bracketed citations.
-        passages: that entail the statement, in the order of the prediction; empty if none does.
-        score: the probability, 0 to 1, that they entail it: that of the best one, or of all together. Without any, that
-            of all passages of the prediction together.
-        together: none of the passages entails the statement alone, all of them together do.
+        passages: the passages that entail the statement, in the order of the prediction; empty if none does.
+        score: the probability, 0 to 1, that the passages entail the statement: that of the best passage, or of all of
+            them if `together`. If `passages` is empty, the probability that all passages of the prediction together
+            entail it.
+        together: whether the passages entail the statement only together, and none of them alone.
         own: ids of the passages that the language model wrote itself.
     """
 
@@ -47,7 +48,7 @@ class Citation:
 
     @property
     def supported(self) -> bool:
-        """Whether a passage supports the statement that the model did not write itself."""
+        """Whether at least one passage that supports the statement was retrieved, not written by the model."""
         return any(passage.id not in self.own for passage in self.passages)
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +66,7 @@ class Citation:
 class CitedPrediction(dspy.Prediction):
     """What a program returns: `answer`, `passages`, `trace`, and `citations`, which are computed when they are read.
 
-    Printed, it is the answer, the titles of the passages, and figures in a few lines.
+    Its `repr` shows the titles of the passages, and all other fields except lists and dictionaries.
     """
 
     _style = "short"
@@ -78,7 +79,7 @@ class CitedPrediction(dspy.Prediction):
 
     @classmethod
     def of(cls, prediction: dspy.Prediction, style: str, entailment: EntailmentModel | None) -> CitedPrediction:
-        """A prediction with the citations of its answer, which the entailment model or the embedded one judges."""
+        """Make a prediction whose citations this entailment model judges, or the embedded one if it is None."""
         cited = cls()
         vars(cited).update(vars(prediction))
         cited._style, cited._entailment = style, entailment
@@ -86,10 +87,9 @@ class CitedPrediction(dspy.Prediction):
 
     @property
     def citations(self) -> list[Citation]:
-        """Which of the passages support which statement of the answer, as the entailment model judges.
+        """The statements of the answer, each with the passages that entail it; empty if the answer is unknown.
 
-        It is that of the program, if the program has one, else the embedded one. No language model is called. Empty if
-        the answer is unknown.
+        The program's entailment model judges, or the embedded one if the program has none. No language model is called.
         """
         own = {step.passage for step in self.trace.of(Prompted)}
         return cite_answer(self.trace.question, self.answer, self.passages, self._style, self._entailment, own=own)
@@ -110,7 +110,7 @@ class CitedPrediction(dspy.Prediction):
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        # Models are not for other processes.
+        # The entailment model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "_entailment"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -128,16 +128,16 @@ def cite_answer(
 ) -> list[Citation]:
     """Find the passages that entail each statement of an answer.
 
-    Of a long answer, each sentence is a statement, as in ALCE (Gao et al., 2023). A short answer says nothing without
-    its question: its hypothesis is `The answer to the question "…" is "…"`, as in Attributed Question Answering (Bohnet
-    et al., 2022). A statement rests on the passages that entail it alone. If none
-    does, it rests on those that entail it together and are needed for that, up to three, as many as ALCE counts.
+    Each sentence of a long answer is a statement, as in ALCE (Gao et al., 2023). A short answer is joined with its
+    question in the hypothesis `The answer to the question "…" is "…"`, as in Attributed Question Answering (Bohnet et
+    al., 2022). The passages that entail a statement alone support it. If none does, those that entail it together and
+    are needed for that support it, at most three, the number that ALCE counts.
 
     Args:
         question: the question.
-        answer: no statement is made of an answer that is empty or says that it is unknown.
+        answer: the answer; one that is empty or unknown has no statements.
         passages: the candidates.
-        style: of the answer, one of `STYLES`. A choice is read as the text of the option.
+        style: the style of the answer, one of `STYLES`. The letter of a choice is replaced by the text of its option.
         entailment: the model that judges, with its default threshold; None for the embedded one.
         own: ids of passages that the language model wrote itself.
     """
@@ -158,12 +158,10 @@ def cite_answer(
 def _support(
     model: EntailmentModel, hypothesis: str, passages: Sequence[Passage], alone: Sequence[float]
 ) -> tuple[Sequence[Passage], float, bool]:
-    """The passages that entail a hypothesis, with which probability, and whether only all of them together do.
+    """Find the passages that entail a hypothesis; return them, the probability, and whether they do so only together.
 
-    `alone` holds the probability that each passage entails it by itself.
-
-    Where only all passages together entail it, those that are not needed for that are left out one by one, first those
-    that entail it least.
+    `alone` holds the probability that each passage entails the hypothesis by itself. If only all passages together
+    entail it, those that are not needed are left out one by one, the least probable first.
     """
 
     def entails(some: Sequence[Passage]) -> float:
@@ -192,7 +190,7 @@ def _embedded() -> EntailmentModel:
 
 
 def _hypotheses(question: str, answer: str, style: str) -> dict[str, str]:
-    """What the entailment model reads for each statement of an answer."""
+    """The hypothesis that the entailment model reads for each statement of an answer."""
     if style == "choice":
         question, answer = _chosen_option(question, answer)
     text = strip_numbers(answer)
@@ -204,7 +202,7 @@ def _hypotheses(question: str, answer: str, style: str) -> dict[str, str]:
 
 
 def _chosen_option(question: str, letter: str) -> tuple[str, str]:
-    """The question without its lettered options, and the text of the chosen one; both as they are if it has none."""
+    """The question without its lettered options, and the text of the chosen one; both unchanged if it has none."""
     options = re.compile(r"^\s*\(?([A-Z]|\d)[.):]\s+(.+)$", re.MULTILINE)
     texts = dict(options.findall(question))
     chosen = texts.get(letter.strip("(). \n"))

@@ -1,4 +1,4 @@
-"""What RA-ISF's sub-modules work on: the tree of sub-questions, and models that were trained for the sub-modules."""
+"""RA-ISF's tree of sub-questions, and the interfaces of the models that are trained for its sub-modules."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Solution(NamedTuple):
 
 @dataclass(eq=False)
 class SubQuestion:
-    """A question on the way to its solution: the user's, or a sub-question.
+    """A node of the tree: the user's question or a sub-question, until and after it is solved.
 
     Attributes:
-        question: with references to earlier answers as they were written, until these are known.
-        path: the questions that it came out of, the user's first.
-        branch: its numbers on the way down.
-        earlier: the sub-questions that its references stand for, by number, until they are filled in.
-        twin: the node that was asked the same question before.
-        circular: that node waits for this one.
+        question: the text; references such as `#1` stay in it until the answers they stand for are filled in.
+        path: the questions above it in the tree, the user's first.
+        branch: the numbers of the sub-questions from the root to it.
+        earlier: the sub-questions that its references stand for, by number; empty once their answers are filled in.
+        twin: the node that asked the same question before, whose solution is taken over.
+        circular: whether a node that asked the same question waits for this one; there is no twin then.
         parts: its sub-questions, once it is decomposed.
-        given: the passages that were relevant to the question that it came out of.
+        given: passages that were relevant to the question directly above it.
         relevant: the passages that are relevant to it.
-        guess: what relevant passages suggest that do not settle it.
+        guess: the answer that relevant passages suggest without settling the question.
         solution: None until it is solved.
     """
 
@@ -63,11 +63,11 @@ class SubQuestion:
 
 
 def ready_questions(node: SubQuestion, asked: list[SubQuestion]) -> list[SubQuestion]:
-    """The open questions at and below a node that wait for nothing, in order.
+    """The unsolved questions at and below a node that wait for no other, in the order of the tree.
 
-    Fills in the answers that a question refers to, unless one of them is unknown, and finds its twin among the
-    questions `asked` so far, or adds it to these. All of this happens between the concurrent steps and in the order of
-    the tree, so that the result does not depend on which step ends first.
+    Fills in the answers that a question refers to, unless one of them is unknown. Then looks for its twin among the
+    questions `asked` so far; if there is none, the question is added to them. All of this happens between the
+    concurrent steps and in the order of the tree, so that the result does not depend on which step ends first.
     """
     if node.solution is not None:
         return []
@@ -88,7 +88,7 @@ def ready_questions(node: SubQuestion, asked: list[SubQuestion]) -> list[SubQues
 
 
 def _fill_in(node: SubQuestion) -> None:
-    """Put the answers of earlier sub-questions in the place of `#1`; leave the question if one is unknown."""
+    """Replace references such as `#1` by the answers of earlier sub-questions, unless one of these is unknown."""
     answers = {n: other.solution.answer for n, other in node.earlier.items() if other.solution is not None}
     if UNKNOWN not in answers.values():
         node.question = REFERENCE.sub(lambda m: " ".join(answers.get(int(m[1]), m[0]).split()), node.question)
@@ -96,7 +96,7 @@ def _fill_in(node: SubQuestion) -> None:
 
 
 def same_question(one: str, other: str) -> bool:
-    """Whether two questions differ only as `clean_lines` allows."""
+    """Whether `clean_lines` regards two questions as the same."""
     return bool(clean_lines([one], 1, [other])[1])
 
 
@@ -105,7 +105,7 @@ class SelfKnowledgeJudge(Protocol):
     """Judges whether the language model knows the answers to questions.
 
     Attributes:
-        name: the model.
+        name: the model's name.
         threshold: the probability from which an answer counts as known.
     """
 
@@ -122,7 +122,7 @@ class RelevanceJudge(Protocol):
     """Judges whether passages are relevant to questions.
 
     Attributes:
-        name: the model.
+        name: the model's name.
         threshold: the probability from which a passage counts as relevant.
     """
 
@@ -139,13 +139,13 @@ class Decomposer(Protocol):
     """Breaks questions into sub-questions.
 
     Attributes:
-        name: the model.
+        name: the model's name.
     """
 
     name: str
 
     def decompose(self, questions: Sequence[str]) -> list[list[str]]:
-        """The sub-questions of each question; one that needs an earlier answer says `#1`, `#2`, and so on."""
+        """The sub-questions of each question; one that needs an earlier answer refers to it as `#1`, `#2`, ..."""
         ...
 
 
@@ -156,12 +156,12 @@ def judged_by(
     threshold: float | None,
     passage: str = "",
 ) -> Judged:
-    """The judgement of a trained model as a step; its own threshold holds if no other is given."""
+    """Make the step that records a trained model's judgement; without a `threshold`, the model's own applies."""
     limit = model.threshold if threshold is None else threshold
     reason = f"probability {probability:.3f}"
     return Judged(what=what, value=probability >= limit, passage=passage, reason=reason, by=model.name)
 
 
 def trained_name(model: object) -> str:
-    """The name of a trained decomposition model; empty where a language model is asked."""
+    """The name of a trained decomposition model; empty for a language model."""
     return model.name if isinstance(model, Decomposer) else ""
