@@ -45,7 +45,7 @@ _KNOWLEDGE = {
     "long": "Write only what the note says.",
     "news": "Where the note leaves a gap, use your own knowledge.",
 }
-"""What the answer may rest on besides, by its style (table A4)."""
+"""Whether the answer may rest on the model's own knowledge as well, by style (table A4)."""
 
 
 class AdaptiveNote(Program):
@@ -198,7 +198,7 @@ class AdaptiveNote(Program):
         return "passages" if self.review and read >= self.max_passages else ""
 
     def _within_cap(self, hits: Sequence[Hit], read: set[str]) -> list[Passage]:
-        """The passages that may be read without exceeding `max_passages`, under review; adds their ids to `read`."""
+        """The passages within `max_passages`, which only `review` enforces; adds the ids of those read to `read`."""
         for hit in hits:
             if len(read) < self.max_passages or not self.review:
                 read.add(hit.passage.id)
@@ -207,10 +207,10 @@ class AdaptiveNote(Program):
     def _write_note(
         self, predictor: dspy.Module, passages: list[Passage], **inputs: Any
     ) -> tuple[str, list[str] | None]:
-        """The first note (equation 1) or an update of the best one (equation 4); empty without anything to read.
+        """The first note (equation 1) or an update of the best one (equation 4); empty without passages.
 
         Returns:
-            The note, and the questions that the same reply asks; None if it does not say.
+            The note, and the questions in the same reply; None if it has no such field or could not be read.
         """
         output = self.ask(predictor, passages=passages, **inputs, leave=1) if passages else None
         note = text_of(output, "note")
@@ -222,10 +222,10 @@ class AdaptiveNote(Program):
         """Two questions that were not asked before (equation 3); none if the note lacks nothing.
 
         Args:
-            question: to be answered in the end.
-            best_note: so far.
-            asked: before.
-            written: by the reply that wrote the note; None asks for them.
+            question: the user's question.
+            best_note: the best note so far.
+            asked: the questions asked before.
+            written: the questions in the reply that wrote the note; None asks the model for them.
         """
         if written is None:
             predictor = self.complete if self.may_finish else self.propose

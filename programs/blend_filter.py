@@ -136,7 +136,7 @@ class BlendFilter(Program):
         return self._search_augmented(question, "internal knowledge", passage)
 
     def _search_augmented(self, question: str, what: str, text: str) -> list[Passage]:
-        """Search with generated text before the question; nothing without text, which would repeat the question."""
+        """Search with generated text before the question; without text, there is nothing new to search for."""
         text = " ".join(text.split())
         if not text:
             return []
@@ -161,9 +161,9 @@ class BlendFilter(Program):
         return relevant
 
     def _list_relevant(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
-        """Assess every passage, then list the ids of the relevant ones, in two turns or one; and the assessment.
+        """Let the model assess the passages and list the relevant ids, in two turns or one; return both.
 
-        All are kept if none is named although some have to be.
+        All passages are kept if the model names none, unless `none_relevant` allows that.
         """
         inputs = {"question": question, "passages": passages, "expected": EXPECTED_RELEVANT[self.none_relevant]}
         output = self.ask(self.assess if self.merged else self.reason, **inputs, leave=1)
@@ -205,7 +205,7 @@ class BlendFilter(Program):
 
 
 def _cut(text: str, tokens: int) -> str:
-    """The words at the beginning of a text that have at most so many tokens; the letters of one without spaces."""
+    """Cut a text to at most `tokens` tokens, after a whole word if there is one."""
     ends = [match.end() for match in _TOKEN.finditer(text)]
     if len(ends) <= tokens:
         return text

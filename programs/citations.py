@@ -48,7 +48,7 @@ def is_needed(place: int, cited: Sequence[T], holds: Callable[[Sequence[T]], boo
     """Whether a citation of a supported statement counts as precise (ALCE, section 4).
 
     Args:
-        place: of the citation among `cited`, from 0.
+        place: the position of the citation in `cited`, from 0.
         cited: all that the statement cites; together they entail it.
         holds: whether some of them, taken together, entail the statement.
     """
@@ -83,14 +83,14 @@ def extracted_step(claims: Claims) -> Extracted:
 
 
 def quotes(statement: str, passage: Passage) -> bool:
-    """Whether a statement is whole sentences of a passage, word for word, with or without the title before them."""
+    """Whether a statement consists of whole sentences of a passage, word for word, with or without its title."""
     said, title, text = (" ".join(words.casefold().split()) for words in (statement, passage.title, passage.text))
     wordings = {said, said.removeprefix(title).lstrip(" :")} - {""}
     return any(_are_sentences(wording, text) for wording in wordings)
 
 
 def _are_sentences(words: str, text: str) -> bool:
-    """Whether words stand in a text, from the beginning of a sentence to the end of one."""
+    """Whether a text contains the words from the start of a sentence to the end of one."""
     before, found, after = text.partition(words)
     begins = not before or before.rstrip().endswith(_SENTENCE_ENDS)
     return bool(found) and begins and (words.endswith(_SENTENCE_ENDS) or not after)
@@ -105,7 +105,7 @@ def entailed_claims(
         entailment: gives the probability that a premise entails a hypothesis.
         claims: the passages that each statement cites.
         threshold: probability from which a statement counts as entailed.
-        others: passages to which a statement that its citations do not entail is put down, if one of them entails it.
+        others: further passages, of which the best one replaces the citations of a statement that they do not entail.
 
     Returns:
         Each entailed statement with the passages that entail it alone; with all that it cites if only they together do;
@@ -128,8 +128,8 @@ def entailed_claims(
 def _probabilities(entailment: EntailmentModel, pairs: Sequence[tuple[list[Passage], str]]) -> list[float]:
     """The probability that the passages of each pair, taken together, entail its statement.
 
-    Passages entail their own sentences; the model is not asked about these. A statement of several sentences, as small
-    models copy them, is also entailed if each of its sentences is.
+    The model is not asked about sentences that a passage contains word for word: they count as entailed. A statement of
+    several sentences, as small models copy them, is also entailed if each of its sentences is.
     """
     texts = [_unquoted(passages, statement) for passages, statement in pairs]
     asked = [(joined(passages), text) for (passages, _), each in zip(pairs, texts, strict=True) for text in each]
@@ -139,7 +139,7 @@ def _probabilities(entailment: EntailmentModel, pairs: Sequence[tuple[list[Passa
 
 
 def _unquoted(passages: Sequence[Passage], statement: str) -> list[str]:
-    """The statement and, if it has several, those of its sentences that none of the passages says; empty if all do."""
+    """The texts that the model is asked about: the statement, and those of several sentences that no passage has."""
     if any(quotes(statement, passage) for passage in passages):
         return []
     sentences = split_sentences(statement)

@@ -1,4 +1,4 @@
-"""Complete a follow-up question by what was said before it, so that any program can answer it."""
+"""Rewrites a follow-up question so that any program can answer it without the conversation before it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MARKS = ("?", "？", "؟")
 
 
 class FollowUp(Program):
-    """Rewrites a question by what was said before it; its `answer` is the question, complete in itself.
+    """Completes a follow-up question from the conversation before it; the `answer` is the self-contained question.
 
-    It takes one call of the language model. The question stays as it is if the reply cannot be read, is no question,
-    copies what was said, or has a name that was not said.
+    It takes one call of the language model. The question is left unchanged if the reply cannot be read, is not a
+    question, copies the conversation, or contains a name that the conversation does not.
 
     Args:
         said: earlier questions and their answers, the oldest first.
@@ -48,7 +48,7 @@ class FollowUp(Program):
         return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])
 
     def _fits(self, complete: str, question: str) -> bool:
-        """Whether a text is a question, not a copy of what was said, and without names that nobody has said."""
+        """Whether a text is a question, copies nothing from the conversation, and contains only names from it."""
         said = [text for turn in self.said for text in (turn.question, turn.answer)]
         names = {word.casefold() for word in re.findall(r"\w+", complete[1:]) if not word[0].islower()}
         heard = {word.casefold() for word in re.findall(r"\w+", " ".join([*said, question]))}

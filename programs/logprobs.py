@@ -62,7 +62,7 @@ def ask_for_tokens(
 ) -> TokenReply:
     """Ask the language model for a reply with token log-probabilities; ask again without if the backend refuses.
 
-    With `with_tokens` False, it asks without from the start; a temperature of None is the language model's own.
+    If `with_tokens` is False, log-probabilities are not requested. A temperature of None leaves the model's own.
     """
     config: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     if with_tokens:
@@ -76,13 +76,13 @@ def ask_for_tokens(
 
 
 def ask_probability(program: Program, predictor: dspy.Module, field: str, **inputs: Any) -> float | None:
-    """Ask for a yes or no, and how probable yes is.
+    """Ask for a yes or no, and return how probable yes is.
 
-    That is the probability of the words for yes where the verdict stands, of those for yes and no together; or 1 or 0
-    where the model gives no probable other tokens.
+    At the position of the verdict, this is the probability of the words for yes divided by that of the words for yes
+    and no; it is 1 or 0 if only one of them is among the most probable tokens, or if no tokens came back.
 
     Returns:
-        None if the reply could not be read.
+        The probability, or None if the reply could not be read.
     """
     reply = ask_for_tokens(program, predictor, True, top_logprobs=_TOP, **inputs)
     if reply.output is None:
@@ -100,8 +100,8 @@ def ask_probability(program: Program, predictor: dspy.Module, field: str, **inpu
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     """Remove the tokens from a prediction and return them; empty if none came back.
 
-    They must go because optimizers make demonstrations of whole predictions. A reply that serves two equal requests
-    gives them to both.
+    Optimizers make demonstrations of whole predictions, which should not contain tokens. The prediction still gives
+    them to a second request that shares the reply.
     """
     if "logprobs" in prediction:
         content = get_part(prediction["logprobs"], "content") or ()

@@ -46,9 +46,9 @@ from knowgap.signatures import (
 )
 
 _TWICE = 2
-"""So often a passage is shown that gives no statement."""
+"""How many times a passage that gives no statement is shown at most."""
 _OWN = "model:"
-"""How the ids of passages begin that the model wrote from its own knowledge."""
+"""The beginning of the ids of passages that the model wrote from its own knowledge."""
 
 _PAPERS_READING = {
     "min_passages": 0,
@@ -77,7 +77,7 @@ class MIGRES(Program):
     4. Query module: write at most three new queries for what is missing, and go back to 1, `iterations` times at most.
     5. The last answer may use the model's own knowledge.
 
-    Where no passage survives, the model writes what it knows, which is read as a passage and marked as the model's own.
+    If no passage survives, the model writes what it knows; this text is read as a passage marked as the model's own.
     Departures from the paper, and the defaults that differ with its reranker: docs/methods/migres.md.
 
     Args:
@@ -198,7 +198,7 @@ class MIGRES(Program):
         known: Claims = {}
         asked, found_nothing, queries, missing = [question], list[str](), [question], ""
         read = dict[str, int]()  # how often each passage was shown; one that gave a statement is not shown again
-        unused = dict[Passage, tuple[int, int]]()  # what gave no statement, by its place in the last round that read it
+        unused = dict[Passage, tuple[int, int]]()  # passages that gave no statement, by place and round
         guess: dspy.Prediction | None = None
         reason, dry = "iterations", 0
         for step in range(1, self.iterations + 1):
@@ -260,7 +260,7 @@ class MIGRES(Program):
     def _decide(
         self, question: str, known: Claims, asked: list[str], found_nothing: list[str], last: bool
     ) -> dspy.Prediction | None:
-        """The main module: the answer, or what is missing; with the queries for it, if it may write them."""
+        """Ask the main module for the answer or what is missing and, with `plan_together`, for queries."""
         inputs: dict[str, Any] = {"question": question, "known": list(known), "style": self.wording}
         leave = int(self.prompt_knowledge)  # for the last answer
         if last or not self.plan_together:
@@ -271,7 +271,7 @@ class MIGRES(Program):
         return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries, leave=leave)
 
     def _accepts(self, question: str, known: Claims) -> bool:
-        """Whether an answer may end the search: it rests on a statement, and on enough of them at a second look."""
+        """Whether an answer may end the search: statements are known and pass a second look, or no call is left."""
         if not known or not self.second_look or not self.may_go_on():
             return bool(known) or not self.may_go_on()
         inputs = {"question": question, "known": list(known), "leave": 1}
@@ -294,7 +294,7 @@ class MIGRES(Program):
     def _choose(
         self, queries: Sequence[str], results: Sequence[Sequence[Hit]], read: dict[str, int]
     ) -> list[ReadPassage]:
-        """The passages to read of those retrieved, reranked, filtered and cut down; counts them as read."""
+        """Rerank, filter and cut down the retrieved passages; return those to read, and count them as read."""
         limit = _TWICE if self.second_reading else 1
         seen = {name for name, times in read.items() if times >= limit} if self.memory else set[str]()
         fresh = [[hit for hit in hits if hit.passage.id not in seen] for hits in results]
@@ -405,7 +405,7 @@ class MIGRES(Program):
         missing: str,
         passages: Sequence[Passage] = (),
     ) -> dspy.Prediction:
-        """The prediction; its answer rests on the known statements, and on `passages` that were shown besides."""
+        """Make the prediction; its answer rests on the known statements, and on `passages` that were also shown."""
         rests_on = distinct([*(passage for sources in known.values() for passage in sources), *passages])
         if self.answer_alone and rests_on:
             output = self.ask(self.reader, question=question, passages=rests_on, style=self.wording)
@@ -421,7 +421,7 @@ class MIGRES(Program):
 
 
 def is_answered(decision: dspy.Prediction | None) -> bool:
-    """Whether the main module answers: it says so, or it does not say but answers and misses nothing."""
+    """Whether the main module answers: by `answerable` or, if it is absent, by an answer with nothing missing."""
     if decision is None or not text_of(decision):
         return False
     answerable = decision.get("answerable")
@@ -429,14 +429,14 @@ def is_answered(decision: dspy.Prediction | None) -> bool:
 
 
 def _best_of_each_first(queries: Sequence[str], ranked: list[ScoredPassage]) -> list[ScoredPassage]:
-    """The passages in their order, but the best one of each query before all others."""
+    """Move the best passage of each query to the front, and keep the order otherwise."""
     best = [next((scored for scored in ranked if scored.query == query), None) for query in queries]
     first = sorted({ranked.index(scored) for scored in best if scored is not None})
     return [ranked[i] for i in first] + [scored for i, scored in enumerate(ranked) if i not in first]
 
 
 def _fruitless(queries: Sequence[str], results: Sequence[Sequence[Hit]], new: Claims, read: set[str]) -> list[str]:
-    """The queries of which something was read and nothing taken; none if a new statement rests on something else."""
+    """The queries whose passages were read but gave no statement; none if a new statement rests on other sources."""
     cited = {passage.id for sources in new.values() for passage in sources}
     returned = [{hit.passage.id for hit in hits} for hits in results]
     if any(not sources for sources in new.values()) or cited - set[str]().union(*returned):
@@ -445,6 +445,6 @@ def _fruitless(queries: Sequence[str], results: Sequence[Sequence[Hit]], new: Cl
 
 
 def _missing(decision: dspy.Prediction | None) -> str:
-    """The missing information that the main module names, or its explanation if it hardly says."""
+    """The missing information that the main module names, or its explanation if that has less than ten characters."""
     text = text_of(decision, "missing")
     return text if len(text) >= 10 else text_of(decision, "explanation") or text

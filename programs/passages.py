@@ -16,8 +16,8 @@ def number_passages(inputs: Mapping[str, Any], signature: Any = None) -> tuple[d
     """Number the passages of each list of passages among a predictor's inputs, from 1.
 
     Args:
-        inputs: by name.
-        signature: the predictor's; a field of the type `list[str]` gets the passages as texts.
+        inputs: the inputs by name.
+        signature: the predictor's signature; a field of the type `list[str]` gets the passages as texts.
 
     Returns:
         The inputs with `SourcePassage`s or texts in place of passages, and the passages themselves.
@@ -54,10 +54,9 @@ def split_words(text: str) -> list[str]:
 
 
 def knowledge_tokens(passages: Iterable[Passage], model_texts: Collection[str] = ()) -> int:
-    """Number of tokens of external knowledge that a language model reads (MIGRES, table 5).
+    """The number of words in the titles and texts of passages, except those whose text is in `model_texts`.
 
-    Returns:
-        The number of words in the titles and texts of passages, without those whose text is in `model_texts`.
+    These are the tokens of external knowledge that a language model reads (MIGRES, table 5).
     """
     external = [passage for passage in passages if passage.text not in model_texts]
     return sum(len(split_words(passage.title)) + len(split_words(passage.text)) for passage in external)

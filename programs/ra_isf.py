@@ -71,11 +71,11 @@ class RAISF(Program):
        Sub-questions that wait for nothing are solved at the same time.
     4. A question that is still open after `depth` decompositions is `unknown`.
 
-    The three sub-modules work in context: the configured language model is asked, or another that is given here or set
-    as `program.know.lm` and so on, which takes precedence. Or a small model is trained for each of them (section 3.2;
-    `knowgap train ra-isf`): it judges by the probability of its label, from its own threshold on or from
-    `know_threshold` and `relevance_threshold`. Saved programs name trained models by folder; language models given here
-    are not saved. Departures from the paper: docs/methods/ra_isf.md.
+    Each of the three sub-modules prompts the configured language model, one that is given here or, with precedence, one
+    that is set as `program.know.lm` and so on. It may also be a small model trained for it (section 3.2,
+    `knowgap train ra-isf`): a judgement is yes if its label's probability reaches the model's own threshold, or `know_threshold` or
+    `relevance_threshold` if set. Saved programs name trained models by folder; language models given here are not
+    saved. Departures from the paper: docs/methods/ra_isf.md.
 
     Args:
         know: trained model or language model of the self-knowledge module (M_know); default: the configured one.
@@ -83,7 +83,8 @@ class RAISF(Program):
         decompose: that of the question-decomposition module (M_decom).
 
     Raises:
-        UsageError: a trained model for `relevant` with `judge_together`, which asks a language model.
+        UsageError: a trained model is given for `relevant`, but `judge_together` is on or `passage_relevance` is off,
+            so that it has no effect.
 
     >>> import knowgap
     >>> knowgap.RAISF(depth=1).depth
@@ -281,13 +282,13 @@ class RAISF(Program):
         return Solution(answer, node.relevant or passages) if answer and answerable else None
 
     def _settles(self, output: dspy.Prediction | None) -> bool:
-        """Whether an answer from relevant passages holds: its reader says so, or is not asked."""
+        """Whether an answer from passages settles a question: its reader says so, or `may_leave_open` is off."""
         settles = output is not None and (bool(output.answerable) or not self.may_leave_open)
         self.record(Judged(what="answerable", value=settles))
         return settles
 
     def _relevant_by(self, model: RelevanceJudge, question: str, passages: Sequence[Passage]) -> list[Passage]:
-        """The passages that a trained model finds relevant by themselves (appendix A.2)."""
+        """The passages that a trained model, judging each by itself, finds relevant (appendix A.2)."""
         check_cancelled()
         probabilities = model.relevant([(question, str(passage)) for passage in passages])
         relevant = []
@@ -298,7 +299,7 @@ class RAISF(Program):
         return relevant
 
     def _relevant(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
-        """The passages that are relevant by themselves (appendix A.2)."""
+        """The passages that the language model, judging each by itself, finds relevant (appendix A.2)."""
 
         def judge(passage: Passage) -> bool:
             inputs = {"question": question, "passage": str(passage)}
@@ -312,7 +313,7 @@ class RAISF(Program):
         return [passage for passage, relevant in zip(passages, judgements, strict=True) if relevant]
 
     def _relevant_together(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
-        """The passages that are relevant by one judgement of all (table 5); none if these are not sufficient."""
+        """The passages found relevant in one judgement of all (table 5); none if they are not sufficient."""
         if not passages:
             return []
         output = self._ask(self.judge_all, self.relevance_model, question=question, passages=list(passages), leave=1)
@@ -326,7 +327,7 @@ class RAISF(Program):
         return [passage for passage in passages if passage in named] if sufficient else []
 
     def _decompose(self, node: SubQuestion) -> None:
-        """Problem decomposition: write the sub-questions, none of them on the way here, and what their `#1` mean."""
+        """Problem decomposition: write sub-questions, none of which repeats one above, and resolve their references."""
         lines = strip_list_marks(self._written_questions(node))
         path = (*node.path, node.question)
         questions, _ = clean_lines(lines, self.max_questions, path)
@@ -337,7 +338,7 @@ class RAISF(Program):
             if n not in positions:
                 above = any(same_question(line, question) for question in path)
                 self.record(Rejected(what=line, why="asked above" if above else "over the limit of sub-questions"))
-        said = set(REFERENCE.findall(node.question)) if self.chained else set()  # such as a #1 hit
+        said = set(REFERENCE.findall(node.question)) if self.chained else set()  # such as a "#1 hit"
         for i, question in enumerate(questions):
             branch = "/".join(filter(None, (node.branch, str(i + 1))))
             part = SubQuestion(question, path, branch, given=node.relevant if self.pass_on else ())
@@ -347,7 +348,7 @@ class RAISF(Program):
             node.parts.append(part)
 
     def _written_questions(self, node: SubQuestion) -> list[str]:
-        """The sub-questions that the model writes; a trained one may refer to answers where that is switched off."""
+        """The sub-questions that the model writes; if `chained` is off, a trained model's references are rejected."""
         if isinstance(model := self.decomposition_model, Decomposer):
             check_cancelled()
             [written] = model.decompose([node.question])
@@ -364,7 +365,7 @@ class RAISF(Program):
         else:
             predictor = self.chain if self.chained else self.decompose_apart
         output = self._ask(predictor, model, **inputs)
-        if output is not None and len(output.questions or ()) > self.max_questions:  # none of them is left out unasked
+        if output is not None and len(output.questions or ()) > self.max_questions:  # ask again before any is dropped
             again = self._ask(predictor, model, **inputs, config={"temperature": 1.0, "rollout_id": 1})
             output = again or output
         return [str(line) for line in (output.questions if output is not None else None) or ()]
@@ -399,7 +400,7 @@ class RAISF(Program):
             return self.ask(predictor, **inputs)
 
     def ignores(self, argument: str) -> str:
-        """Why a model given as `know`, `relevant` or `decompose` has no effect now; empty if it has."""
+        """Why a model given as `know`, `relevant` or `decompose` currently has no effect; empty if it has one."""
         switches = {"know": "self_knowledge", "relevant": "passage_relevance", "decompose": "question_decomposition"}
         if not getattr(self, switch := switches[argument]):
             return f"{switch} is off"
@@ -408,5 +409,5 @@ class RAISF(Program):
 
 
 def _leave(node: SubQuestion) -> int:
-    """The calls that an answer to a question leaves for what follows: none after that to the question itself."""
+    """The calls to leave after answering a question: none for the user's question, one for a sub-question."""
     return int(bool(node.path))

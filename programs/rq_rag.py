@@ -38,7 +38,7 @@ from knowgap.signatures import (
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
 _PAPERS_TREE = {"top_k": 3, "actions": "all", "stop_confidence": None, "answer_once": False}
 _OPTION = re.compile(r"^\s*\(?([A-Za-z0-9])[.):]\s", re.MULTILINE)
-"""How a lettered option of a question begins."""
+"""The beginning of a lettered option in a question."""
 
 
 class _Query(NamedTuple):
@@ -58,8 +58,9 @@ class RQRAG(Program):
     Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", sections 2.1 and 2.3, figure 8,
     appendices B.2 (depths) and B.4 (three passages per step); single actions of figure 4b, strategies of figure 3.
 
-    1. The root is the question, which retrieves nothing. Each node is rewritten, decomposed and disambiguated into a
-       query each, from the queries of its path and what they found; each query retrieves and makes a child.
+    1. The root is the question, with which nothing is retrieved. At each node, a rewritten, a decomposed and a
+       disambiguated query are written from the queries of its path and what they found; each query retrieves passages
+       and makes a child.
     2. Every node is answered: 1 + 3 + 9 = 13 answers at depth 2, for 25 calls of the model (3 of them in sequence) and
        12 retrievals. Answers that no later level waits for are asked for together at the end.
     3. One trajectory is selected: by the lowest `perplexity` of the generated text, the highest `confidence` in the
@@ -73,7 +74,8 @@ class RQRAG(Program):
 
     Args:
         retriever: the index to search. On multi-hop data, the paper searches each question's own candidates only.
-        generator: a model that was trained on transcripts; None asks the language model. It is shown no demonstrations.
+        generator: a model that was trained on transcripts; None asks the language model. A generator is shown no
+            demonstrations.
 
     >>> import knowgap
     >>> knowgap.RQRAG(depth=2, beam_width=2).depth
@@ -178,7 +180,7 @@ class RQRAG(Program):
         return new
 
     def _answer_leaves(self, query: _Query, nodes: Sequence[Trajectory]) -> list[Trajectory]:
-        """All nodes with their answers; only those with passages if support is what counts and one of them answers."""
+        """Answer all nodes or, with the strategy `supported`, only those with passages if one of them answers."""
         with_passages = [node for node in nodes if node.passages]
         if self.strategy == "supported" and with_passages:
             leaves = self._answer_all(query, with_passages)
@@ -187,7 +189,7 @@ class RQRAG(Program):
         return self._answer_all(query, nodes)
 
     def _nodes_to_refine(self, query: _Query, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
-        """A level, answered where the answers decide which of its nodes are refined; and these nodes."""
+        """Return a level and its nodes to refine; the level is answered first if the answers decide which these are."""
         is_root = not level[0].path
         if is_root or (self.stop_confidence is None and len(level) <= self.beam_width):
             return level, level
@@ -197,7 +199,7 @@ class RQRAG(Program):
         return level, self._beam(level)
 
     def _support(self, node: Trajectory) -> float:
-        """The confidence in a node's answer that decides; a generator states none."""
+        """The confidence in a node's answer that `stop_confidence` limits; a generator states none."""
         return node.stated if self.strategy == "supported" and self.generator is None else node.confidence
 
     def _beam(self, level: list[Trajectory]) -> list[Trajectory]:
@@ -207,12 +209,12 @@ class RQRAG(Program):
         return [level[i] for i in sorted(best)]
 
     def _branches(self, parents: Sequence[Trajectory]) -> list[_Branch]:
-        """Each node with each action; a generator, which chooses none by itself, takes all of them."""
+        """Each node with each action; a generator does not choose an action by itself, so it takes all of them."""
         actions = {"all": _ACTIONS, "needed": ("refine",) if self.generator is None else _ACTIONS}
         return [(node, action) for node in parents for action in actions.get(self.actions, (self.actions,))]
 
     def _refine_all(self, query: _Query, branches: Sequence[_Branch]) -> list[Trajectory]:
-        """Refine the query at nodes, at once; returns children with a new query and no new passages yet."""
+        """Refine the query at nodes concurrently; return children with a new query and no new passages yet."""
         if len(branches) > (spare := max(0, self.calls_left - 1)) and not self.may_go_on(len(branches)):
             branches = branches[: int(spare)]
         if branches and branches[0][1] == "refine":
@@ -285,9 +287,9 @@ class RQRAG(Program):
         return level
 
     def _answer_all(self, query: _Query, nodes: Sequence[Trajectory]) -> list[Trajectory]:
-        """All nodes with their answers; those without one yet are asked for it, at once."""
+        """All nodes with their answers; those without one are answered concurrently."""
         open_nodes = [node for node in nodes if node.answer is None]
-        if len(open_nodes) > self.calls_left and not self.may_go_on(len(open_nodes) - 1):  # those that read most
+        if len(open_nodes) > self.calls_left and not self.may_go_on(len(open_nodes) - 1):  # keep those that read most
             ranked = sorted(range(len(open_nodes)), key=lambda n: -len(open_nodes[n].passages))
             open_nodes = [open_nodes[n] for n in sorted(ranked[: int(self.calls_left)])]
         replies = self._replies(query, [(node, "answer") for node in open_nodes])
@@ -313,7 +315,7 @@ class RQRAG(Program):
         return node
 
     def _replies(self, query: _Query, branches: Sequence[_Branch]) -> list[Callable[[], BranchReply]]:
-        """For each branch what gives its reply, to be called within the branch; a generator writes all in one batch."""
+        """For each branch, a function to call within it that returns its reply; a generator writes all in one batch."""
         if query.transcript is None:
             # Log-probabilities are asked for under every strategy, so that a study's cache serves all three, but not
             # of a backend that has refused to give them.

@@ -22,11 +22,11 @@ class AnswerSource:
     """A passage that was read for an answer.
 
     Attributes:
-        number: from 1; in the order in which the statements of the answer cite the passages, at most three each, before
-            those that no statement cites.
+        number: from 1. The passages that statements of the answer cite, at most three each, come first, in the order of
+            citation.
         passage: the passage.
-        sentence: the one of the passage that is nearest to what cites it; empty if nothing does.
-        place: its file and its position in it, where the index has recorded them.
+        sentence: the sentence of the passage that is closest to the statements that cite it; empty if none does.
+        place: the passage's file and its position there, if the index has recorded them.
     """
 
     number: int
@@ -57,7 +57,7 @@ class AnswerSource:
         return title, section
 
     def __str__(self) -> str:
-        """The number, the title, and the place; lines of JSON Lines and TSV are left out, since ids tell enough."""
+        """The number, the title, and the place, except for lines of JSON Lines and TSV files."""
         place = self.place
         places = [place.file, self.position] if place is not None and place.unit != "line" else []
         return f"[{self.number}] " + ", ".join(part for part in dict.fromkeys([self.title, *places]) if part)
@@ -80,10 +80,10 @@ class AnswerSource:
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """An answer for people.
+    """An answer with numbered sources, for readers.
 
     Attributes:
-        text: the answer, with `[1]` where a statement rests on a passage.
+        text: the answer, with a number such as `[1]` after each statement that a passage supports.
         sources: the passages that were read.
         citations: which passages support which statement.
 
@@ -108,7 +108,7 @@ class CitedAnswer:
         """Number the sources of a prediction.
 
         Args:
-            prediction: of a program.
+            prediction: the prediction of a program.
             retriever: the index that found the passages; it may know their files.
         """
         found, passages = prediction.citations, prediction.passages
@@ -124,7 +124,7 @@ class CitedAnswer:
 
 
 def _sentence(passage: Passage, citations: Sequence[Citation], question: str) -> str:
-    """The sentence of a passage that shares most words with what cites it; short answers count with their question."""
+    """The sentence of a passage that shares most words with the statements that cite it and with the question."""
     said = " ".join(citation.statement for citation in citations if passage in citation.passages)
     sentences = split_sentences(passage.text)
     if not said or not sentences:
@@ -139,7 +139,7 @@ def _sentence(passage: Passage, citations: Sequence[Citation], question: str) ->
 
 
 def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[AnswerSource]) -> str:
-    """The answer with the numbers of its sources behind each statement, before the mark that ends it."""
+    """The answer with the numbers of its sources after each statement, before the punctuation that ends it."""
     number_of = {source.passage.id: source.number for source in sources}
     text, end = strip_numbers(answer) if citations else answer, 0
     pieces = []

@@ -1,4 +1,4 @@
-"""Answer a question in a thread of its own: awaited, or step by step."""
+"""Answers a question in a separate thread, to be awaited or iterated over step by step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from knowgap.retrieval.passage import Passage
 
 
 class Recorded(NamedTuple):
-    """A step, with the passages that it brought into the trace."""
+    """A step, with the passages that it added to the trace."""
 
     step: Step
     passages: Sequence[Passage]
@@ -29,14 +29,14 @@ class Recorded(NamedTuple):
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads for what is awaited; asyncio's own pool has too few for calls that mostly wait."""
+    """Threads for awaited questions; asyncio's own pool has too few for calls that mostly wait."""
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
 
 
 class _Run:
-    """A question that is answered in a thread; the thread waits after each step until the next one is asked for.
+    """A question that is answered in a thread; the thread waits after each step until the next one is requested.
 
-    With concurrent branches, each waits at its own next step. DSPy's settings are those of where the object is made.
+    Each concurrent branch waits at its own next step. DSPy's settings are those in force when the object is made.
 
     Args:
         call: answers the question.
@@ -51,7 +51,7 @@ class _Run:
     def take(self) -> Recorded | Future[Any]:
         """The next step, or at the end a future that holds the prediction or the error.
 
-        The branch whose step was taken before goes on.
+        The branch whose step was taken last continues.
         """
         if self._begun:
             self._taken.release()
@@ -77,7 +77,7 @@ class _Run:
         check_cancelled()
 
     def cancel(self) -> None:
-        """No call to a model or an index begins from now on."""
+        """Cancel the question: no further call to a model or an index begins."""
         self._cancelled.set()
         self._taken.release()
 
@@ -102,7 +102,7 @@ async def _iterate_async(run: _Run) -> AsyncGenerator[Recorded | dspy.Prediction
 
 
 class Streamable:
-    """What is called with a question can be awaited with it, or iterated over."""
+    """A mixin: what is called with a question can also be awaited, or iterated over step by step."""
 
     async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
         """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
@@ -118,23 +118,22 @@ class Streamable:
     def stream(self, *args: Any, **kwargs: Any) -> Generator[Step | dspy.Prediction, None, None]:
         """Answer a question step by step: `for step in program.stream(question="…")`.
 
-        Like any generator, the program works while the loop waits for the next item, and stands still while the loop
-        uses one; concurrent branches come to their own next step. Where the loop is left, or the generator is closed,
-        no call to a model or an index begins any more; those under way end by themselves. DSPy's settings are those at
-        the time of this call.
+        The program runs while the loop waits for the next item, and pauses while the loop body runs; concurrent
+        branches continue to their own next step. Once the loop is left, or the generator is closed, no further call to
+        a model or an index begins; calls under way finish. DSPy's settings are those at the time of this call.
 
         Yields:
-            The steps of the trace as they happen, each with its `branch`, and at last what calling the program
-            returns: the prediction. Steps of concurrent branches alternate; `prediction.trace.steps` has the same steps
+            The steps of the trace as they happen, each with its `branch`, and finally the prediction that calling
+            the program returns. Steps of concurrent branches alternate; `prediction.trace.steps` has the same steps
             in the order of the algorithm. The seconds of the trace include the caller's.
 
         Raises:
-            Exception: what calling the program raises, from the iteration.
+            Exception: whatever calling the program raises, during the iteration.
         """
         return _iterate(self._prepared(*args, **kwargs))
 
     def arecorded(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
-        """As `astream`, and each step comes with the passages that it brought into the trace: `Recorded`."""
+        """Like `astream`, but yield each step as `Recorded`, with the passages that it added to the trace."""
         return _iterate_async(self._prepared(*args, **kwargs))
 
     async def _astream(self, run: _Run) -> AsyncGenerator[Step | dspy.Prediction, None]:

@@ -20,7 +20,7 @@ highest confidence in the answer, and the highest sum of confidences per answer.
 def perplexity(logprobs: Sequence[float]) -> float:
     """PPL of section 2.3: the exponential of the negative mean log-probability of all generated tokens.
 
-    1 is certain; infinite without tokens.
+    It is 1 if every token is certain, and infinite without tokens.
     """
     return math.exp(min(700.0, -sum(logprobs) / len(logprobs))) if logprobs else math.inf
 
@@ -31,7 +31,7 @@ def probability(logprobs: Sequence[float]) -> float:
 
 
 def summed_confidence(answers: Sequence[str], confidences: Sequence[float]) -> dict[str, tuple[float, list[int]]]:
-    """The ensemble of section 2.3: for each answer the sum of its confidences, and who gives it.
+    """The ensemble of section 2.3: for each answer, the sum of its confidences and the indices of the trajectories.
 
     Answers are equal apart from case, punctuation and articles.
     """
@@ -46,8 +46,8 @@ class BranchReply(NamedTuple):
 
     Attributes:
         text: empty if it cannot be read.
-        logprobs: of all tokens of the text; None if they are unknown.
-        scored: of those tokens that make the confidence in an answer.
+        logprobs: log-probabilities of all tokens of the text; None if they are unknown.
+        scored: log-probabilities of the tokens from which the confidence in an answer is computed.
         stated: the confidence that the model states.
         refused: whether the backend refused to give log-probabilities.
     """
@@ -167,15 +167,15 @@ def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[lis
 def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection | None:
     """Select one of several trajectories, given breadth first.
 
-    Of equal ones (to nine digits), the root, which read nothing, is never selected; then the answer that most
-    trajectories give wins, then the longest path, then the earliest. An ensemble selects an answer, and of its
-    trajectories the most confident one.
+    Among equal ones (to nine digits), any other is preferred to the root, which read nothing; then the answer that most
+    trajectories give, then the longest path, then the earliest. An ensemble selects an answer, then the most confident
+    trajectory that gives it.
 
     Returns:
         The selection, or None if no trajectory has an answer.
     """
     leaves = [leaf for leaf in leaves if leaf.answer]
-    if strategy == "supported":  # what the model answers from memory is supported by nothing
+    if strategy == "supported":  # an answer from memory has no support
         leaves = [leaf for leaf in leaves if leaf.searches] or leaves
     if not leaves:
         return None
