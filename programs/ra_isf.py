@@ -73,9 +73,9 @@ class RAISF(Program):
 
     Each of the three sub-modules prompts the configured language model, one that is given here or, with precedence, one
     that is set as `program.know.lm` and so on. It may also be a small model trained for it (section 3.2,
-    `knowgap train ra-isf`): a judgement is yes if its label's probability reaches the model's own threshold, or `know_threshold` or
-    `relevance_threshold` if set. Saved programs name trained models by folder; language models given here are not
-    saved. Departures from the paper: docs/methods/ra_isf.md.
+    `knowgap train ra-isf`): a judgement is yes if its label's probability reaches the model's own threshold, or
+    `know_threshold` or `relevance_threshold` if set. Saved programs name trained models by folder; language models
+    given here are not saved. Departures from the paper: docs/methods/ra_isf.md.
 
     Args:
         know: trained model or language model of the self-knowledge module (M_know); default: the configured one.

@@ -1,4 +1,4 @@
-"""DSPy's three formats, which here read replies as models write them and show no input that could forge a field."""
+"""DSPy's chat, JSON, XML and BAML adapters, made to read replies leniently and to keep inputs from forging fields."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _LOG = logging.getLogger("knowgap")
 
 
 class _Lenient:
-    """What the three formats have in common; mixed in before DSPy's adapter of the format."""
+    """The common part of the adapters: a mixin that precedes DSPy's adapter of the same format."""
 
     form: ClassVar[Form]
     falls_back: bool
-    """Whether JSON is asked for where a reply cannot be read."""
+    """Whether to ask again for JSON if a reply cannot be read."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._fall_back_here()
 
     def _fall_back_here(self) -> None:
-        """Let `__call__` ask for JSON instead of DSPy's adapter, which would read the reply in its own way."""
+        """Let `__call__`, not DSPy's adapter, ask for JSON: DSPy's would read the second reply in its own way."""
         adapter: Any = self
         self.falls_back, adapter.use_json_adapter_fallback = adapter.use_json_adapter_fallback, False
 
@@ -92,11 +92,12 @@ class _BAML(_Lenient, BAMLAdapter):
 
 
 class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
-    """Writes the messages of `dspy.ChatAdapter` in fewer words, and in less time.
+    """A `dspy.ChatAdapter` that writes shorter messages, and writes them faster.
 
-    The same fields stand between the same marks. The form of a reply is shown once, lists by an example instead of a
-    JSON schema. DSPy describes the fields of a signature and validates every text for every call: with many calls at
-    once, that limits how many of them one process can keep going.
+    The fields and their markers are the same. The form of a reply is shown once, with an example for a list instead of
+    a JSON schema. DSPy describes the fields of a signature and validates every text anew for each call, which limits
+    the number of concurrent calls that one process can sustain; here, descriptions are cached and texts are not
+    validated.
     """
 
     form = "chat"
@@ -119,7 +120,7 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
         suffix: str = "",
         main_request: bool = False,
     ) -> str:
-        """Write the inputs of a call; text stays as it is."""
+        """Write the inputs of a call; texts are changed only by `without_marks`."""
         parts = [prefix]
         for name, field in signature.input_fields.items():
             if name in inputs:
@@ -149,7 +150,7 @@ def _requirements(signature: type[dspy.Signature]) -> str:
 
 
 def _example(name: str, field: FieldInfo) -> str:
-    """What stands in the place of a value where the form of a reply is shown."""
+    """The placeholder for a value where the form of a reply is shown."""
     kind: Any = field.annotation
     if kind in (int, float):
         bounds = [f"{getattr(m, side):g}" for side in ("ge", "le") for m in field.metadata if hasattr(m, side)]
@@ -182,14 +183,14 @@ _FORMATS: dict[type, type[Any]] = {
 
 
 def adapter_in_use() -> Any:
-    """The adapter in DSPy's settings, or else its chat format; DSPy's own ones read replies as models write them."""
+    """The lenient version of the adapter in DSPy's settings, or of the chat adapter if none is set."""
     return _DEFAULT if dspy.settings.adapter is None else lenient(dspy.settings.adapter)
 
 
 def lenient(adapter: Any) -> Any:
-    """A copy of DSPy's chat, JSON or XML adapter that writes the same prompts and reads more replies.
+    """A copy of DSPy's chat, JSON, XML or BAML adapter that reads more replies; for chat, a `CachingChatAdapter`.
 
-    An adapter of another class is returned as it is, which is said once.
+    An adapter of another class is returned unchanged, with one warning for each class.
     """
     if type(adapter) not in _FORMATS:
         if not isinstance(adapter, _Lenient):
@@ -212,14 +213,15 @@ def _say_once(adapter: type) -> None:
 
 
 def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
-    """Write the field marks in an input's texts as `[ [ ## answer ## ] ]` and `< answer>`, which no format reads.
+    """Write the field marks in an input's texts as `[ [ ## answer ## ]]` and `< answer>`, which no format reads.
 
     A passage that holds `[[ ## answer ## ]]` or `<answer>` could otherwise end a field of a reply that quotes it, and
     begin another.
 
     Args:
         value: the value of an input field: text, or lists, dictionaries and models of texts.
-        signature: XML tags that have the names of its fields are marks, and those of a model's thoughts; others stay.
+        signature: its field names; XML tags with these names, or those of a model's thoughts, are marks, and others
+            stay.
     """
     hashable: Any = signature  # type checkers do not know that the class is hashable
     mark = _mark(hashable)

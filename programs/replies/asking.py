@@ -1,8 +1,6 @@
-"""Ask a predictor: at temperature 0 and for a reply of limited length, unless something else was said.
+"""Asks a predictor, by default at temperature 0 and for a reply of limited length.
 
-It is asked once more where a reply cannot be read.
-
-Replies that cannot be read, or were cut off, are kept out of DSPy's cache.
+If a reply cannot be read, or was cut off, it is requested once more, and kept out of DSPy's cache.
 """
 
 from __future__ import annotations
@@ -42,27 +40,27 @@ from knowgap.signatures import STYLES
 
 _LOG = logging.getLogger("knowgap")
 _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""Settings that a model has refused, or that have cut its thoughts off: it is asked without them."""
+"""Options that a model has refused, or that cut off its thoughts, and that later requests leave out."""
 LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_000, 300
-"""Tokens of a reply at most, and of one that is a short answer alone, where nobody says otherwise: a small model may
-repeat itself until its window is full. A second reply may be twice as long."""
+"""The default limits in tokens of a reply, and of one that is only a short answer: otherwise, a small model may repeat
+itself until its context window is full. A second reply may be twice as long."""
 _PENALTY = {"frequency_penalty": 0.5}
-"""What is sent to a model that has repeated itself up to the limit. It would spoil long lists of others."""
+"""The option for a model that has repeated itself up to the limit. It would spoil long lists in other replies."""
 _SAMPLING = {"temperature", "top_p", "rollout_id", "n"}
 _SHORT_STYLES = {STYLES[name] for name in ("short", "yes_no", "choice")}
 _SHORT_REPLY = 200
-"""Tokens; a reply that is cut off before has no room in the model's window."""
+"""Tokens; if a reply is cut off before this many, the prompt leaves too little of the model's context window."""
 _END = 3_000
-"""Characters at the end of a reply in which it would repeat itself."""
+"""Characters at the end of a reply that are checked for repetition."""
 _STOP = "[[ ## completed"
-"""What a reply in the chat format ends with. A small model may go on behind it, up to the limit of tokens."""
+"""The stop text of the chat format. Without it, a small model may continue after the end, up to the limit of tokens."""
 
 
 def default_sampling(lm: Any) -> dict[str, Any]:
-    """What is sent to a language model that does not say how to sample: temperature 0.
+    """The sampling options for a language model that sets none itself: temperature 0.
 
-    Nothing is sent to a model whose temperature is set, to OpenAI's reasoning models, which refuse 0, and to a model
-    that runs in this process (a custom engine), which decodes greedily unless told otherwise.
+    Empty for OpenAI's reasoning models, which refuse 0, and for a model that runs in this process (a custom engine),
+    which decodes greedily by default.
     """
     if not isinstance(lm, dspy.LM) or not isinstance(lm.engine, str):
         return {}
@@ -72,10 +70,10 @@ def default_sampling(lm: Any) -> dict[str, Any]:
 
 
 def default_limits(lm: Any, adapter: Any, longest: int = LONGEST_REPLY) -> dict[str, Any]:
-    """What ends a reply for a language model that was not told: the mark at the end of the chat format, or its length.
+    """The options that end a reply, unless the model sets them: a stop text (chat format only), and a length in tokens.
 
-    Nothing is sent to OpenAI's reasoning models, whose thoughts count. A model that runs in this process has a limit of
-    its own.
+    Empty for OpenAI's reasoning models, whose thoughts count as output. A model that runs in this process has a length
+    limit of its own.
     """
     if not isinstance(lm, dspy.LM) or "max_completion_tokens" in lm.kwargs:
         return {}
@@ -86,7 +84,7 @@ def default_limits(lm: Any, adapter: Any, longest: int = LONGEST_REPLY) -> dict[
 
 
 def _longest_reply(predictor: dspy.Module, inputs: Mapping[str, Any]) -> int:
-    """Tokens of a reply at most: few where all that is asked for is an answer in a short style."""
+    """The default limit in tokens of a reply: lower if only an answer in a short style is requested."""
     signature = getattr(predict_of(predictor), "signature", None)
     alone = signature is not None and [*signature.output_fields] == ["answer"]
     return LONGEST_SHORT_REPLY if alone and inputs.get("style") in _SHORT_STYLES else LONGEST_REPLY
@@ -98,17 +96,17 @@ def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
 
 
 def predict_of(predictor: dspy.Module) -> Any:
-    """A predictor itself; of another module its first predictor, or the module if it has none."""
+    """The predictor itself; for another module, its first predictor, or the module if it has none."""
     return predictor if isinstance(predictor, dspy.Predict) else next(iter(predictor.predictors()), predictor)
 
 
 class Reply(NamedTuple):
-    """What a request to the language model brought.
+    """The result of a request to the language model.
 
     Attributes:
         prediction: the outputs; None if they could not be read.
         problem: why they could not be read.
-        usage: all calls of the request.
+        usage: the usage of all calls of the request.
         repeats: whether a reply was cut off while it repeated itself.
     """
 
@@ -131,13 +129,13 @@ class _CallTracker(UsageTracker):
 
 
 def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
-    """Call a predictor under the adapter of DSPy's settings, which then reads replies as models write them.
+    """Call a predictor with the lenient version of the adapter in DSPy's settings.
 
-    The calls are counted by the trackers around this one, and repeated after faults that may pass.
+    The active trackers count the calls. A call is repeated after transient faults.
 
     Args:
         predictor: a `dspy.Predict`, or a module with one.
-        **inputs: of its signature; `config` and `lm` as for `dspy.Predict`.
+        **inputs: the inputs of its signature; `config` and `lm` as for `dspy.Predict`.
 
     Raises:
         AdapterParseError: the reply cannot be read.
@@ -154,7 +152,7 @@ def _call(
         return predictor(**inputs)  # DSPy says what is wrong with it
     counting, callbacks = [tracker] if tracker else [], dspy.settings.callbacks
     if isinstance(predictor, dspy.Predict) and dspy.settings.adapter is None:
-        # No other model can be called: DSPy, which takes its time for callbacks, need not look for one.
+        # No other model can be called, so that DSPy's slow callbacks are not needed to detect one.
         counting += trackers()
         callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
     if not _takes_config(predictor):
@@ -178,7 +176,7 @@ def _call(
             except ContextWindowExceededError:
                 if "max_tokens" not in added:
                     raise
-                refused = {"max_tokens"}  # some servers want room for the longest reply
+                refused = {"max_tokens"}  # some servers reserve tokens for the longest reply
             except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
                 message = re.sub("max_(completion|output)_", "max_", str(error).lower())
                 if not (refused := {name for name in added if name in message}):
@@ -187,19 +185,19 @@ def _call(
 
 
 def _config_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a predictor, and the call, say to the language model."""
+    """The options that a predictor and a call set for the language model."""
     return {**getattr(predict_of(predictor), "config", {}), **inputs.get("config", {})}
 
 
 def _limits(lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What ends a reply where nobody says otherwise, and the model has not refused it."""
+    """The default limits that neither the predictor nor the call sets, and that the model has not refused."""
     taken = {*_config_of(predictor, inputs), *_REFUSED.get(lm, ())}
     limits = default_limits(lm, adapter_in_use(), _longest_reply(predictor, inputs))
     return {name: limit for name, limit in limits.items() if name not in taken}
 
 
 def _changed(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked differently after a reply that was cut off."""
+    """The options to change after a reply that was cut off."""
     if not first.usage.cut:
         return {}
     if first.repeats:
@@ -209,7 +207,7 @@ def _changed(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str,
 
 
 def _same_again(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> bool:
-    """Whether a reply that was cut off would come again as it is: at a limit that the user set, at temperature 0."""
+    """Whether a second reply would be cut off as well: no option can change, and it loops or the temperature is 0."""
     if not first.usage.cut or _changed(first, lm, predictor, inputs):
         return False
     said = {**default_sampling(lm), **getattr(lm, "kwargs", {}), **_config_of(predictor, inputs)}
@@ -217,7 +215,7 @@ def _same_again(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[s
 
 
 def _takes_config(predictor: dspy.Module) -> bool:
-    """Whether a module is called with `config` and `lm`, as predictors are; others are given their inputs."""
+    """Whether a module takes `config` and `lm`, as predictors do; other modules take only their inputs."""
     return isinstance(predictor, (dspy.Predict, dspy.ChainOfThought))
 
 
@@ -230,30 +228,31 @@ def _call_module(
 
 
 def module_settings(lm: Any) -> dict[str, Any]:
-    """DSPy's settings under which a module of any kind is called: how it samples, and how replies are read."""
+    """DSPy's settings for calling a module of any kind: the lenient adapter, and a metered model."""
     sampling = {} if lm is None else default_sampling(lm)
     return {"adapter": adapter_in_use(), "lm": metered(lm, **sampling)}
 
 
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
-    """Call a predictor, once more if its reply cannot be read or was cut off at the limit of tokens.
+    """Call a predictor; call it once more if its reply cannot be read or was cut off at the limit of tokens.
 
-    The second reply may be twice as long; after one that repeated itself, the model is asked not to, if it can be. One
-    that was cut off at a limit that the user set would come again as it is at temperature 0, and is not asked for.
-    Such replies are removed from DSPy's cache, so that the second call, and the next run, reach the model. Nothing is
-    repeated if the model was called twice already: DSPy asks for JSON where it cannot read a reply in the chat format;
-    unless it was the model's thoughts that were cut off, which are not limited any more then.
-    Of two replies, the second one counts if it can be read.
+    The second reply may be twice as long; if the first one repeated itself, a penalty is set instead, if the model
+    takes one. Unreadable and cut-off replies are removed from DSPy's cache, so that the second call, and the next run,
+    reach the model. The second reply counts if it can be read.
+
+    There is no second call if the reply would be cut off again: at temperature 0, at a limit that the user set. Nor is
+    there one if the first request took two calls, since DSPy asks for JSON if it cannot read a reply in the chat
+    format; but if the model's thoughts were cut off, they are no longer limited, and the second call is made.
 
     Raises:
-        ContextWindowExceededError: the prompt is too long, or leaves too little room for a reply.
+        ContextWindowExceededError: the prompt is too long, or leaves too few tokens for a reply.
         LMError: the language model does not answer.
     """
     refused = _refused_by(predictor, inputs)
     first = _ask(predictor, inputs)
     if first.prediction is None and _fills_window(lm_of(predictor, inputs), first.usage):
         raise ContextWindowExceededError(message="the prompt leaves too little room for a reply in the model's window")
-    unbound = refused != _refused_by(predictor, inputs)  # the next reply will not be cut off in thought
+    unbound = refused != _refused_by(predictor, inputs)  # the next reply's thoughts are not limited
     if (first.prediction is not None and not first.usage.cut) or (first.usage.calls > 1 and not unbound):
         return first
     if not unbound and _same_again(first, lm_of(predictor, inputs), predictor, inputs):
@@ -273,7 +272,7 @@ def _refused_by(predictor: dspy.Module, inputs: Mapping[str, Any]) -> set[str]:
 
 
 def _fills_window(lm: Any, usage: Usage) -> bool:
-    """Whether a reply was cut off after a few tokens although nobody limits it so much."""
+    """Whether a reply was cut off after so few tokens that the prompt must fill the context window."""
     written = usage.completion_tokens + usage.cached_completion_tokens
     return usage.cut > 0 and written < min(_SHORT_REPLY * usage.asked, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
 
@@ -290,7 +289,7 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], again: Reply | None 
         problem = shorten(error, 300) or type(error).__name__
         _LOG.debug("an unreadable reply: %s", error)
     if prediction is not None and not tracker.usage.asked and _takes_config(predictor):
-        # The model's class has a `__call__` of its own.
+        # The model's class overrides `__call__`.
         around = Usage(uncounted_calls=1)
         for each in (tracker, *(trackers() if isinstance(predictor, dspy.Predict) else ())):
             each.add(around)
@@ -304,18 +303,18 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], again: Reply | None 
 
 
 def _texts(entry: Mapping[str, Any]) -> list[str]:
-    """The replies of a call, as DSPy's history has them."""
+    """The texts of a call's replies, from its entry in DSPy's history."""
     return [get_part(output, "text") if isinstance(output, Mapping) else output for output in entry["outputs"] or ()]
 
 
 def _repeats_itself(entry: Mapping[str, Any]) -> bool:
-    """Whether a reply ends in the same words again and again: its end can be packed into a fifth."""
+    """Whether the end of a reply repeats itself, which it does if it can be compressed to less than a fifth."""
     ends = [(text or "")[-_END:].encode() for text in _texts(entry)]
     return any(5 * len(zlib.compress(end)) < len(end) for end in ends)
 
 
 def _ends_in_thought(entry: Mapping[str, Any]) -> bool:
-    """Whether a reply ended in the model's thoughts, which may name the mark at which it was stopped."""
+    """Whether a reply ended within the model's thoughts, which may contain the stop text."""
     return any(not text or re.search(r"<think(?!.*</think)", text, re.S) for text in _texts(entry))
 
 

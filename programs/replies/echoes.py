@@ -1,4 +1,4 @@
-"""What is no answer although it stands in its place: a repetition of the prompt, or a probability.
+"""Recognises what is not an answer although it is given as one: a repetition of the prompt, or a probability.
 
 Small models repeat the question, the style or the description of the field, or state how sure they are.
 """
@@ -13,7 +13,8 @@ from knowgap.signatures import STYLES
 from knowgap.signatures.values import unwrap
 
 _SHORTEST_QUESTION = 3
-"""Words of a question that are a repetition of it; an answer may hold the one or two that somebody searches for."""
+"""The fewest words of a question whose repetition is removed; an answer may well contain a query of one or two
+words."""
 _QUESTION_LABEL = re.compile(r"[*_`\"']{0,3}question[*_`\"']{0,3}\s*:[*_`\s]*", re.I)
 _ANSWER_LABEL = re.compile(r"(?<![^\W_])(?:the )?(?:final )?answer[*_`\"']{0,3}\s*(?::|\bis\b:?)[*_`\s]*(?=\S)", re.I)
 _PREAMBLE = re.compile(
@@ -22,10 +23,10 @@ _PREAMBLE = re.compile(
     r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*",
     re.I,
 )
-"""How a reply leads to its answer."""
+"""The words that introduce an answer."""
 _PROBABILITY = re.compile(r"(?:confidence|probability)?\W*(?:0?\.\d+|[01]\.\d+|\d{1,3}\s?%)", re.I)
 _RUN = 6
-"""Words in a row that an answer has from the wording of a style if it repeats it."""
+"""An answer repeats a style if it has this many consecutive words of the style's wording."""
 _NUMERIC = re.compile(
     r"\b(?:how|number|value|amount|percent(?:age)?|rate|ratio|share|proportion|fraction|probability|chance|odds|score"
     r"|average|mean|median|index|coefficient|factor|exponent|price|cost|fee|fare|tax|wage|salary|exchange"
@@ -47,11 +48,11 @@ _STYLES = set[tuple[str, ...]]().union(*map(_runs, STYLES.values()))
 
 
 def read_answer(answer: str) -> str:
-    """An answer without the question that a model repeats before it, and without "The answer is".
+    """Remove a repetition of the question, and words such as "The answer is", from the beginning of an answer.
 
     Raises:
-        ValueError: there is nothing but that, or the wording of a style; or a probability, such as `0.95`,
-            though the question asks for no number and no shown text holds it.
+        ValueError: nothing else is left; the answer repeats the wording of a style; or it is a probability, such as
+            `0.95`, though the question asks for no number and no shown text contains it.
     """
     question = question_asked()
     text = without_preamble(_without_question(answer, question))
@@ -65,7 +66,7 @@ def read_answer(answer: str) -> str:
 
 
 def without_preamble(text: str) -> str:
-    """A text without what leads to the answer in it, such as "The answer is", and the quotes around the rest."""
+    """Remove words that introduce an answer, such as "The answer is", and then the quotes around the rest."""
     if (match := _PREAMBLE.match(text)) is None:
         return text
     rest = text[match.end() :].strip()
@@ -90,9 +91,9 @@ def _without_question(answer: str, question: str) -> str:
 
 
 def repeats_description(value: str, name: str, description: str) -> bool:
-    """Whether a value is what the prompt writes in its place.
+    """Whether a value repeats what the prompt shows in its place.
 
-    That is `{answer}`, also with the values that it may have behind it, or what the field is said to hold.
+    That is a placeholder such as `{answer}`, perhaps followed by the permitted values, or the description of the field.
     """
     bare = value.strip(" .`").casefold()
     form = re.fullmatch(r"([{<\[(][^{<\[(]*[}>\])])(?: must be .*)?", bare)

@@ -1,10 +1,9 @@
-"""Find the output fields in a reply, in the form that was asked for or in another one that models write.
+"""Finds the output fields in a reply, in the requested form or in another one that models write.
 
-Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Chatter around them, code fences,
-another order of the fields and missing closing marks do not matter. What stands behind a complete set of markers that
-`[[ ## completed ## ]]` ends is not read: small models go on with a repetition of the prompt. Where fields occur more
-than once before it, the last complete set counts. What names a field and stands in a passage that was shown is taken
-out of the reply first.
+Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Text around them, code fences,
+another order of the fields and missing closing marks are tolerated. Text after a complete set of markers that `[[ ##
+completed ## ]]` ends is ignored, since small models go on to repeat the prompt. If fields occur more than once before
+it, the last complete set counts. Fields that the reply quotes from a shown passage are removed first.
 """
 
 from __future__ import annotations
@@ -31,33 +30,33 @@ from knowgap.signatures import values
 
 Form = Literal["chat", "json", "xml"]
 Raw = dict[str, Any]
-"""Values of the fields as they stand in the reply: text, or decoded JSON."""
+"""Values of the fields as the reply has them: text, or decoded JSON."""
 
 _THOUGHT = re.compile(
     r"\A\s*<(think|thinking|reasoning_content)>(?:(?!<\1>).)*</\1>(?=\s*\S)"
     r"|<(think|thinking|reasoning_content)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
     re.S,
 )
-"""Those that begin a reply end with the last tag that ends any, since they may quote others."""
+"""A model's thoughts. Those that begin a reply extend to the last closing tag, since they may quote others."""
 _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
-"""Thoughts that were cut off; they may name the fields. A model that forgets to close them writes a reply's end."""
+"""Thoughts that were cut off, which may name fields. If the reply has its end marker, they were only left unclosed."""
 _OBJECTS = 100
-"""Braces of a reply at which a JSON object is looked for."""
+"""The most opening braces in a reply at which a JSON object is looked for."""
 _LONGEST = 50_000
-"""Characters of a reply that are read, half of them from its beginning and half from its end."""
+"""The most characters of a reply that are read, half of them from its beginning and half from its end."""
 _LONGEST_PLAIN = 10_000
-"""Characters of a reply without any form that is read as a text."""
+"""The most characters of a reply without any form that is read as a text."""
 _REFUSAL = re.compile(r"(?:I'm sorry|I am sorry|sorry,|I can(?:no|')t|I am unable|I'm unable|as an AI)", re.I)
 _BOXED = re.compile(rf"\[\[\s*([^\[\]#]*\w[^\[\]#]*?)\s*\]\]\s*(?:{forms.marker(()).pattern}\s*)?", re.I)
-"""A reply in which the answer stands where a marker should name it."""
+"""A reply that has the answer in the place of a marker's name."""
 _ITEMS = 200
-"""Items of a list of objects that are read."""
+"""The most items of a list of objects that are read."""
 _REPEATED = 4
-"""Lines of a reply that is one line over and over, with which a model has lost its thread."""
+"""A reply that is at least this many times the same line is not read."""
 _BESIDE = ("reasoning", "rationale", "explanation", "thought", "thoughts", "confidence", "error", "query")
-"""Names under which a model writes other things than an answer."""
+"""Names under which a model writes something other than an answer."""
 _REPAIRED = 2_000
-"""Characters of a text of another type that DSPy reads: its time grows with the square, and more."""
+"""The most characters of a text of another type that DSPy reads: the time grows at least with their square."""
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
@@ -65,13 +64,13 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
     """Read the output fields of a reply.
 
     Args:
-        signature: its output fields with a default may be missing or unreadable, the others not.
+        signature: its output fields with a default may be missing or unreadable, the others may not.
         reply: the whole text.
-        form: the one that was asked for, looked for first.
+        form: the requested form, which is looked for first.
 
     Returns:
-        The values of all output fields, or None if a field without a default cannot be read, or no field at all, or
-        if the only field is an answer and empty.
+        The values of all output fields; None if a field without a default cannot be read, no field can be read, or
+        nothing is read but an empty answer.
     """
     names = tuple(signature.output_fields)
     whole = _without_thoughts(reply)
@@ -89,15 +88,13 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         for raw in finder(text, names):
             if (fields := _converted(signature, raw)) is not None:
                 return fields
-    if text != whole and text.rstrip().endswith(
-        ":"
-    ):  # it was cut off within a quotation, by the word that ends a reply
+    if text != whole and text.rstrip().endswith(":"):  # the stop text has cut it off within a quotation
         return None
     return _converted(signature, _bare(signature, text))
 
 
 def _without_thoughts(reply: str) -> str:
-    """A reply without the model's thoughts. Where a passage has their tags, only those that begin it are."""
+    """A reply without the model's thoughts. If a shown text has their tags, only the first ones are removed."""
     if "</think" not in reply:
         return reply
     if shows_thoughts():
@@ -114,14 +111,14 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
             except _UNREADABLE:
                 if field.is_required():
                     return None
-    if not fields or fields == {"answer": ""}:  # small models end a reply where they should begin it
+    if not fields or fields == {"answer": ""}:  # small models may end a reply at once
         return None
     fields = apply_output_field_defaults(signature, fields)
     return fields if fields.keys() == signature.output_fields.keys() else None
 
 
 def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
-    """Read a value by the type of its field; what is no type of ours is left to DSPy."""
+    """Read a value by the type of its field; DSPy reads types that knowgap's signatures do not use."""
     kind = field.annotation
     low, high = (next((getattr(m, end) for m in field.metadata if isinstance(m, of)), None) for of, end in _BOUNDS)
     text = values.read_text(value, name, optional=not field.is_required()) if kind is str else value
@@ -164,7 +161,7 @@ _BOUNDS = ((Ge, "ge"), (Le, "le"))
 
 
 def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
-    """Read the items of a list, without those that cannot be read; all of them unreadable is an error."""
+    """Read the items of a list without those that cannot be read; it is an error if none can be."""
     read = []
     for item in items[:_ITEMS]:
         with suppress(*_UNREADABLE):
@@ -180,7 +177,7 @@ def _type_adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    """By markers that begin a line, unless there are more fields if those within a line count as well."""
+    """Fields by markers at the start of a line, unless counting the other markers as well gives more fields."""
     anywhere = [*_sections(text, names, forms.marker(names))]
     in_lines = [*_sections(text, names, forms.marker(names, at_line_start=True))]
     if max(map(len, in_lines), default=0) >= max(map(len, anywhere), default=0):
@@ -189,9 +186,9 @@ def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
 
 
 def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[str, ...]) -> str:
-    """A reply without what stands behind the first `[[ ## completed ## ]]` that all fields without a default precede.
+    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default.
 
-    Markers count where they begin a line, the one at the end also where nothing follows it in its line.
+    Markers count at the start of a line; the one at the end also counts at the end of a line.
     """
     if "completed" not in text:
         return text
@@ -240,8 +237,8 @@ def _last_set(sections: Sequence[tuple[str, Any]], names: Sequence[str]) -> Raw:
 def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     """The JSON objects with any of the fields, the last one first; a damaged one is repaired.
 
-    An object with all the fields that begins a reply comes before those behind it. Of a reply that is one object whose
-    texts quote others without escaping them, those are not read.
+    An object with all the fields at the start of a reply comes before later ones. If a reply is one object whose texts
+    quote other objects without escaping them, the quoted ones are not read.
     """
     found, end = _decoded(text)
     if re.match(r"\s*(?:```\w*\s*)?\{", text):
@@ -278,7 +275,7 @@ def _whole_object(text: str, signature: type[dspy.Signature]) -> Raw:
 
 
 def _between_keys(text: str, names: tuple[str, ...]) -> Raw:
-    """The values of an object with all the fields: what stands between the last places of their keys."""
+    """The values of an object with all the fields: the text between the last occurrences of their keys."""
     keys = {name: _key_places(text, name) for name in names}
     if not all(keys.values()):
         return {}
@@ -316,9 +313,9 @@ def _decoded(text: str) -> tuple[list[Any], int]:
 
 
 def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:
-    """The fields of an object by the names in the signature; also where up to `depth` other objects hold it.
+    """The fields of an object by their names in the signature; the object may be nested in up to `depth` others.
 
-    Where it holds several with other values, such as one that it quotes, none is read.
+    If several nested objects have different values, for example because one is a quotation, none is read.
     """
     if not isinstance(value, dict) or depth < 0:
         return {}
@@ -376,7 +373,7 @@ def _element_value(element: ET.Element) -> Any:
 def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks.
 
-    Plain text is the value of a text that is the only field.
+    Plain text is accepted if the only output field is a text.
     """
     required = [(name, field.annotation) for name, field in signature.output_fields.items() if field.is_required()]
     if len(required) != 1:
@@ -401,7 +398,7 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
 
 
 def _is_plain(text: str, names: tuple[str, ...]) -> bool:
-    """Whether a reply is text that says something, without an attempt at a form; a refusal is none."""
+    """Whether a reply is text with content, without an attempt at a form; a refusal or one repeated line is not."""
     formed = re.match(r"[{<]", text) or re.fullmatch(r"\[.*\]", text, re.S) or forms.remains(names).search(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) >= _REPEATED and len({*lines}) == 1:
@@ -410,7 +407,7 @@ def _is_plain(text: str, names: tuple[str, ...]) -> bool:
 
 
 def _only_text(text: str, others: Collection[str]) -> str:
-    """The text in an object that holds nothing else, under a name of the model's own that is none of the others."""
+    """The text in an object that holds nothing else, under a name of the model's own that is not in `others`."""
     value, known = values.parse_literal(text), {forms.plain_name(name) for name in others}
     while isinstance(value, dict) and len(value) == 1:
         [(key, value)] = value.items()
@@ -422,7 +419,7 @@ def _only_text(text: str, others: Collection[str]) -> str:
 
 
 def _last_fence(text: str) -> str:
-    """What stands in the code fence at the end of a reply, behind a line that leads to it or behind other fences."""
+    """The content of a code fence that ends a reply after an introductory line or other fences; else the text."""
     found = re.fullmatch(r"(.*)```(?:text|plaintext|output|markdown)?[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
     before = found[1].rstrip() if found else ""
     return found[2].strip() if found and (before.endswith((":", "```")) or not before) else text

@@ -1,7 +1,7 @@
-"""What names a field in a text: markers, XML tags, the keys of JSON objects, and labels.
+"""Patterns for the names of fields in a text: markers, XML tags, the keys of JSON objects, and labels.
 
-Replies are read by these patterns, inputs are made harmless by them, and what a reply quotes is found by them, so that
-each form that can be read is known to all three.
+The same patterns serve to read replies, to make inputs harmless, and to find what a reply quotes, so that all three
+know the same forms.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def key(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=1024)
 def mark(names: tuple[str, ...]) -> re.Pattern[str]:
-    """The first character of whatever begins a marker, or a tag with one of the names or of a model's thoughts."""
+    """The first character of a marker, of a tag with one of the names, or of a tag of a model's thoughts."""
     named = alternatives(names)
     return re.compile(
         rf"\[(?=\[[ \t]*(?:#|(?:{named}|{END})\b))|<(?=/?\s*(?:{named}|think(?:ing)?|reasoning_content)\b)",
@@ -55,7 +55,7 @@ def mark(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=1024)
 def remains(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Part of a marker, tag or key, also of one that was made harmless: a text with it is an attempt at a form."""
+    """Part of a marker, tag or key, even of one that was made harmless: a text with it is an attempt at a form."""
     named = alternatives((*names, END))
     return re.compile(rf"\[\s*\[|#[ \t]*\]|<\s*/?\s*(?:{named})\b|(?:{named})\\*[\"'”’]\s*:", re.I)
 
@@ -66,5 +66,5 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A name without case, spaces and signs."""
+    """A name in lower case, without spaces and punctuation."""
     return re.sub(r"[\W_]", "", name).casefold()

@@ -1,4 +1,4 @@
-"""What a program needs of a model that was trained to write one transcript, branch by branch."""
+"""The interface of a model that was trained to write a transcript branch by branch, and how a program calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Generator", "Transcript", "Written", "count_written", "write_branche
 
 
 class Written(Protocol):
-    """What a generator wrote in one go."""
+    """A query or an answer that a generator wrote."""
 
     @property
     def text(self) -> str:
@@ -40,7 +40,7 @@ class Written(Protocol):
 
     @property
     def tokens_read(self) -> int:
-        """Tokens that the model read for it and for nothing before."""
+        """Tokens that the model read for this text and had not read before."""
         ...
 
 
@@ -51,15 +51,15 @@ class Transcript(Protocol):
     """
 
     def read(self, path: str, passages: Sequence[Passage]) -> int:
-        """Append what the query of a node found; returns how many of the passages, best first, have room."""
+        """Append what the query of a node found; returns how many of the passages, best first, fit."""
         ...
 
     def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> Sequence[Written]:
-        """Write at nodes: a query by its action, which makes a node, or the "answer"."""
+        """Write a query or the "answer" at each (path, action); a query makes a node."""
         ...
 
     def choose(self, paths: Sequence[str], letters: Sequence[str]) -> Sequence[Written]:
-        """Answer at nodes by the likeliest of several lettered options."""
+        """Answer at each node with the most likely of several lettered options."""
         ...
 
 
@@ -76,7 +76,7 @@ class Generator(Protocol):
 
     @property
     def digest(self) -> str:
-        """See the class."""
+        """A string that identifies the model."""
         ...
 
     def start(self, question: str, instruction: str) -> Transcript:
@@ -91,10 +91,10 @@ def write_branches(
     sample: bool = False,
     letters: Sequence[str] = (),
 ) -> list[tuple[Written, float]]:
-    """Write at nodes of a transcript, in one batch if the question's branches may run at the same time.
+    """Write at nodes of a transcript, in one batch if the question's branches may run concurrently.
 
     Args:
-        transcript: the question's.
+        transcript: the transcript of the question.
         branches: path and action of each.
         sample: draw tokens instead of taking the likeliest.
         letters: the options among which answers are chosen; none for free answers.
@@ -117,7 +117,7 @@ def write_branches(
 
 
 def count_written(written: Written, seconds: float, passages: Sequence[Passage]) -> None:
-    """Count what a generator wrote in the present branch as a call, and the passages before it as read."""
+    """Count what a generator wrote in the current branch as a call, and the passages before it as read."""
     recorder = current_recorder()
     recorder.count_read(passages)
     usage = Usage(

@@ -15,9 +15,9 @@ _LOG = logging.getLogger("knowgap")
 
 
 def without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shortened) -> dict[str, Any] | None:
-    """The inputs without the last demonstration, or else without the last of the passages; None if none can go.
+    """The inputs without the last demonstration, or else without the last passage; None if there is neither.
 
-    What is left out is noted in `shortened`.
+    The passage comes from the longest list, which keeps at least one. `shortened` records what is left out.
     """
     if isinstance(predictor, dspy.Predict) and (demos := inputs.get("demos", predictor.demos)):
         shortened.demonstrations += 1
@@ -36,7 +36,7 @@ def without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shor
 
 @functools.cache
 def warn_of_window(model: str, program: str, act: str) -> None:
-    """Say, once for each act of a program, that its prompts are shortened."""
+    """Warn, once for each act of a program, that its prompts are shortened."""
     _LOG.warning(
         "a prompt of %s (%s) is longer than the window of %r: the last demonstrations, then the last passages are left "
         "out, which traces tell",

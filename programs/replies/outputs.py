@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from knowgap.signatures.values import is_unknown, strip_list_marks
 
 _SHORT_WORDS, _TITLE_WORDS = 8, 4
-"""Words of a short answer at most, and words that may end in a full stop."""
+"""The most words of a short answer, and of a text that is not a sentence although it ends in a full stop."""
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
@@ -72,7 +72,7 @@ def is_blank(text: str) -> bool:
 
 
 def without_surrogates(value: Any) -> Any:
-    """The value with lone surrogates replaced, which a model can write as an escape but nobody can send or store."""
+    """Replace lone surrogates, which a model can write as escapes but which cannot be sent or stored."""
     return map_texts(value, lambda text: text.encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -92,9 +92,9 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def fits_style(answer: str, style: str, question: str = "") -> bool:
-    """Whether an answer is as short as its style asks.
+    """Whether an answer is as short as its style requires.
 
-    A short one has eight words at most, and is no sentence; or it stands in the question, such as a long title.
+    A short one has at most eight words and is not a sentence, or occurs in the question, as a long title may.
     """
     words = answer.split()
     if style == "yes_no":

@@ -1,8 +1,8 @@
-"""Take out of a reply the field names and values that it quotes from a text that the model was shown.
+"""Removes from a reply the field names and values that it quotes from a text that the model was shown.
 
-A passage that holds `Answer: …`, or a model that restores the marks that were made harmless, could otherwise give the
-answer. What a reply says under the name of a field is a quotation if a shown text says the same under the same name,
-in whatever marks, white space and letter case. Other text stays, also where it stands in a passage.
+Otherwise, a passage that contains `Answer: …` could determine the answer, even after its marks were made harmless,
+since a model may restore them. A field's value in a reply is a quotation if a shown text has the same value under the
+same name, whatever the marks, white space and letter case. Other text stays, even if it occurs in a passage.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from knowgap.programs.replies.outputs import map_texts
 _SHOWN: ContextVar[str] = ContextVar("_SHOWN", default="")
 _QUESTION: ContextVar[str] = ContextVar("_QUESTION", default="")
 _OF_THE_ASKER = frozenset({"question", "style", "expected", "wanted", "asked", "queries", "questions"})
-"""Inputs that hold questions and instructions, and nothing that was read."""
+"""Inputs that hold questions and instructions, and no text that was read."""
 _INVISIBLE = "\u00ad\u200b-\u200f\u2060\ufeff"
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_INVISIBLE}])*")
 _CLAUSE_END = re.compile(r"[\n\"”“'’»«`<>{}|()\[\],;*\u2014\u2013]|[.!?:](?=\s|\Z)|\s-\s")
 _ESCAPE = re.compile(r"\\+[nrt]")
 _BETWEEN = re.compile(rf"{_ESCAPE.pattern}|</?\w[^<>\n]{{0,60}}>|(?<=\n)[ \t]*\d{{1,3}}[.)][ \t]")
-"""What is no word of a value: escaped white space, tags such as those of a highlight, numbers of lines."""
+"""What is not a word of a value: escaped white space, tags such as those of a highlight, line numbers."""
 _MACHINE = {"chat": r"\[\s*\[[\s#]*", "json": r"\\*[\"'“‘]\s*", "xml": r"<\s*/?\s*"}
-"""What stands before a name in the form that was asked for. The labels of an ordinary text are no such form."""
+"""The pattern before a name in the requested form, which the labels of ordinary text do not match."""
 _GAP = r"(?P<gap>(?:[\W_]{1,40}[^\W_]{1,30}){0,3}?[\W_]{1,40})"
 _FORMAL = re.compile(r"[^\w\s,.'’]|\n")
-"""In what stands between a name and its value, as a colon does."""
+"""A mark, such as a colon, that must occur between a name and its value."""
 _PLACES = 200
-"""Names of fields that are looked at, in a reply, and for each of them in the shown texts."""
+"""The most field names that are examined in a reply, and the most places of each in the shown texts."""
 _SKIPPED = 4
-"""Words of a model's own, or numbers of lines, that may stand between a name and the value that it quotes."""
+"""The most words, of the model's own or line numbers, between a name and the value that it quotes."""
 _SHORT = 3
-"""Letters of a first word, such as an article, that is no sign of a quotation without those behind it."""
+"""A first word of at most this many letters, such as an article, shows a quotation only together with the next."""
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def question_asked() -> str:
 
 
 def is_shown(text: str) -> bool:
-    """Whether a shown text holds these words, also as a part of others."""
+    """Whether a shown text contains this text, even within a word."""
     return _visible(text) in _SHOWN.get()
 
 
@@ -81,7 +81,7 @@ class _Place(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """The words from some place of a text: each, where each ends, and how many the first clause has."""
+    """The words of a text from some position on, the end of each, and the number of words in the first clause."""
 
     words: list[str]
     ends: list[int]
@@ -94,9 +94,9 @@ def without_quotations(text: str, names: tuple[str, ...], form: str, alone: bool
     Args:
         text: the reply.
         names: the output fields.
-        form: the form that was asked for. In a reply that begins with it, the first value of a field is compared with
-            the shown values in a form like it, since an ordinary text may hold a label with the right answer.
-        alone: leave a reply as it is that is nothing but one field in its marks.
+        form: the requested form. If a reply begins with it, the first value of a field is compared only with shown
+            values in the same form, since ordinary text may contain a label with the right answer.
+        alone: keep a reply that is nothing but one field in its marks.
     """
     source = _SHOWN.get()
     if not source or not (places := _places(text, names)):
@@ -137,26 +137,26 @@ def _places(text: str, names: tuple[str, ...]) -> list[_Place]:
             if form != "xml" or not match[1]:
                 found.append(_Place(form, forms.plain_name(name), match.start(), match.end()))
     places: list[_Place] = []
-    for place in found:  # a label is none where it is part of a marker, tag or key
+    for place in found:  # a label within a marker, tag or key does not count
         if all(place.end <= other.begin or other.end <= place.begin for other in places):
             places.append(place)
     return sorted(places, key=lambda place: place.begin)
 
 
 def _inline(names: tuple[str, ...]) -> re.Pattern[str]:
-    """A label within a line, which is no form that is read, but part of a reply in plain text."""
+    """A label within a line; it is not read as a form, but may be part of a reply in plain text."""
     named = forms.alternatives(names)
     return re.compile(rf"(?:(?<![^\W_])|(?<=\\n))({named})[*_`\"'”’]{{0,3}}[ \t]*(?:[:=]|\\+n)", re.I)
 
 
 def _quoted_to(text: str, place: _Place, source: str, before: str) -> int:
-    """Where a quotation that begins at a name ends in a reply; -1 if it is none.
+    """The end in a reply of a quotation that begins at a name; -1 if there is no quotation.
 
     Args:
         text: the reply, up to the next name.
         place: the name.
         source: the shown texts.
-        before: the pattern of what stands before the name in a shown text.
+        before: the pattern that precedes the name in a shown text.
     """
     value = _words(text, place.end)
     if not value.words:
@@ -195,14 +195,14 @@ def _visible(text: str) -> str:
 
 
 def _is_whole(text: str, place: _Place, end: int, names: tuple[str, ...]) -> bool:
-    """Whether a reply is one field in its marks and nothing else, which is an answer in the words of a passage."""
+    """Whether a reply is one field in its marks and nothing else: then it answers in the words of a passage."""
     around = f"{text[: place.begin]} {text[end:]}"
     known = {forms.END, "json", "xml", *map(forms.plain_name, names)}
     return all(word.casefold() in known for word in re.findall(r"\w+", around))
 
 
 def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) -> list[tuple[int, int]]:
-    """Where JSON objects stand whose text, or anything if there is none, no shown text has under its name."""
+    """The spans of JSON objects with a text (or, without texts, any value) that no shown text has under its name."""
     spans: list[tuple[int, int]] = []
     at, decoder, known = text.find("{"), json.JSONDecoder(strict=False), {forms.plain_name(name) for name in names}
     for _ in range(_PLACES):
@@ -215,7 +215,7 @@ def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) ->
             continue
         said = [(forms.plain_name(name), item) for name, item in value.items() if item not in (None, "", [])]
         said = [(name, item) for name, item in said if name in known]
-        # A number may be the model's own in what it quotes otherwise.
+        # A number may be the model's own although it quotes the rest.
         said = [pair for pair in said if isinstance(pair[1], str)] or said
         for name, item in said:
             written = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
