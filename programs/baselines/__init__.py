@@ -1,1 +1,1 @@
-"""What the methods are measured against: same retriever, same language model, same trace."""
+"""The baselines, which share the methods' retriever, language model and trace."""

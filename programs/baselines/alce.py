@@ -1,4 +1,4 @@
-"""ALCE's baselines as MIGRES runs them (section 4.2, table 3): all of them rerank what one retrieval brings.
+"""ALCE's baselines as MIGRES runs them (section 4.2, table 3): all of them rerank the passages of one retrieval.
 
 Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023). Departures:
 docs/methods/baselines.md.
@@ -33,7 +33,7 @@ from knowgap.signatures import AnswerFromPassages, AnswerWithCitations, ExtractS
 
 
 class Reranking(Program):
-    """Retrieve once and rerank: what these baselines have in common.
+    """The common part of these baselines: retrieve once and rerank.
 
     Args:
         reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
@@ -60,7 +60,7 @@ class Reranking(Program):
 class Summ(Reranking):
     """Retrieve, rerank, let the model summarise passages until k of them are relevant, and answer from the summaries.
 
-    SUMM: reranked passages are compressed, best first, until five relevant ones are there (MIGRES, tables 3 and 5).
+    SUMM (MIGRES, tables 3 and 5): passages are summarised best first; k is five.
     """
 
     name = "summ"

@@ -22,10 +22,10 @@ class _Draft(NamedTuple):
 
     Attributes:
         sentence: empty if the model wrote none.
-        answer: the answer, if the text arrives at it with this sentence.
+        answer: the answer, if this sentence leads to it.
         confidence: how sure the model is of the sentence, 0 to 1.
         measure: where the confidence comes from.
-        query: what of the sentence to search for.
+        query: the part of the sentence to search for.
         refused: whether the backend refused to give log-probabilities.
     """
 

@@ -1,4 +1,4 @@
-"""ITER-RETGEN: the last answer, reasoning and all, is the next query."""
+"""ITER-RETGEN: the last answer, with its reasoning and the question, is the next query."""
 
 from __future__ import annotations
 

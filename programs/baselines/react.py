@@ -36,7 +36,7 @@ class ReAct(Program):
         super().__init__(retriever, **kwargs)
         agent = dspy.ReAct(AnswerBySearching, tools=[self.search])
         self.turn, self.extract = agent.react, agent.extract
-        # Only the name of the next tool and the answer decide.
+        # Only the name of the next tool and the answer are required.
         turn: Any = self.turn.signature
         turn = turn.delete("next_thought").delete("next_tool_args")
         turn = turn.prepend("next_thought", dspy.OutputField(default_factory=str), str)
@@ -79,7 +79,7 @@ class ReAct(Program):
     def _ask_over(
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str, leave: int
     ) -> dspy.Prediction | None:
-        """Ask over the trajectory; if it is too long for the model, without its oldest turns."""
+        """Ask over the trajectory; if it exceeds the context window, without its oldest turns."""
         while True:
             trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
             inlined = [passage for _, passages in turns for passage in passages]

@@ -61,7 +61,7 @@ class LabelledQuestions(Parameter):
         return [self.examples[int(hit.passage.id)] for hit in self.retriever.search([question], k)[0]]
 
     def reset(self) -> None:
-        """Do nothing: what is known about the model is no demonstration."""
+        """Do nothing: an optimizer that clears demonstrations must not clear labelled questions."""
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The labelled questions, for `program.save`."""
@@ -76,9 +76,9 @@ class SKR(Program):
     """Tell from the nearest labelled questions whether the model knows the answer; retrieve only if it does not.
 
     Source: Wang et al., "Self-Knowledge Guided Retrieval Augmentation for Large Language Models" (Findings of EMNLP
-    2023), the nearest-neighbour variant: of the k labelled questions nearest to the new one, let l be those that the
-    model answered rightly without retrieval; it knows the answer if l / (k - l) is at least the same ratio over all
-    labelled questions. A baseline of RA-ISF (table 1, SKR_knn).
+    2023), the nearest-neighbour variant: of the k labelled questions nearest to the new one, let l be the number of
+    those that the model answered rightly without retrieval; it knows the answer if l / (k - l) is at least the same
+    ratio over all labelled questions. A baseline of RA-ISF (table 1, SKR_knn).
 
     Labelled questions come from `examples`, or from `fit`, which answers training questions both ways and scores
     them. Without any, every question is retrieved for. Departures: docs/methods/baselines.md.

@@ -1,4 +1,4 @@
-"""VTG: every statement of the answer is verified, and evidence is searched for where it fails."""
+"""VTG: every statement of the answer is verified, and evidence is searched for if it fails."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ class VTG(Program):
     """Draft an answer in statements that cite passages, verify each, search for evidence of those that fail, redraft.
 
     Source: Sun et al., "Towards Verifiable Text Generation with Evolving Memory and Self-Reflection" (VTG, 2024). A
-    baseline of MIGRES (section 4.2, table 3), which describes it so: a verifier says whether the cited passages
+    baseline of MIGRES (section 4.2, table 3), which describes it as follows: a verifier says whether the cited passages
     entail a statement; if they do not, new queries search for evidence, and statements for which none is retrieved are
-    dropped. As in the paper, the memory has a lasting part (the passages behind verified statements) and a passing one
-    (the passages retrieved last).
+    dropped. As in the paper, memory has a long-term part (the passages that verified statements cite) and a short-term
+    part (the passages retrieved last).
 
-    When the rounds are over, the answer is drawn from the verified statements. Departures: docs/methods/baselines.md.
+    If no draft is verified as a whole, the answer is written from the verified statements. Departures:
+    docs/methods/baselines.md.
 
     Args:
         entailment: says whether passages entail a statement; default: the embedded one. The paper's is

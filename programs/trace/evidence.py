@@ -61,7 +61,7 @@ def found_passages(trace: Trace) -> set[str]:
 
 
 def shown_passages(trace: Trace) -> set[str]:
-    """Ids of the retrieved passages that stood in a prompt, whole or in part."""
+    """Ids of the retrieved passages that a prompt contained, whole or in part."""
     return found_passages(trace) & trace.shown.keys()
 
 
@@ -74,12 +74,12 @@ def used_passages(trace: Trace) -> set[str]:
 def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
     """What became of each gold passage: the first of `FATES` that holds.
 
-    A step counts as the place of the loss only if no other step of the same kind let the passage through: a passage
-    that one sub-question judges irrelevant and another relevant is not lost there. Of a document that was split, the
-    passage that came furthest counts.
+    A passage is lost at a step only if no other step of the same kind keeps it: one that is judged irrelevant to one
+    sub-question and relevant to another is not lost there. For a document that was split, the passage that came
+    furthest counts.
 
     Args:
-        trace: of the question.
+        trace: the trace of the question.
         gold: ids of the passages that hold the evidence, or of their documents.
     """
     found, shown, used = found_passages(trace), shown_passages(trace), used_passages(trace)

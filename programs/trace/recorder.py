@@ -34,7 +34,7 @@ Listener = Callable[[Step, Sequence[Passage]], None]
 _SUMMED = ("unreadable", "retrievals", "knowledge_tokens")
 
 LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
-"""Who listens to the next question that is asked in this context."""
+"""The listener of the next question that is asked in this context."""
 _RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
 
 
@@ -52,8 +52,8 @@ class TraceRecorder:
         shown: as in `Trace.shown`.
         model_texts: texts of passages that the model wrote from memory.
         calls_left: requests to the language model that may still be made.
-        calls_refused: whether one could not be made for that reason.
-        replies: to the requests of the whole question.
+        calls_refused: whether a request was refused because too few were left.
+        replies: the replies to requests of the whole question, by request.
     """
 
     started: float
@@ -72,7 +72,7 @@ class TraceRecorder:
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
 
     def place(self) -> dict[str, Any]:
-        """Where the next step belongs."""
+        """The iteration and the branch of the next step."""
         return {"iteration": self.iteration, "branch": self.branch}
 
     def add(self, step: Step, *passages: Passage) -> None:
@@ -88,16 +88,16 @@ class TraceRecorder:
             self.listener(step, passages)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
-        """Count passages, as they stand in a prompt, as read by the language model."""
+        """Count passages, with the length of the text in the prompt, as read by the language model."""
         self._take(passages, {passage.id: len(passage.text) for passage in passages})
 
     def count_request(self, usage: Usage, seconds: float) -> None:
-        """Add one request to the language model, which took so many seconds, to the longest chain of calls."""
+        """Add one request to the language model, and the seconds it took, to the longest chain of calls."""
         self.cost.critical_calls += usage.asked
         self.cost.critical_seconds += seconds
 
     def allot(self, requests: int = 1, *, leave: int = 0) -> bool:
-        """Take so many of the requests that are left, if as many as `leave` are left after them."""
+        """Reserve requests if at least `leave` remain after them; return whether they were reserved."""
         if self.calls_left - requests < leave:
             self.calls_refused = True
             return False
@@ -105,7 +105,7 @@ class TraceRecorder:
         return True
 
     def request_once(self, key: Any, request: Callable[[], T]) -> T:
-        """The reply to a request, which is made unless the same one was made for this question."""
+        """Make a request, unless the same one was made for this question; return its reply in either case."""
         mine = Future[T]()
         made = self.replies.setdefault(key, mine)
         if made is not mine:
@@ -126,7 +126,7 @@ class TraceRecorder:
             self.shown[passage_id] = max(characters, self.shown.get(passage_id, 0))
 
     def fork(self, branch: str = "", calls_left: float = math.inf) -> TraceRecorder:
-        """Make the recorder of a branch that may run at the same time as others, with so many requests."""
+        """Make the recorder of a branch that may run concurrently with others, with `calls_left` requests."""
         path = "/".join(part for part in (self.branch, branch) if part)
         cost = Cost(critical_calls=self.cost.critical_calls, critical_seconds=self.cost.critical_seconds)
         texts = set(self.model_texts)
@@ -134,9 +134,10 @@ class TraceRecorder:
         return replace(self, branch=path, calls_left=calls_left, calls_refused=False, **own)
 
     def fork_all(self, branches: Sequence[str], leave: int) -> list[TraceRecorder]:
-        """A fork for each branch; all but `leave` requests are shared out among them, the first ones get one more.
+        """Make a fork for each branch; all requests but `leave` are divided among them, first branches first.
 
-        Each may ask as this recorder may, and leave as many: a single one gets all requests.
+        The `leave` requests are added to each fork's share, since its own steps leave them; a single fork gets all
+        requests.
         """
         if len(branches) == 1 or self.calls_left == math.inf:
             return [self.fork(branch, self.calls_left) for branch in branches]
@@ -144,9 +145,9 @@ class TraceRecorder:
         return [self.fork(branch, leave + share + (n < more)) for n, branch in enumerate(branches)]
 
     def join(self, children: Sequence[TraceRecorder], allotted: Sequence[float]) -> None:
-        """Take over what the branches recorded, in their order; the longest branch counts for the critical path.
+        """Take over what the branches recorded, in their order; the longest branch determines the critical path.
 
-        `allotted` are the requests that each of them was given; those that it did not make are returned.
+        `allotted` holds the requests that each branch was given; those that it did not make are returned.
         """
         for child, given in zip(children, allotted, strict=True):
             self.calls_left -= given - child.calls_left if math.isfinite(given) else 0
@@ -187,7 +188,7 @@ def current_recorder() -> TraceRecorder:
 
 @contextmanager
 def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
-    """Make `recorder` the current one; nobody listens to questions that are asked meanwhile."""
+    """Make `recorder` the current one; questions that are asked in the meantime have no listener."""
     listens, records = LISTENER.set(None), _RECORDER.set(recorder)
     try:
         yield recorder
@@ -204,8 +205,8 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
 
     Args:
         tasks: functions without arguments.
-        branches: names of the branches that the tasks' steps belong to; the present branch if empty.
-        leave: requests to the language model that the tasks leave for what follows them, under `max_calls`.
+        branches: names of the branches that the tasks' steps belong to; the current branch if empty.
+        leave: requests to the language model that the tasks must leave for later steps, under `max_calls`.
     """
     if not tasks:
         return []
@@ -230,21 +231,21 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
 
 
 HELPERS = 512
-"""How many threads may help those that answer the questions of this process, at any moment."""
+"""The most helper threads of this process at any moment, over all questions."""
 
 _free = threading.BoundedSemaphore(HELPERS)
 
 
 def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run tasks in this thread and in helping ones, each in a copy of the present context; return their results.
+    """Run tasks in this thread and in helper threads, each in a copy of the current context; return their results.
 
-    Helpers take tasks in order until none is left, and end. This thread does the same, so a task that no thread is free
-    for runs here. A thread thus waits only for tasks that are running, and tasks may start tasks of their own to any
-    depth without a deadlock.
+    Helpers take tasks in order until none is left, and end. This thread does the same, so that it runs the tasks for
+    which no helper is free. A thread thus waits only for tasks that are running, and tasks may start tasks of their own
+    to any depth without a deadlock.
 
     Raises:
-        BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted,
-            no further task begins, and those that run are not waited for, and call no model and no index.
+        BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted, no
+            further task begins, and running tasks are not waited for and call no model and no index.
     """
     jobs = deque((Future[T](), contextvars.copy_context(), task) for task in tasks)
     futures, interrupted = [future for future, _, _ in jobs], threading.Event()
@@ -264,7 +265,7 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
                 run(*jobs.popleft())
 
     def help_out() -> None:
-        with suppress(BaseException):  # its future holds it
+        with suppress(BaseException):  # the task's future holds the error
             work()
         _free.release()
 

@@ -43,7 +43,7 @@ class Retrieved(Step):
 class Reranked(Step):
     """Score passages against queries: those kept and those dropped, with their best scores.
 
-    Kept are those at or above the threshold, and of those below it the best, where some are read in any case.
+    Passages at or above the threshold are kept, and the best ones below it if some are read in any case.
     """
 
     threshold: float | None
@@ -75,7 +75,7 @@ class Extracted(Step):
 
 
 class Rejected(Step):
-    """Reject a statement or a query, and why; a statement with the ids of the passages that it cites."""
+    """Reject a statement or a query, and say why; a statement comes with the ids of the passages that it cites."""
 
     what: str
     why: str
@@ -83,7 +83,7 @@ class Rejected(Step):
 
 
 class Withheld(Step):
-    """Do not show passages again that were read before."""
+    """Do not show again passages that were read before."""
 
     passages: list[str]
 
@@ -181,7 +181,7 @@ class Malformed(Step):
 
 
 class Shortened(Step):
-    """Leave out of a prompt that is longer than the model's window: its last demonstrations, then its last passages."""
+    """Shorten a prompt that exceeds the context window by its last demonstrations, then by its last passages."""
 
     act: str
     passages: list[str]
@@ -189,16 +189,16 @@ class Shortened(Step):
 
 
 class Stopped(Step):
-    """End the search, and why."""
+    """End the search, and say why."""
 
     reason: str
 
 
 def read_step(value: Any) -> Step:
-    """A step from its JSON object; one's own subclasses of `Step` are read as well.
+    """Read a step from its JSON object; direct subclasses of `Step` in other modules are read as well.
 
     Raises:
-        ValueError: there is no such step, or its fields are others.
+        ValueError: there is no such step, or its fields do not match.
     """
     if isinstance(value, Step):
         return value

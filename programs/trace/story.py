@@ -1,4 +1,4 @@
-"""The trace of a question as a story: round by round what was known, missing, looked for and found."""
+"""The trace of a question as a story: what was known, missing, searched for and found in each round."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from knowgap.signatures.values import is_unknown
 if TYPE_CHECKING:
     from rich.text import Text
 
-_FOUND = 5  # passages named for a query
-_WHOLE_ROUNDS = 3  # rounds that are told whole in the terminal; of more, the first and the last
+_FOUND = 5  # the most passages named for a query
+_WHOLE_ROUNDS = 3  # the most rounds shown in full in the terminal; of more, only the first and the last are
 _ENOUGH = "What it knew was enough for an answer."
 _NOTHING_MORE = "There was nothing more to look for."
 _ENDINGS = {
@@ -41,8 +41,8 @@ class Search(BaseModel):
 
     Attributes:
         query: what was looked for.
-        found: ids of passages: those that something was taken from, at most five, or else the first three that the
-            index returned.
+        found: ids of at most five passages that something was taken from, or else of the first three that the index
+            returned.
         useful: whether something was taken from them.
         hits: how many passages the index returned.
     """
@@ -61,7 +61,7 @@ class Fact(BaseModel):
 
 
 class Ranked(BaseModel):
-    """What the reranker made of a passage: its score, and whether it was kept."""
+    """A passage's score from the reranker, and whether it was kept."""
 
     passage: str
     score: float
@@ -97,7 +97,7 @@ class Round(BaseModel):
 class Story(BaseModel):
     """The rounds of a question, how they ended, and the titles of the passages that they name.
 
-    A question that nothing was looked for and nothing learnt about has no rounds.
+    Rounds without a search and without a fact are left out.
 
     >>> import dspy, knowgap
     >>> towns = [knowgap.Passage("orle", "Orle Bridge", "The Orle Bridge was designed by Ada Venn.")]
@@ -166,7 +166,7 @@ def _counted(number: int, one: str, several: str) -> str:
 
 
 def _split(trace: Trace) -> Iterator[list[s.Step]]:
-    """The steps of each round: one begins with a search, or with the sub-question or query that leads to it."""
+    """The steps of each round: a round begins with a search, or with the sub-question or query that leads to it."""
     steps: list[s.Step] = []
     opened: list[s.Step] = []  # steps that belong to the round of the search that follows them
     searched = learnt = False
@@ -190,7 +190,7 @@ def _split(trace: Trace) -> Iterator[list[s.Step]]:
 
 
 def _tell(number: int, steps: list[s.Step], trace: Trace) -> Round:
-    """One round; what it knew before is filled in later."""
+    """Make one round; `Story.of` fills in what was known before it."""
     told, final, useful, stopped = Round(number=number), trace.of(s.Answered)[-1:], set[str](), False
     hits: list[list[str]] = []
     for step in steps:

@@ -85,8 +85,8 @@ class Trace(BaseModel):
         question: the question asked.
         steps: in the order of the algorithm; concurrent branches follow one after another, whichever ended first.
         passages: every passage that a step names, by id.
-        shown: passages that stood before the language model, by id: how many characters of the passage's text a prompt
-            had at most. It is the length of the whole text where nothing was cut.
+        shown: for each passage that the language model read, by id, the most characters of its text in any prompt: the
+            length of the text if it was not cut.
         cost: the cost of the question.
 
     >>> import dspy, knowgap
@@ -162,7 +162,7 @@ class Trace(BaseModel):
 
 
 def printable(line: str, style: str = "") -> Text:
-    """A line of a model or a passage, in which nothing acts as markup or as a control character of the terminal."""
+    """A line from a model or a passage as text without markup and without control characters of the terminal."""
     from rich.text import Text
 
     return Text(_CONTROL.sub(" ", line), style=style)

@@ -1,8 +1,8 @@
-"""Show what a program does to whoever watches DSPy's calls, such as `mlflow.dspy.autolog()`.
+"""Reports what a program does to DSPy's callbacks, such as those of `mlflow.dspy.autolog()`.
 
-DSPy tells its callbacks of the calls of modules and tools. A search is shown as the call of a retriever; each other
-step, and each request to the language model, as the call of a tool that has its name. Nothing happens where nobody
-watches.
+DSPy reports the calls of modules and tools to its callbacks. A search is reported as the call of a retriever; each
+other step, and each request to the language model, as the call of a tool that has its name. Nothing is reported if the
+only callbacks are knowgap's trackers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def _watched() -> bool:
 
 
 def show_step(step: Step) -> None:
-    """Tell of a step: where it belongs as inputs, what it holds as outputs."""
+    """Report a step: its iteration and branch as inputs, its fields as outputs."""
     if _watched():
         held = step.model_dump(exclude={"kind", "iteration", "branch", "at"})
         dspy.Tool(lambda **_: held, name=type(step).__name__)(iteration=step.iteration, branch=step.branch)
 
 
 def show_request(name: str, place: Mapping[str, Any], request: Callable[[], T]) -> T:
-    """Make a request to the language model; it is told under the name of its predictor, with the calls in it."""
+    """Make a request to the language model; report it, with the calls in it, under the name of its predictor."""
     if not _watched():
         return request()
     results: list[T] = []
@@ -40,14 +40,14 @@ def show_request(name: str, place: Mapping[str, Any], request: Callable[[], T]) 
 
 
 class Retrieved(dspy.Retrieve):
-    """A search of a program, told under the name of its step."""
+    """A search of a program, reported under the name of its step."""
 
     def __init__(self, search: Callable[[], list[list[Hit]]]):
         super().__init__()
         self.search, self.results = search, list[list[Hit]]()
 
     def forward(self, *_: Any, **__: Any) -> Any:
-        """Search, and return the passages as MLflow shows what a retriever returns, each once."""
+        """Search, and return each passage once, in the form in which MLflow shows documents."""
         self.results = self.search()
         hits = {hit.passage.id: hit for hits in self.results for hit in hits}
         return [
@@ -59,7 +59,7 @@ class Retrieved(dspy.Retrieve):
 def show_search(
     queries: Sequence[str], k: int, place: Mapping[str, Any], search: Callable[[], list[list[Hit]]]
 ) -> list[list[Hit]]:
-    """Search; the passages are told as documents."""
+    """Search, and report the passages as documents."""
     if not _watched():
         return search()
     shown = Retrieved(search)
