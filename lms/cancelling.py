@@ -1,6 +1,6 @@
-"""Cancel questions: no call to a language model or an index begins after that.
+"""Cancels questions: once a question is cancelled, no call to a language model or an index begins.
 
-Calls under way come to their end, and their replies are cached.
+Calls under way finish, and their replies are cached.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ T = TypeVar("T")
 _STOPPED = threading.Event()
 _CANCELLED: ContextVar[tuple[threading.Event, ...]] = ContextVar("knowgap_cancelled", default=(_STOPPED,))
 _SLICE = 0.1
-"""Seconds between two looks whether a pause is cancelled."""
+"""Seconds between two checks whether a pause is cancelled."""
 
 stop_all_calls = _STOPPED.set
-"""Cancel all questions of this process, those to come as well."""
+"""Cancel all questions of this process, present and future."""
 
 
 class CallsCancelled(KeyboardInterrupt):
-    """Raised instead of the next call of a question that was cancelled, and taken by nothing for its failure."""
+    """Raised in place of the next call of a cancelled question; no `except Exception` takes it for a failure."""
 
 
 def run_cancellable(cancelled: threading.Event, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

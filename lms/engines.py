@@ -1,4 +1,4 @@
-"""What engines of DSPy have in common whose model runs in this process."""
+"""Base classes of DSPy engines whose model runs in this process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing_extensions import Self
 
 
 class InProcessEngine:
-    """An engine; a subclass replies to a request in `complete`.
+    """An engine; a subclass implements `complete`.
 
     Attributes:
-        settings: its arguments, JSON-ready, from which DSPy makes it again.
+        settings: the arguments of the engine, JSON-ready, from which DSPy makes it again.
     """
 
     settings: dict[str, Any]
@@ -38,10 +38,10 @@ class InProcessEngine:
 
 
 class AsyncInProcessEngine:
-    """An engine for `acall`, which lets another one reply in a thread.
+    """An engine for `acall`, which runs a synchronous engine in a thread.
 
     Attributes:
-        engine_class: the class of the other one.
+        engine_class: the class of the synchronous engine.
     """
 
     engine_class: ClassVar[type[InProcessEngine]]

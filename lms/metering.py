@@ -1,10 +1,9 @@
-"""The meter of language models: what calls use and cost, faults that are waited out, and what is being waited for.
+"""Meters language models: records the usage and cost of calls, repeats failed calls, and tells what is waited for.
 
-`metered` makes a copy of a language model of DSPy's that reports each call, the calls that a cache answers included.
-The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is the
-meter's. A tracker is also a callback of DSPy's, which sees the calls of models that no meter is on, such as a
-predictor's own (`predictor.lm = …`), and counts them from the model's history. Those that are not in it are reported as
-uncounted.
+`metered` copies a DSPy language model so that each of its calls is reported, including those that a cache answers. The
+copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is replaced. A
+tracker is also a DSPy callback, which sees the calls of unmetered models, such as a predictor's own (`predictor.lm =
+…`), and counts them from the model's history. Calls that the history lacks are reported as uncounted.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ class Usage(BaseModel):
     """Calls to a language model, their tokens and their price.
 
     Attributes:
-        calls: calls that reached the language model, which the tokens and the money are of.
-        cached_calls: calls answered from a cache instead, with tokens as far as their replies say.
+        calls: calls that reached the language model; the tokens and the money are those of these calls.
+        cached_calls: calls answered from a cache instead; their tokens are counted if the replies state them.
         cut: calls of either kind whose reply ended at the limit of tokens.
         money: US dollars, as far as prices are known.
         unpriced_calls: calls whose price is not known.
-        uncounted_calls: calls of models that went around the meter; they are in no other number.
+        uncounted_calls: calls of models that bypassed the meter; no other number includes them.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -81,23 +80,23 @@ class Usage(BaseModel):
 
 
 _SMALL_HISTORY = 100
-"""Calls that DSPy keeps where it is to keep none, from which trackers learn of models that no meter is on: more than
-the threads that call one model at a time."""
+"""Calls that DSPy keeps although history is off, since trackers count unmetered models from it. The number exceeds that
+of the threads that call one model at a time."""
 
 
 class UsageTracker(BaseCallback):
     """Counts the calls made under `track_usage`, in any thread that has DSPy's settings.
 
     Args:
-        prices: overrides the prices that DSPy knows, of the model that a meter is on.
+        prices: replace the prices that DSPy knows, for metered models.
     """
 
     def __init__(self, prices: Prices | None = None):
         self.usage, self._prices = Usage(), prices
         self.keeps_history = True  # whether DSPy keeps a history of the calls that are counted
         self._lock = threading.Lock()
-        self._unmetered: dict[str, Any] = {}  # calls under way to models that no meter is on
-        self._asked: dict[str, int] = {}  # predictors at work, and how many calls they have made
+        self._unmetered: dict[str, Any] = {}  # calls under way to unmetered models
+        self._asked: dict[str, int] = {}  # running predictors, and how many calls they have made
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Count a call, from the entry that DSPy makes for its history."""
@@ -109,7 +108,7 @@ class UsageTracker(BaseCallback):
             self.usage += usage
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Stop a cancelled question before its next call, and notice a model that no meter is on."""
+        """Stop a cancelled question before its next call, and note an unmetered model."""
         check_cancelled()
         if (predictor := ACTIVE_CALL_ID.get()) in self._asked:
             self._asked[predictor] += 1
@@ -117,7 +116,7 @@ class UsageTracker(BaseCallback):
             self._unmetered[call_id] = instance
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Count the call of a model that no meter is on, by the entry in its history that holds the same outputs."""
+        """Count the call of an unmetered model by the entry in its history that holds the same outputs."""
         if call_id not in self._unmetered:
             return
         history = getattr(self._unmetered.pop(call_id), "history", ())
@@ -128,12 +127,12 @@ class UsageTracker(BaseCallback):
             self.add(Usage(uncounted_calls=1) if entry is None else _usage_of(entry, None))
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Notice that a predictor begins to ask."""
+        """Note that a predictor begins to ask."""
         if isinstance(instance, dspy.Predict):
             self._asked[call_id] = 0
 
     def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Report a predictor's reply that came without a call: the model's class has a `__call__` of its own."""
+        """Count as uncounted a predictor's reply for which no call was seen: the model overrides `__call__`."""
         if self._asked.pop(call_id, None) == 0 and exception is None:
             self.add(Usage(uncounted_calls=1))
 
@@ -157,17 +156,17 @@ def _meter_of(lm: Any) -> _Meter | None:
 
 
 def unmetered(lm: Any) -> Any:
-    """The language model that a metered one is a copy of; any other as it is."""
+    """The language model of which a metered one is a copy; any other object unchanged."""
     meter = _meter_of(lm)
     return lm if meter is None else meter.lm
 
 
 def metered(lm: Any, *counting: UsageTracker, **changes: Any) -> Any:
-    """A copy of a language model that reports each of its calls to the trackers around it.
+    """A copy of a language model that reports each of its calls to the active trackers.
 
     Args:
-        lm: a language model of DSPy's; anything else is returned as it is.
-        *counting: trackers that count the calls of this copy, besides those around it.
+        lm: a DSPy language model; anything else is returned unchanged.
+        *counting: trackers that count the calls of this copy, besides the active ones.
         **changes: as for `dspy.LM.copy`.
     """
     if not isinstance(lm, dspy.BaseLM):
@@ -189,7 +188,7 @@ def keeps_history() -> bool:
 
 @contextmanager
 def metering() -> Iterator[None]:
-    """Let DSPy make the entries that meters and trackers read, also where it is to keep none of them."""
+    """Let DSPy make the entries that meters and trackers read, even if it is set to keep no history."""
     size = dspy.settings.max_history_size if keeps_history() else _SMALL_HISTORY
     with dspy.context(disable_history=False, max_history_size=size):
         yield
@@ -199,7 +198,8 @@ def metering() -> Iterator[None]:
 def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
     """Let `tracker` count the calls made in this context, those included that a cache answers.
 
-    They are counted whichever model of DSPy's answers; one whose class makes calls in a way of its own is uncounted.
+    Calls of any DSPy model are counted; those of a model whose class overrides `__call__` are only reported as
+    uncounted.
     """
     tracker.keeps_history = keeps_history()
     callbacks = [*(dspy.settings.callbacks or ()), tracker]
@@ -211,7 +211,8 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
 def without_history() -> Iterator[None]:
     """Let DSPy keep neither a history nor a trace of the calls made in this context.
 
-    Trackers around it count as before, and a trace that somebody collects (`dspy.context(trace=[])`) is collected.
+    The active trackers count as before, and a trace that is being collected (`dspy.context(trace=[])`) is still
+    collected.
     """
     trace = dspy.settings.trace
     everybodys = contextvars.Context().run(lambda: dspy.settings.trace)  # outside of every `dspy.context`
@@ -275,7 +276,7 @@ _begun: dict[object, tuple[float, str]] = {}
 """When each request under way began, and the model that it asks."""
 _last_reply = 0.0
 _answered: set[tuple[str, Any]] = set()
-"""Models with their addresses that have answered: where another one refuses the connection, its server is not there."""
+"""Models, with their addresses, that have answered: only for others does a refused connection mean an absent server."""
 
 
 @contextmanager
@@ -300,16 +301,16 @@ def current_wait() -> tuple[str, float] | None:
 
 
 def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
-    """Make a request to a language model; repeat it after a fault that may pass, as often as `lm.num_retries` says.
+    """Make a request to a language model; repeat it after a transient fault, up to `lm.num_retries` times.
 
-    Faults that may pass are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between
-    two attempts are 1, 2, 4, … seconds, or what the endpoint asks for, a minute at most. A server that has never
-    answered and refuses connections, or shows a page of HTML, is not waited for. `request` makes the request
-    once, without DSPy's repetitions.
+    Transient faults are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between two
+    attempts are 1, 2, 4, … seconds, or what the endpoint asks for, at most a minute. There is no second attempt if a
+    server that has never answered refuses connections or returns a page of HTML. `request` makes one attempt, without
+    DSPy's own retries.
 
     Raises:
-        ContextWindowExceededError: the prompt is too long, also where DSPy does not know the server's words for it.
-        LMError: the last attempt failed, or the fault would not pass.
+        ContextWindowExceededError: the prompt is too long, even if DSPy does not recognise the server's message.
+        LMError: the last attempt failed, or the fault is not transient.
         CallsCancelled: the question is cancelled.
     """
     key = lm.model, lm.kwargs.get("api_base")
@@ -348,5 +349,5 @@ def _is_page(error: BaseException) -> bool:
 
 
 def is_garbled(error: BaseException) -> bool:
-    """Whether an endpoint answered with status 200 and a body that is no JSON: cut off, a page of HTML, or empty."""
+    """Whether an endpoint answered with status 200 and a body that is not JSON: cut off, a page of HTML, or empty."""
     return isinstance(error, LMProviderError) and error.status == 200

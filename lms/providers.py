@@ -39,10 +39,11 @@ from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
 
 EXTRACTIVE = "knowgap/extractive-5"
-"""The model name of the embedded reader. Its number rises when replies change: caches and results stay apart."""
+"""The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
+apart."""
 
 GENERATOR = "generator/"
-"""How the name of a generator begins where a language model is named."""
+"""The beginning of a generator's name in the place of a language model's."""
 
 ENDPOINT_SETTINGS = ("api_base", "base_url")
 """The settings of a `dspy.LM` that say which server answers."""
@@ -145,21 +146,21 @@ def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
     settings = {option: kwargs.pop(option) for option in own if option in kwargs}
     _refuse_other_options(name, kwargs, HFEngine.supported_params)
     engine = HFEngine(model, **settings)
-    # Stated as an option of the request as well: DSPy's cache does not know the engine's settings.
+    # The request states this option as well, since DSPy's cache does not know the engine's settings.
     return dspy.LM(
         name, engine=engine, async_engine=AsyncHFEngine(engine), **{"max_tokens": engine.max_new_tokens, **kwargs}
     )
 
 
 def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that a model in this process would not heed."""
+    """Refuse options that a model in this process would ignore."""
     unknown = sorted({*options} - {*known, "cache", "callbacks"})
     if unknown:
         raise UsageError(f"the language model {name!r} takes no {', '.join(unknown)}")
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting of a language model is a secret or says where its server is, by its name."""
+    """Whether a setting of a language model is, by its name, a secret or the address of its server."""
     lower = name.lower()
     return lower.endswith("token") or any(word in lower for word in _SECRET)
 
@@ -167,8 +168,8 @@ def is_secret(name: str) -> bool:
 def parse_options(written: Mapping[str, str]) -> dict[str, Any]:
     """Read options from text.
 
-    Values of options that are not known here are JSON where they can be read as such (`top_a=0.1`,
-    `extra_body={"min_p": 0.1}`), else text.
+    Values of other options than the known ones are parsed as JSON if possible (`top_a=0.1`, `extra_body={"min_p":
+    0.1}`), and are text otherwise.
 
     Raises:
         UsageError: as for `check_option`.
@@ -184,11 +185,11 @@ def _parsed(text: str) -> Any:
 
 
 def check_option(name: str, value: Any) -> Any:
-    """The value of an option, of the option's type.
+    """Convert the value of an option to the option's type.
 
     Raises:
-        UsageError: the option takes another value, is a secret, or is set elsewhere.
-        UnknownName: the name is nearly that of an option, which would not be found out otherwise.
+        UsageError: the option does not take this value, is a secret, or is set elsewhere.
+        UnknownName: the name is not an identifier, or is nearly that of a known option and probably mistyped.
     """
     if name in _TYPES:
         try:
@@ -209,7 +210,7 @@ def check_option(name: str, value: Any) -> Any:
 def check_reachable(lm: dspy.BaseLM) -> None:
     """Ask an endpoint for one word, so that long work does not fail halfway.
 
-    The call is repeated after faults that may pass. A model that runs in this process passes without a call.
+    The call is repeated after transient faults. A model that runs in this process is not called.
 
     Raises:
         LanguageModelUnreachable: nothing answers.
@@ -224,9 +225,9 @@ def check_reachable(lm: dspy.BaseLM) -> None:
 
 
 def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> LanguageModelError:
-    """Turn an error of DSPy's into one line that says what to do; `LanguageModelUnreachable` if nothing answered.
+    """Turn a DSPy error into one line that says what to do; `LanguageModelUnreachable` if nothing answered.
 
-    Without `lm`, it is about the model that DSPy is configured with.
+    `lm` is the model that failed; None for the one in DSPy's settings.
     """
     lm = lm or dspy.settings.lm
     reason = shorten(_without_keys(str(error), lm), 200)
@@ -250,7 +251,7 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
 
 
 def _without_keys(text: str, lm: dspy.BaseLM | None) -> str:
-    """The text without the key of a language model and those in the environment, which some providers repeat."""
+    """A text without the language model's key and the keys in the environment, which some providers repeat."""
     keys = [value for name, value in os.environ.items() if name.upper().endswith(("_KEY", "_TOKEN"))]
     keys += [str(value) for name, value in (lm.kwargs if lm is not None else {}).items() if name.endswith("key")]
     for key in sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True):
@@ -259,12 +260,12 @@ def _without_keys(text: str, lm: dspy.BaseLM | None) -> str:
 
 
 def is_generator(lm: Any) -> bool:
-    """Whether a language model is the name of a generator, which writes transcripts instead of replies."""
+    """Whether a language model stands only for a generator, which writes transcripts instead of replies."""
     return str(getattr(lm, "model", "")).startswith(GENERATOR)
 
 
 def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:
-    """The error that no reply to so many calls could be read, `cut` of them cut off at the limit of tokens."""
+    """The error that none of `calls` replies could be read, of which `cut` ended at the limit of tokens."""
     if is_generator(lm):
         likely = "it was trained on too few transcripts, or on shorter ones"
     elif 2 * cut >= calls:
@@ -287,12 +288,12 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
 
 
 class OneThread:
-    """A cache on disk that one thread of the process uses.
+    """A cache on disk that is accessed from a single thread.
 
-    Each thread that asks diskcache opens its database, and that of a thread that has ended stays open.
+    diskcache opens its database once for each thread that uses it, and does not close it when the thread ends.
 
     Args:
-        folder: where it is kept.
+        folder: the folder of the database.
         **options: those of `diskcache.Cache`.
     """
 
@@ -304,7 +305,7 @@ class OneThread:
         try:
             diskcache.Cache.__init__(self._cache, self.directory, **options)
         finally:
-            self._cache.close()  # what this thread has opened, also where the cache cannot be used
+            self._cache.close()  # the connection of this thread, even if the cache is unusable
         self._thread: ThreadPoolExecutor | None = None
         self._pid = 0
         self._lock = threading.Lock()
@@ -314,11 +315,11 @@ class OneThread:
         return self._do(self._cache.get, key)
 
     def set(self, key: str, value: Any) -> bool:
-        """Keep a value; returns whether it was kept."""
+        """Store a value; return whether it was stored."""
         return self._do(self._cache.set, key, value)
 
     def update(self, values: Mapping[str, Any]) -> None:
-        """Keep values in one transaction of a cache that has transactions."""
+        """Store values in one transaction."""
 
         def write() -> None:
             with self._cache.transact(retry=True):
@@ -351,13 +352,12 @@ class OneThread:
 
 
 class _EndpointCache(Cache):
-    """DSPy's cache, apart for each endpoint: two servers may serve different models under one name.
+    """DSPy's cache, separate for each endpoint: two servers may serve different models under one name.
 
-    How long and how often an endpoint is waited for makes no difference. A damaged cache is a `UsageError` that names
-    its folder.
+    The key leaves out timeouts and retries. A damaged cache raises a `UsageError` that names its folder.
 
     Args:
-        folder: where it is kept, in one database, while DSPy has sixteen; None keeps it in memory alone.
+        folder: the folder of its one database (DSPy's own cache has sixteen); None keeps it in memory only.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -380,9 +380,9 @@ class _EndpointCache(Cache):
 
 
 def cache_replies(folder: str | Path | None) -> None:
-    """Let DSPy keep the replies of language models, apart for each endpoint, in a folder or only in memory (None).
+    """Let DSPy cache replies of language models, separately for each endpoint, in a folder or only in memory (None).
 
-    The database of the cache in a folder that DSPy had before is closed; if it is used again, it is opened again.
+    The database of the cache that DSPy had before is closed; it is opened again if it is used again.
     """
     module: Any = dspy
     before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read

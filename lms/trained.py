@@ -1,4 +1,4 @@
-"""Models that were trained for parts of a method, by the argument of the program that takes them."""
+"""Loads models that were trained for a part of a method."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.retrieval.hub import check_allowed
 
 TRAINED = (*TASKS, "generator")
-"""`know`, `relevant` and `decompose` of RA-ISF, `generator` of RQ-RAG."""
+"""The arguments of programs that take a trained model: those of RA-ISF, and `generator` of RQ-RAG."""
 
 
 def load_trained(
     argument: str, folder: str | Path, *, named_by: Path | None = None, allow_hub: Collection[str] = ()
 ) -> Any:
-    """Load the model in a folder as an argument of `TRAINED`.
+    """Load the trained model for an argument of a program.
 
     Args:
         argument: a name of `TRAINED`.
-        folder: the folder; of a generator also its name on the hub, and behind it, as FOLDER@URL, the address of a
-            server that runs it.
+        folder: the model's folder, or for a generator also its name on the hub; a generator that the user names may be
+            followed by the address of a server that runs it, as FOLDER@URL.
         named_by: the artifact that names the model; None for a model that the user has named.
         allow_hub: names on the hub that an artifact may name; see `check_allowed`.
 

@@ -1,1 +1,1 @@
-"""The reader that answers where no language model is configured."""
+"""The reader that answers if no language model is configured."""

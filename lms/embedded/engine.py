@@ -30,13 +30,14 @@ class ExtractiveEngine(InProcessEngine):
     """Replies from the text in a prompt: for trying things out, for tests, and for sweeps without a language model.
 
     It serves the signatures of `knowgap.signatures`, and any other that asks for an `answer` to a `question`. Equal
-    requests get equal replies at any temperature. Usage counts words and marks; there are no log-probabilities.
+    requests get equal replies at any temperature. Usage counts words and punctuation marks; there are no
+    log-probabilities.
     """
 
     settings: dict[str, Any] = {}  # noqa: RUF012
 
     def complete(self, request: Request) -> Response:
-        """Reply to one request; one that has a field that the reader cannot fill raises `SignatureNotServed`."""
+        """Reply to one request; raises `SignatureNotServed` for an output field that the reader cannot fill."""
         system = system_text(request)
         user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
         prompt = read_prompt(system, user)
@@ -55,7 +56,7 @@ class AsyncExtractiveEngine(AsyncInProcessEngine):
 
 
 def fill_fields(prompt: Prompt) -> dict[str, Any]:
-    """Fill the output fields; `SignatureNotServed` says that one is not known, or lacks the inputs that it needs."""
+    """Fill the output fields; raises `SignatureNotServed` if one is unknown, or lacks the inputs that it needs."""
     given = prompt.inputs.keys()
     for name in prompt.outputs:
         if name not in _FIELDS or not any(set(need.split()) <= given for need in _FIELDS[name][1:]):
@@ -101,14 +102,14 @@ def _worded(prompt: Prompt) -> str:
     if style.startswith("yes or no") and text not in ("yes", "no"):
         return "yes" if found.confidence >= 0.5 else "no"
     if "sentence" in style and "not a sentence" not in style and found.support and not prompt.sub_answers:
-        # A title with headings is no subject of a sentence.
+        # A title with headings cannot be the subject of a sentence.
         told = (each.text if " / " in each.title else standalone(each) for each in found.support)
         return " ".join(dict.fromkeys(told))
     return text
 
 
 def _answer(prompt: Prompt) -> str:
-    """The best answer; none where the prompt can say that it is not settled yet."""
+    """The best answer; empty if it is not settled and the prompt has an output field that can say so."""
     unsettled = "missing" in prompt.outputs and not prompt.found.settled
     return "" if unsettled or ("finished" in prompt.outputs and not _finished(prompt)) else _worded(prompt)
 
@@ -147,7 +148,7 @@ def _correct(prompt: Prompt) -> bool:
 
 
 def _statements(prompt: Prompt) -> list[dict[str, Any]]:
-    """What helps, or what the answer rests on, each with the passages that say it; the same once."""
+    """The useful sentences, or those that the answer rests on, each once with the passages that contain it."""
     said: dict[str, dict[int, None]] = {}
     for sentence in prompt.found.support if "answer" in prompt.outputs else prompt.useful(prompt.passages):
         said.setdefault(standalone(sentence), {})[sentence.source] = None
@@ -159,7 +160,7 @@ def _excerpts(prompt: Prompt) -> list[str]:
 
 
 def _complete_question(prompt: Prompt) -> str:
-    """The question with a name of the turn before in the place of its first pronoun."""
+    """The question with its first pronoun replaced by a name from the turn before."""
     question, answer = ["", *str(prompt.inputs["conversation"]).splitlines()][-2:]
     thing, person = [*analyse(question).names, answer][0], answer
 
@@ -172,7 +173,7 @@ def _complete_question(prompt: Prompt) -> str:
 
 
 def _note(prompt: Prompt) -> str:
-    """The best note so far (if any) with the useful sentences of the passages, or beside an answer one line each."""
+    """The best note so far, if any, with the passages' useful sentences; beside an answer, one line per passage."""
     if "answer" in prompt.outputs:
         return f"{_assessment(prompt)}\n{_explanation(prompt)}"
     lines = [line for line in str(prompt.inputs.get("best_note", "")).splitlines() if line.strip()]
@@ -196,7 +197,7 @@ def _queries(prompt: Prompt) -> list[str]:
 
 
 def _questions(prompt: Prompt) -> list[str]:
-    """Two questions on what a note lacks, or the simple questions of a question; `#1` where the prompt has it so."""
+    """Two questions on what a note lacks, or a question's simple sub-questions, with `#1` if the prompt allows it."""
     if "note" in {*prompt.inputs, *prompt.outputs}:
         return (
             []
@@ -205,7 +206,7 @@ def _questions(prompt: Prompt) -> list[str]:
         )
     steps = list(plan(prompt.question).steps)
     alone = [step for step in steps if "#" not in step]
-    if prompt.says("questions", "in order"):  # the steps alone, for a question that follows them
+    if prompt.says("questions", "in order"):  # the steps without references; the question itself is asked after them
         return alone if len(steps) > 1 else []
     whole = len(alone) == len(steps) or prompt.says("questions", "#1")
     return steps[:4] if whole and len(steps) > 1 else [prompt.question]
@@ -232,7 +233,7 @@ def _assessment(prompt: Prompt) -> str:
 
 
 def _relevant(prompt: Prompt) -> bool:
-    """Whether the passage mentions a name in the question; if that has none, whether a sentence helps."""
+    """Whether the passage mentions a name in the question or, if there is no name, contains a useful sentence."""
     sentences, names = read_statement(str(prompt.inputs["passage"])), analyse(prompt.question).names
     words = tuple(word for s in sentences for word in (*name_words(s.title), *s.words))
     return any(mentions(words, name) for name in names) or (not names and bool(prompt.useful(sentences)))

@@ -1,4 +1,4 @@
-"""Prompts and replies in the formats of DSPy's adapters (chat, JSON, XML, BAML), and what a prompt gives."""
+"""Reads prompts and writes replies in the formats of DSPy's adapters: chat, JSON, XML and BAML."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ class Prompt:
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        """The sentences of everything that is given."""
+        """The sentences of all inputs."""
         texts = [text for name in _STATEMENTS for text in strings(self.inputs.get(name, []))]
         texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        numbered = enumerate(texts, start=1_000_000)  # behind all passages
+        numbered = enumerate(texts, start=1_000_000)  # after all passages
         stated = [s for number, text in numbered for s in read_statement(text, number)]
         replies = [analyse(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
         return [*self.passages, *stated, *replies]
 
     @cached_property
     def found(self) -> Answer:
-        """The answer from everything that is given."""
+        """The answer from all inputs."""
         return answer(self.question, self.sentences)
 
     def useful(self, sentences: Sequence[Sentence], most: int = 8) -> list[Sentence]:
-        """Choose sentences that help, in their order: those behind an answer, and those that cover much of a query."""
+        """Choose useful sentences, in their order: those behind an answer, and those that cover much of a query."""
         worth: dict[Sentence, float] = {}
         for text in (self.question, *strings(self.inputs.get("queries", []))):
             for step in (step for step in (text, *plan(text).steps) if "#" not in step):
@@ -131,7 +131,7 @@ def read_prompt(system: str, user: str) -> Prompt:
 
 
 def _sections(body: str, names: list[str], marker: str) -> dict[str, str]:
-    """The text of each input field; the last markers count, in the order of the fields, so that no value fakes one."""
+    """The text of each input field; the last markers count, in the order of the fields, so that no value forges one."""
     values: dict[str, str] = {}
     for name in reversed(names):
         before, found, value = f"\n{body}\n".rpartition(f"\n{marker.format(name)}\n")
@@ -155,7 +155,7 @@ def listed(text: str) -> list[str]:
     return found or ([text] if text.strip() and text.strip() != "N/A" else [])
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which XML 1.0 does not have
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not allowed in XML 1.0
 
 
 def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
@@ -174,7 +174,7 @@ def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
 
 
 def count_tokens(text: str) -> int:
-    """Count words and marks, in place of tokens."""
+    """Count words and punctuation marks, in place of tokens."""
     return len(re.findall(r"\w+|[^\w\s]", text))
 
 
@@ -186,7 +186,7 @@ def strings(value: Any) -> list[str]:
 
 
 def distinct(texts: Iterable[str], before: Iterable[str] = ()) -> list[str]:
-    """The first of the texts with the same content words, without those that say what stands in `before`."""
+    """The texts whose content words neither an earlier text nor one of `before` has."""
     known, said = set(map(normal, before)), dict[str, str]()
     for text in texts:
         said.setdefault(normal(text), text)
@@ -228,7 +228,7 @@ def read_statement(text: str, source: int = 0) -> list[Sentence]:
         opening = analyse(split_sentences(rest)[0]).names if not title and rest else ()
         title = title or next((name for name in opening if rest.find(name) <= 1), "")
         found += read_passage(title, rest, source)
-        source += 1000  # the lines of a text are as apart as passages
+        source += 1000  # each line counts as a passage
     return found
 
 
@@ -236,7 +236,7 @@ _PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
 
 
 def standalone(sentence: Sentence) -> str:
-    """Put the title before a sentence that does not have all its words."""
+    """Put the title before a sentence, or in the place of its first pronoun, unless it has all words of the title."""
     title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
     if not title or set(name_words(title)) <= set(sentence.words):
         return sentence.text

@@ -38,7 +38,7 @@ class Plan:
 
 
 def fill(question: str, answers: dict[int, str]) -> str:
-    """Write the answers found so far in the place of their numbers."""
+    """Replace references such as `#1` by the answers found so far."""
     return re.sub(r"#(\d)", lambda match: answers.get(int(match[1]), match[0]), question)
 
 
@@ -81,7 +81,7 @@ def _bare(option: str) -> str:
 
 
 def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
-    """Ask for the thing to be compared of each option, of its part where the question compares parts of options."""
+    """Plan a comparison: ask for the compared property of each option, or of the part that the question names."""
     said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
     measures = [word for word in said if word in _EARLY | _LATE | _FEW | _MUCH]
     same = said.index("same") if "same" in said else -1

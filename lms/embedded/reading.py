@@ -20,12 +20,12 @@ from knowgap.lms.embedded.text import Sentence, analyse, dates, mentions, name_w
 from knowgap.retrieval.logistic import softmax
 
 _MOST_PASSAGES = 5
-_CLOSE = 0.5  # to the most probable answer: this share of its probability
+_CLOSE = 0.5  # an answer is close to the best one from this fraction of its probability
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A possible answer: its text, the sentence that it stands in, and its probability (0 to 1)."""
+    """A possible answer: its text, the sentence that contains it, and its probability (0 to 1)."""
 
     text: str
     sentence: Sentence
@@ -56,9 +56,11 @@ def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
 def features(
     question: str, sentences: Sequence[Sentence], head: SpanHead | None = None
 ) -> tuple[list[tuple[str, Sentence]], npt.NDArray[np.float64]]:
-    """Possible answers, as a head (the one that comes with the package) proposes them, each with its sentence.
+    """Possible answers as a span head proposes them (None for the bundled one), and features by which to rank them.
 
-    Their features follow, [answers + 1, features]; the last row stands for "not in these sentences".
+    Returns:
+        The answers, each with its sentence; and their features, [answers + 1, features], whose last row stands for "not
+        in these sentences".
     """
     query = _Query(question, sentences)
     scores = dict(zip(sentences, (query.coverage(s.titled) for s in sentences), strict=True))
@@ -91,28 +93,28 @@ def features(
 
 
 def _one_date(text: str, query: _Query) -> str:
-    """A span; of the two dates of a life, the one that is asked for."""
+    """The span; if it has the two dates of a life, only the one that is asked for."""
     found = [text[start:end] for start, end, _ in dates(text)]
     born, died = query.weights.keys() & {"born", "birth"}, query.weights.keys() & {"die", "death"}
     return found[0 if born else 1] if len(found) == 2 and (born or died) else text
 
 
 def _whole_name(text: str, sentence: Sentence, asked: set[str]) -> str:
-    """A part of a name with the rest of it, where that is what was asked for: New York City, asked for a city."""
+    """The whole name of which a text is part, if the question has the other words: New York City, asked for a city."""
     own = set(stems(text))
     names = (name for name in sentence.names if text in name)
     return next((name for name in names if own < set(stems(name)) <= own | asked), text)
 
 
 def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
-    """The sentence of a passage in which a span stands; none if it goes over two."""
+    """The sentence of a passage that contains a span; None if the span extends over two."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
     at = bisect_right(ends, candidate.start)
     return sentences[at] if candidate.end < ends[at] else None
 
 
 def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float]:
-    """What a sentence of another passage that names this passage's title adds to the coverage."""
+    """What a sentence of another passage that mentions the title of a sentence adds to the coverage of the latter."""
     naming = {
         title: [other for other in scores if other.title != title and mentions(other.words, title)]
         for title in {sentence.title for sentence in scores if sentence.title}
@@ -126,16 +128,16 @@ def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float
 
 @lru_cache(maxsize=4_000)
 def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
-    """The answers to a simple question, the most probable first; their probabilities and that of none sum to 1.
+    """The answers to a simple question, the most probable first; their probabilities and that of no answer sum to 1.
 
-    Those that come close to the most probable and stand in a passage about a name in the question go before it.
+    Answers that are close to the most probable one and come from a passage about a name in the question precede it.
     """
     found, matrix = features(question, sentences)
     if not found:
         return []
     ranking = span_head().ranking
     shares = softmax(ranking.logits(matrix) if ranking else matrix[:, 0])
-    groups: dict[tuple[str, ...], list[int]] = {}  # the same answer, wherever it stands
+    groups: dict[tuple[str, ...], list[int]] = {}  # the places of the same answer
     for i in map(int, np.argsort(-shares[:-1], kind="stable")):
         groups.setdefault(name_words(found[i][0]), []).append(i)
     best = [
@@ -163,7 +165,7 @@ _BRANCHES = 3
 class Answer:
     """An answer (may be empty), its confidence (0 to 1), and the sentences behind it.
 
-    `open` has the simple questions that are not settled, `closed` those that are, with the names found before them.
+    `open` holds the simple questions that are not settled, `closed` those that are; earlier answers are filled in.
     """
 
     text: str
@@ -187,9 +189,9 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
 
 
 def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
-    """The best answers to a simple question, from sentences about what it names; none stands in the whole question.
+    """The best answers to a simple question, from sentences about what it names; none is part of the whole question.
 
-    A sentence whose title is the question is the answer to it.
+    A sentence whose title is the question itself is the answer.
     """
     key = name_words(step)
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
@@ -200,7 +202,7 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[F
 
 
 def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]) -> list[Found]:
-    """The best answers to the remaining steps of a chain, together the most probable; shorter if a step has none."""
+    """The most probable combination of answers to the remaining steps of a chain; shorter if a step has none."""
     n = len(filled)
     if n == len(planned.steps):
         return []
@@ -251,7 +253,7 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
 
 
 def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
-    """Yes, no or an option, by how much of what is said the sentences about each thing cover."""
+    """Yes, no or an option, by how much of the statement the sentences about each option cover."""
     wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
     shares, support, missing = [], [], []
     for thing in planned.options or ("",):
@@ -269,14 +271,14 @@ def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
 
 
 def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
-    """The question's content words that the sentences do not have, as they stand there."""
+    """The content words of a question that no sentence has, as the question writes them."""
     present = frozenset[str]().union(*(s.titled for s in sentences))
     words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
     return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
 
 
 def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
-    """What to ask next: open questions, or settled ones again; then names in the best sentences with what they lack."""
+    """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
     proposals = list(found.open or reversed(found.closed))
     scores = dict(zip(sentences, coverages(question, sentences), strict=True))
     ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]

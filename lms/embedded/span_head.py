@@ -1,8 +1,8 @@
-"""Spans that answer a question, read from passages by MiniLM whose upper layers are trained for it.
+"""Finds spans of passages that answer a question, with a MiniLM whose upper layers are trained for it.
 
-One linear layer over the encoder says where the answer starts and where it ends, and the encoder's first position
-stands for "not in this passage" (Devlin et al. 2019, section 4.3). The file of weights holds the differences to
-all-MiniLM-L6-v2 in four bits. How it is trained: `benchmarks/bundled_models/reading.py`.
+A linear layer over the encoder says where the answer starts and where it ends; the encoder's first position stands for
+"not in this passage" (Devlin et al. 2019, section 4.3). The weights are stored as differences to all-MiniLM-L6-v2, in
+four bits. `benchmarks/bundled_models/reading.py` trains them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
-_ENDS_TRIED = 12  # first and last tokens of spans, the likeliest of each
+_ENDS_TRIED = 12  # most likely first and last tokens that are combined into spans
 _SPANS_OF_A_PASSAGE = 5
 
 
 class Candidate(NamedTuple):
-    """A part of a passage that may answer a question, as the passage has it.
+    """A span of a passage that may answer a question, as the passage writes it.
 
     `start` is its first character in the passage's text and `end` the one after its last; both are -1 in the title.
     `margin` is the log-odds against "not in this passage", `certainty` the log-probability within the passage.
@@ -54,10 +54,10 @@ class Ranking(NamedTuple):
 
 
 class SpanHead:
-    """The trained reader. Thread-safe; remembers the latest 16,384 pairs of question and passage.
+    """The trained reader. Thread-safe; caches the spans of the latest 16,384 pairs of question and passage.
 
     Args:
-        folder: has `span_head.safetensors` and `span_head.json`; None takes the weights that come with the package.
+        folder: has `span_head.safetensors` and `span_head.json`; None takes the bundled weights.
 
     Raises:
         CheckpointError: the files are missing or damaged, or belong to another encoder.
@@ -78,7 +78,7 @@ class SpanHead:
         self._known: LRUCache[tuple[str, str, str], list[Candidate]] = LRUCache(16_384)
 
     def candidates(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Candidate]]:
-        """The spans of each passage (title, text) that may answer a question: five at most, the best first, apart."""
+        """The spans of each passage (title, text) that may answer a question: at most five, best first, disjoint."""
         pairs = [(question, title, text) for title, text in passages]
         return self._known.get(pairs, self._read) if question.strip() else [[] for _ in pairs]
 
@@ -117,11 +117,11 @@ def tokenize_pairs(
     """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage.
 
     Args:
-        tokenizer: of the library `tokenizers`; its padding and truncation are changed, so that one thread
-            uses it at a time.
-        pairs: what is tokenized.
-        window: tokens of a window.
-        overlap: tokens that a window repeats of the one before.
+        tokenizer: a tokenizer of the library `tokenizers`; its padding and truncation are changed, so only one thread
+            may use it at a time.
+        pairs: the (question, title, text) to tokenize.
+        window: the most tokens of a window.
+        overlap: tokens that consecutive windows share.
     """
     tokenizer.no_padding()
     tokenizer.no_truncation()

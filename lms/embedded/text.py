@@ -33,7 +33,7 @@ _TOKEN = re.compile(r"['’][sS]\b|\d+(?:,\d{3})*(?:\.\d+)?%?|[^\W_]+(?:[.'’/&
 class Sentence:
     """A sentence, the title of its passage (may be empty), the number of its passage, and its place there.
 
-    `stems` has one for each word, empty for stop words and marks.
+    `stems` has one stem for each word, empty for stop words and punctuation marks.
     """
 
     text: str
@@ -67,7 +67,7 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    """The stem of a content word; empty for stop words and marks."""
+    """The stem of a content word; empty for stop words and punctuation marks."""
     word = fold(word)
     return "" if not word[:1].isalnum() or word in FUNCTION_WORDS else _STEMMER([word])[0]
 
@@ -108,7 +108,7 @@ def dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
 
 
 def value_of(text: str) -> tuple[float, ...]:
-    """The first date in a text, as (year, month, day) with 0 for an unknown part, or number, (number,); else empty."""
+    """The first date, (year, month, day) with 0 for an unknown part, or number, (number,), in a text; empty if none."""
     found, number = dates(text), _NUMBER.search(text)
     if number and (not found or number.start() < found[0][0]):
         return (float(number[1].replace(",", "")) if number[1] else float(_DIGITS.index(number[2].lower())),)

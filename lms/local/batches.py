@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from knowgap.lms.local.loading import LocalModel
 
 MAX_BATCH_TOKENS = 32_768
-"""Tokens of the padded prompts of a batch, unless a single one is longer."""
+"""The most tokens of the padded prompts of a batch, unless a single prompt is longer."""
 _STOP_TOKENS = 24
 """Tokens at the end of a reply among which a stop text is looked for."""
 _LOOP, _PERIOD = 96, 24
-"""A reply is in a loop if its last 96 tokens repeat 24 of them, or fewer."""
+"""A reply is in a loop if its last 96 tokens repeat a sequence of at most 24."""
 _QUIET, _LONGEST_GATHERING = 0.01, 0.1
-"""A batch that is not full begins after so many seconds without a new job, and at the latest after so many."""
+"""The seconds without a new job, and the most seconds in all, after which a batch that is not full begins."""
 
 
 class Reply(NamedTuple):
@@ -80,7 +80,7 @@ class Batcher:
 
     Args:
         local: the model.
-        size: the most jobs in a batch. A batch that the memory of the device does not hold is run in halves.
+        size: the most jobs in a batch. A batch that does not fit into the device's memory is run in halves.
     """
 
     def __init__(self, local: LocalModel, size: int):
@@ -90,7 +90,7 @@ class Batcher:
         self._running = False
 
     def run(self, jobs: Sequence[Job]) -> list[Any]:
-        """Wait for the results of jobs."""
+        """Run jobs, and wait for their results."""
         with self._lock:
             self._waiting += jobs
             begin, self._running = not self._running, True
@@ -112,7 +112,7 @@ class Batcher:
             self._run(batch)
 
     def _take(self) -> list[Job]:
-        """Remove the next batch from those that wait: the first job, and those of about its length before others."""
+        """Remove the next batch from the queue: the first job, and jobs of its kind, the closest in length first."""
         batch = self._waiting[:1]
         alike = [job for job in self._waiting[1:] if job.kind == batch[0].kind]
         for job in sorted(alike, key=lambda job: abs(job.length - batch[0].length)):
@@ -130,7 +130,7 @@ class Batcher:
         try:
             for job, result in zip(batch, run(self.local, batch), strict=True):
                 job.future.set_result(result)
-        except BaseException as error:  # it is that of every job of the batch
+        except BaseException as error:  # every job of the batch gets it
             if isinstance(error, torch.OutOfMemoryError) and len(batch) > 1:
                 half = len(batch) // 2
                 self._run(batch[:half])
@@ -184,7 +184,7 @@ class _Ends:
 
     Attributes:
         stopped: for each job, the tokens of the reply up to where it was ended before its limit; None where it was not.
-        loops: for each job, whether it was ended since it repeated itself.
+        loops: for each job, whether it was ended because it repeated itself.
     """
 
     def __init__(self, local: LocalModel, jobs: Sequence[Job], prompt: int):
@@ -231,8 +231,8 @@ class _TokenScores:
 def _settings(local: LocalModel, limit: int, sampling: dict[str, Any]) -> Any:
     """The model's own settings for decoding at most `limit` tokens.
 
-    What its checkpoint says about drawing tokens is left out; what it says about special tokens, penalties and
-    forbidden tokens stays.
+    The checkpoint's settings for sampling are replaced; those for special tokens, penalties and forbidden tokens are
+    kept.
     """
     config = copy.deepcopy(local.model.generation_config)
     drawing = {"temperature": None, "top_p": None, "top_k": 0 if sampling else None, **sampling}
@@ -247,7 +247,7 @@ def _settings(local: LocalModel, limit: int, sampling: dict[str, Any]) -> Any:
 def pad_rows(
     rows: Sequence[Sequence[int]], padding: int = 0, *, left: bool = False, device: Any = "cpu"
 ) -> tuple[Any, Any]:
-    """Fill rows of tokens up to one length: ids and mask, both of shape (rows, longest)."""
+    """Pad rows of tokens to one length; return ids and mask, both of shape (rows, longest)."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 

@@ -17,16 +17,17 @@ from knowgap.lms.local.loading import LocalModel, Turn, load_model
 class HFEngine(InProcessEngine):
     """Generates with a causal or a sequence-to-sequence model, which is loaded at the first request and kept.
 
-    The prompt is made by the tokenizer's chat template, or from the messages with blank lines between them where it has
-    none. Decoding is greedy unless the request sets a temperature above 0. Requests of several threads are answered in
-    padded batches; one with a temperature is answered alone. For continuous batching, and the most probable other
-    tokens, serve the model (`transformers serve`, vLLM, Ollama) and name it `openai/…`.
+    The prompt is made by the tokenizer's chat template or, without one, by joining the messages with blank lines.
+    Decoding is greedy unless the request sets a temperature above 0. Requests of several threads are answered in padded
+    batches; one with a temperature is answered alone. For continuous batching, and the most probable other tokens,
+    serve the model (`transformers serve`, vLLM, Ollama) and name it `openai/…`.
 
     Args:
         path_or_id: a model folder, or a name on the hub.
         device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
         max_new_tokens: the largest number of tokens to generate, unless the request sets `max_tokens`.
-        dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU, float32 on a CPU.
+        dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU. On a CPU it is bfloat16 if
+            the checkpoint is and the processor computes in it, else float32.
         batch_size: the most requests in a padded batch.
     """
 
@@ -75,13 +76,13 @@ class HFEngine(InProcessEngine):
         return _response(local, request, job, reply)
 
     def choose(self, prompt: str | Sequence[Mapping[str, str]], labels: Sequence[str]) -> dict[str, float]:
-        """How likely each of some labels is as the whole reply to a prompt.
+        """The log-probability of each of several labels as the whole reply to a prompt.
 
-        The end of the reply is a part of each label: `know` does not get the probability of `know nothing`, and all
-        labels with all other replies share a probability of 1, so that labels of different lengths compare.
+        The end of the reply is a part of each label: `know` does not get the probability of `know nothing`, and the
+        probabilities of all possible replies sum to 1, so that labels of different lengths can be compared.
 
         Args:
-            prompt: a text that is read as it stands, or messages (`{"role": …, "content": …}`) for the chat template.
+            prompt: a text that is read unchanged, or messages (`{"role": …, "content": …}`) for the chat template.
             labels: texts as the model would write them right after the prompt, at least one, none empty or twice.
 
         Returns:
@@ -126,7 +127,7 @@ class HFEngine(InProcessEngine):
             return self._batcher.local
 
     def close(self) -> None:
-        """Release the model; requests under way come to their end."""
+        """Release the model; requests under way finish."""
         with self._lock:
             self._batcher = None
 

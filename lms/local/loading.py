@@ -19,14 +19,14 @@ Turn = Mapping[str, str]
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """A model that generates text, and what its tokenizer and its settings say of it.
+    """A model that generates text, with its tokenizer and its special tokens.
 
     Attributes:
         name: folder or hub name that it was loaded from.
         tokenizer: its tokenizer.
         model: the model, in evaluation mode, on its device.
         end_ids: tokens that end a reply.
-        pad_id: token that fills a batch up; it is masked, so any will do.
+        pad_id: token that pads a batch; it is masked, so that any token will do.
     """
 
     name: str
@@ -41,7 +41,7 @@ class LocalModel:
         return bool(self.model.config.is_encoder_decoder)
 
     def text_ids(self, text: str) -> list[int]:
-        """The tokens of a text as it stands, with the special tokens that the tokenizer adds to a whole input."""
+        """The tokens of an unchanged text, with the special tokens that the tokenizer adds to a whole input."""
         return list(self.tokenizer(text, verbose=False).input_ids)
 
     def chat_ids(self, turns: Sequence[Turn]) -> list[int]:
@@ -72,7 +72,7 @@ class LocalModel:
         raise LanguageModelError(f"the chat template of {self.name!r} cannot render these messages: {problem}")
 
     def room(self, prompt: int, wanted: int) -> int:
-        """How many tokens the model may write after a prompt of so many: as many as wanted, or as its window leaves.
+        """The tokens that the model may write after `prompt` tokens: those wanted, or those its context window leaves.
 
         Raises:
             ContextWindowExceededError: the window leaves none.
@@ -92,7 +92,7 @@ class LocalModel:
 
 @contextmanager
 def _loading(path_or_id: str, problem: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what `model_source` returns; any error of the block becomes a `LanguageModelError` that begins so."""
+    """Yield what `model_source` returns; an error in the block becomes a `LanguageModelError` on `problem`."""
     name = path_or_id
     try:
         name, arguments = model_source(path_or_id)
@@ -133,7 +133,7 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", 
         device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
         dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU. On a CPU it is bfloat16 if
             the checkpoint is and the processor computes in it, else float32.
-        more: further arguments of `from_pretrained`; with a `device_map`, which places the model, not the device.
+        more: further arguments of `from_pretrained`; a `device_map` places the model instead of the device.
 
     Raises:
         LanguageModelError: the folder is no model, is damaged, or lacks weights that generating needs; or the device

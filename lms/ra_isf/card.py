@@ -1,4 +1,4 @@
-"""What the folder of a trained sub-model says about it: `sub_model.json` beside the model's own files."""
+"""The description of a trained sub-model: `sub_model.json` in its folder, beside the model's own files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Task = Literal["know", "relevant", "decompose"]
 Kind = Literal["seq2seq", "causal", "cross_encoder"]
 CARD_FILE = "sub_model.json"
 SEPARATOR = "|"
-"""What stands between the sub-questions that a decomposition model writes: tokenizers drop line ends."""
+"""Separates the sub-questions that a decomposition model writes, since tokenizers drop line breaks."""
 
 TASKS: tuple[Task, ...] = get_args(Task)
 """The arguments of `RAISF` that take a sub-model."""
@@ -28,12 +28,12 @@ _LABELS: dict[Task, tuple[str, str]] = {"know": ("unknown", "known"), "relevant"
 
 
 class SubModelCard(BaseModel):
-    """How a sub-model is asked and read.
+    """How a sub-model is prompted and read.
 
     Attributes:
         task: the argument of `RAISF` that takes the model.
         kind: a sequence-to-sequence or causal language model, or for the two judgements a cross-encoder.
-        prompt: what a language model is given, with `{question}` and `{passage}`; a cross-encoder reads these two.
+        prompt: the prompt of a language model, with `{question}` and `{passage}`; a cross-encoder reads only these two.
         labels: what a language model says for no and for yes; none for a decomposition.
         threshold: the probability from which yes counts.
         max_tokens: the most tokens of the input; a longer passage is cut. At most as many are generated.

@@ -25,12 +25,12 @@ _MOST_WRITTEN = 256  # tokens of all sub-questions together
 
 
 class SubModel:
-    """A trained model, which is loaded when it is first asked. Copies are the same object.
+    """A trained model, which is loaded at its first use; a copy is the same object.
 
     Args:
         folder: as `knowgap train ra-isf` writes it.
-        device: where to compute; None takes a GPU if there is one.
-        card: how it is asked; None reads it from the folder. With a card, any model can be asked, trained or not.
+        device: the device to compute on; None takes a GPU if there is one.
+        card: how to prompt it; None reads the card from the folder. With a given card, the model need not be trained.
 
     Raises:
         CheckpointError: the folder holds no such sub-model.
@@ -125,7 +125,7 @@ def load_sub_model(task: str, folder: str | Path, card: SubModelCard | None = No
     Args:
         task: the argument of `RAISF` that takes it: `know`, `relevant` or `decompose`.
         folder: as `knowgap train ra-isf` writes it.
-        card: how it is asked; None reads it from the folder.
+        card: how to prompt it; None reads the card from the folder.
 
     Raises:
         CheckpointError: the folder holds no such sub-model.
@@ -156,7 +156,7 @@ class CrossEncoderReader:
         self._lock = threading.Lock()
 
     def probabilities(self, inputs: Sequence[tuple[str, str]]) -> list[float]:
-        """The probability of yes for each (question, passage); of the longer text, as much is read as there is room."""
+        """The probability of yes for each (question, passage), of which the longer text is truncated to fit."""
         from scipy.special import expit
 
         if not inputs:
@@ -167,10 +167,10 @@ class CrossEncoderReader:
 
 
 class LabelReader:
-    """A model that is asked as its card says. Calls of several threads are answered in batches.
+    """A language model that is prompted as its card says. Calls of several threads are answered in batches.
 
     Raises:
-        CheckpointError: its tokenizer does not tell its labels apart, or cannot write what separates sub-questions.
+        CheckpointError: its tokenizer does not tell its labels apart, or cannot write the separator of sub-questions.
         LanguageModelError: it cannot be loaded.
     """
 
@@ -202,13 +202,13 @@ class LabelReader:
 
 
 def prompt_ids(tokenizer: Any, card: SubModelCard, question: str, passage: str = "") -> list[int]:
-    """The tokens of the prompt of a card, as far as there is room."""
+    """The tokens of a card's prompt, at most `max_tokens`."""
     text = fit_prompt(tokenizer, card, question, passage)
     return tokenizer(text, truncation=True, max_length=card.max_tokens)["input_ids"]
 
 
 def fit_prompt(tokenizer: Any, card: SubModelCard, question: str, passage: str = "") -> str:
-    """Fill in the prompt of a card; of the passage, and then of the question, as much as there is room for."""
+    """Fill in a card's prompt, with the passage, and then the question, truncated to fit `max_tokens`."""
     for _ in range(2):
         whole = card.prompt.format(question=question, passage=passage)
         surplus = len(tokenizer(whole, truncation=False, verbose=False)["input_ids"]) - card.max_tokens
@@ -222,7 +222,7 @@ def fit_prompt(tokenizer: Any, card: SubModelCard, question: str, passage: str =
 
 
 def _cut(tokenizer: Any, text: str, surplus: int) -> str:
-    """The text without so many tokens at its end."""
+    """The text without its last `surplus` tokens."""
     tokens = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
     return tokenizer.decode(tokens[: max(0, len(tokens) - surplus)], skip_special_tokens=True)
 

@@ -22,7 +22,7 @@ _LONGEST = 4096  # tokens of the transcripts that the paper trains on
 
 
 class _NoLanguageModel:
-    """The engine of a generator's name."""
+    """The engine of a language model that only names a generator."""
 
     def __init__(self, name: str):
         self.name = name
@@ -42,17 +42,17 @@ class TranscriptGenerator:
 
     Args:
         path_or_id: a model folder, or a name on the hub.
-        server: the address of an OpenAI-compatible server that runs the model, such as vLLM; of the folder, the
-            configuration and the tokenizer are read then, and no weights. See `CompletionServer`.
+        server: the address of an OpenAI-compatible server that runs the model, such as vLLM; only the configuration and
+            the tokenizer are then read from the folder. See `CompletionServer`.
         device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
-        share: read what branches have in common once; by default wherever the model's cache allows it.
-        max_new_tokens: of a query or an answer; what is longer counts as unreadable.
-        max_length: tokens of a transcript; by default what the model allows, but at most 4,096.
-        batch_size: branches that are written together; each takes the memory of a whole path, and every node of the
-            tree that of its own tokens.
+        share: compute the common prefixes of branches once; by default if the model's cache allows it.
+        max_new_tokens: the most tokens of a query or an answer; a longer one counts as unreadable.
+        max_length: the most tokens of a transcript; by default what the model allows, but at most 4,096.
+        batch_size: branches that are written together; each takes memory for a whole path, and each node of the tree
+            for its own tokens.
 
     Raises:
-        CheckpointError: a folder without a model, or whose model has no control tokens.
+        CheckpointError: the folder holds no model, or one without control tokens.
         LanguageModelError: at the first question, if the model cannot be loaded.
     """
 
@@ -111,7 +111,7 @@ class TranscriptGenerator:
 
     @property
     def lm(self) -> dspy.LM:
-        """A language model of the generator's name, for results to name; it answers nothing itself."""
+        """A language model with the generator's name, for results to name; it answers no prompt."""
         return dspy.LM(f"{GENERATOR}{Path(self.name).name}", engine=_NoLanguageModel(self.name), cache=False)
 
     def close(self) -> None:

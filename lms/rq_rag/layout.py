@@ -60,14 +60,14 @@ def add_control_tokens(tokenizer: Any, model: Any = None) -> None:
 class TranscriptLayout:
     """Writes the parts of a transcript as token ids, and reads what a model wrote.
 
-    Joined in their order, the parts are the ids of the whole transcript. Control tokens that stand in a question or a
-    passage are written with a space in them, so that no text can steer the transcript.
+    Concatenated in order, the parts are the ids of the whole transcript. Control tokens in a question or a passage are
+    written with a space in them, so that no text can steer the transcript.
 
     Args:
-        tokenizer: of a model that was trained on such transcripts.
+        tokenizer: the tokenizer of a model that was trained on such transcripts.
 
     Raises:
-        LanguageModelError: it lacks control tokens.
+        LanguageModelError: the tokenizer lacks control tokens.
     """
 
     def __init__(self, tokenizer: Any):
@@ -86,7 +86,7 @@ class TranscriptLayout:
         self._marks = re.compile("|".join(map(re.escape, marks)))
 
     def prompt(self, instruction: str, question: str, history: Iterable[Mapping[str, str]] = ()) -> list[int]:
-        """Everything before the first control token.
+        """The ids of everything before the first control token.
 
         Args:
             instruction: how the answer should be worded.
@@ -99,20 +99,20 @@ class TranscriptLayout:
         return self._encode(f"{begin}{shown}<|assistant|>\n")
 
     def written(self, action: str, text: str) -> list[int]:
-        """What a model writes in one go: the control token of an action, a query or the answer, and the end."""
+        """The ids that a model writes at a time: the control token of an action, a query or the answer, and the end."""
         return self._encode(f"{ACTION_TOKENS[action]}\n{self._harmless(text)}\n{_END}")
 
     def evidence(self, passages: Iterable[Passage]) -> list[int]:
-        """What a query found, to follow the query; the empty list of passages is shown as such."""
+        """The ids of what a query found, which follow the query; without passages, the evidence is an empty block."""
         shown = "".join(f"Title: {self._harmless(p.title)}\nText: {self._harmless(p.text)}\n" for p in passages)
-        # Tokenizers that mark the beginning of a text must not do so here.
+        # Some tokenizers mark the beginning of a text; here, they mark an end token, which is cut off.
         return self._encode(f"{_END}\n{_EVIDENCE}\n{shown}{_EVIDENCE_END}\n")[1:]
 
     def read(self, ids: Sequence[int]) -> tuple[str, str]:
-        """The text that a model wrote after a control token, or the empty one; and why it cannot be read, or "".
+        """Decode the text after a control token; return the text (or "") and why it cannot be read (or "").
 
         Args:
-            ids: with the end, without the control token.
+            ids: the tokens, with the end and without the control token.
         """
         if not ids or ids[-1] not in self.stops:
             return "", f"no {_END} within {len(ids)} tokens"
@@ -122,7 +122,7 @@ class TranscriptLayout:
         return text, "" if text else "no text"
 
     def options(self, letters: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The ids that every answer begins with, and the id by which each lettered option goes on."""
+        """The ids with which all lettered options begin as answers, and the next id of each option."""
         answers = [self.written("answer", letter) for letter in letters]
         same = next(i for i, column in enumerate(zip(*answers, strict=False)) if len(set(column)) > 1)
         return answers[0][:same], [answer[same] for answer in answers]

@@ -1,4 +1,4 @@
-"""Keys and values of a tree of token sequences: every token's are computed and kept once, and joined path by path."""
+"""Keys and values of a tree of token sequences: each token's are computed and kept once, and joined for each path."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def cache_of(output: Any) -> tuple[str, Any]:
-    """The cache in what a model gives, and its name, under which the model takes it; no name and None without one.
+    """The name of the cache in a model's output and input, and the cache; no name and None if there is none.
 
-    It is called `cache` from transformers 5.24 on.
+    The name is `cache` from transformers 5.24 on.
     """
     names = ("cache", "past_key_values", "cache_params")
     return next(((name, found) for name in names if (found := getattr(output, name, None)) is not None), ("", None))
@@ -19,7 +19,7 @@ def cache_of(output: Any) -> tuple[str, Any]:
 
 @dataclass
 class Segment:
-    """Tokens of a path of the tree, behind those of its parent.
+    """Tokens on a path of the tree, after those of the parent.
 
     Attributes:
         parent: the segment before it; None at the root.
@@ -54,14 +54,14 @@ def can_share(model: Any) -> bool:
 
 
 class Batch:
-    """Several paths that a model reads on at once.
+    """Several paths that a model continues in one batch.
 
-    The joined states are padded on the right to the longest path; masked padding and the positions of tokens in their
-    own paths make each row what it would be alone.
+    The joined states are padded on the right to the longest path. The padding is masked and tokens have their positions
+    in their own paths, so that each row is computed as it would be alone.
 
     Args:
-        model: one that `can_share`.
-        segments: where each row goes on; None for an empty path.
+        model: a model for which `can_share` is true.
+        segments: the last segment of each row's path; None for an empty path.
     """
 
     def __init__(self, model: Any, segments: Sequence[Segment | None]):
@@ -98,7 +98,7 @@ class Batch:
         return cache
 
     def feed(self, tokens: Any, real: Any) -> Any:
-        """Let the model read further tokens; returns the logits behind the last column, of shape (rows, vocabulary).
+        """Let the model read further tokens; returns the logits after the last column, of shape (rows, vocabulary).
 
         Args:
             tokens: of shape (rows, tokens), padded on the right.
@@ -127,6 +127,6 @@ class Batch:
         return [(layer.keys[row, :, span].clone(), layer.values[row, :, span].clone()) for layer in self.cache.layers]
 
     def keep(self, rows: Any) -> None:
-        """Go on with these rows alone."""
+        """Continue with these rows only."""
         self.cache.batch_select_indices(rows)
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]

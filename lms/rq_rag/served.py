@@ -27,7 +27,7 @@ class CompletionServer:
 
     Args:
         url: its address, such as http://localhost:8000/v1; the key in KNOWGAP_GENERATOR_KEY is sent to it.
-        name: the folder or name of the generator, which tells its model from others that the server has.
+        name: the folder or name of the generator, which selects its model among those of the server.
         timeout: seconds to wait for an answer.
 
     Raises:
@@ -42,7 +42,7 @@ class CompletionServer:
 
     @cached_property
     def model(self) -> str:
-        """What the server calls the model: the only one that it has, or the one of the generator's name."""
+        """The server's name for the model: the only one that it serves, or the one that is the generator's name."""
         served = [str(model["id"]) for model in self._send("GET", "/models")["data"]]
         named = [model for model in served if model in (self.name, os.path.basename(self.name))]
         if len(served) != 1 and not named:
@@ -77,7 +77,7 @@ class CompletionServer:
 
 
 class ServedTree(TranscriptTree):
-    """One question's transcript as a tree, whose branches a server writes; it shares prefixes by its own cache.
+    """One question's transcript as a tree, whose branches a server writes; its own cache shares prefixes.
 
     The other arguments are those of `TranscriptTree`; `batch_size` is how many requests are sent at once.
     """
@@ -113,7 +113,7 @@ class ServedTree(TranscriptTree):
         return [self._finish(row, len(row.node.ids)) for row in rows]
 
     def choose(self, paths: Sequence[str], letters: Sequence[str]) -> list[Written]:
-        """Answer at nodes by the likeliest of several lettered options; see `TranscriptTree.choose`."""
+        """Answer at nodes with the most likely of several lettered options; see `TranscriptTree.choose`."""
         from scipy.special import log_softmax
 
         forced, options = self.layout.options(letters)

@@ -1,4 +1,4 @@
-"""Tree decoding of RQ-RAG: one transcript whose branches share what they have in common."""
+"""Tree decoding of RQ-RAG: one transcript, whose branches share their prefixes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from knowgap.retrieval.passage import Passage
 
 
 class Written(NamedTuple):
-    """What the model wrote behind a control token.
+    """What the model wrote after a control token.
 
     Attributes:
         text: a query or an answer; empty if it cannot be read.
         logprobs: natural log-probabilities of the tokens that the model chose, the end included.
-        tokens_read: tokens that the model read for it and for nothing before.
+        tokens_read: tokens that the model read for this text and had not read before.
         problem: why the text cannot be read; empty if it can be.
         cut: whether it ended at the limit of tokens.
     """
@@ -37,9 +37,9 @@ class TokenCounts:
     """Tokens that a model computed.
 
     Attributes:
-        read: of prompts and evidence.
-        written: of queries and answers, with their control tokens.
-        padding: computed in vain, because rows of a batch differ in length.
+        read: tokens of prompts and evidence.
+        written: tokens of queries and answers, with their control tokens.
+        padding: padding, since rows of a batch differ in length.
     """
 
     read: int = 0
@@ -49,11 +49,11 @@ class TokenCounts:
 
 @dataclass
 class _Node:
-    """A node of the tree: all its tokens, and the last segment whose states are known.
+    """A node of the tree.
 
     Attributes:
-        ids: from the begin of the transcript.
-        known: covers the first tokens of `ids`.
+        ids: all tokens from the beginning of the transcript.
+        known: the last segment whose states are known; its path covers the first tokens of `ids`.
     """
 
     ids: list[int]
@@ -67,7 +67,7 @@ class _Node:
 
 @dataclass
 class _Row:
-    """A branch being written: its tokens from the control token, how many it may have, and what it draws by."""
+    """A branch being written: its tokens from the control token on, the most it may have, and its random generator."""
 
     path: str
     action: str
@@ -82,17 +82,17 @@ class _Row:
 class TranscriptTree:
     """One question's transcript as a tree: at every node, each action can be forced by its control token.
 
-    What branches have in common is read once: a node keeps the keys and values of its own tokens, and branches are
-    written together in batches. A model whose cache cannot be shared, and any model with `share=False`, reads each
-    branch from its beginning, one by one. Both write the same.
+    With `share`, common prefixes are computed once: a node keeps the keys and values of its own tokens, and branches
+    are written together in batches. Without it, each branch is computed from the beginning, one by one. Both write the
+    same.
 
     Args:
         model: a causal model of Transformers, in evaluation mode.
-        layout: the transcript's.
-        prompt: its ids up to the first control token.
-        share: read common prefixes once; see `can_share`.
-        max_new_tokens: of a query or an answer.
-        max_length: tokens of a whole path; evidence that does not fit is left out.
+        layout: the layout of the transcript.
+        prompt: the ids up to the first control token.
+        share: compute common prefixes once, which requires `can_share`.
+        max_new_tokens: the most tokens of a query or an answer.
+        max_length: the most tokens of a whole path; evidence that does not fit is left out.
         batch_size: branches that are written together.
         lock: held while the model computes.
 
@@ -129,11 +129,11 @@ class TranscriptTree:
         return 0
 
     def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> list[Written]:
-        """Write a query or an answer at nodes. A query makes a node, whose path is its parent's and its action.
+        """Write a query or an answer at nodes; a query makes a child, whose path is its parent's and the action.
 
         Args:
             branches: the path of a node ("", "rewrite", "rewrite/decompose", …) and an action of `ACTION_TOKENS`.
-            sample: draw tokens at temperature 1, by a seed of the branch's own, instead of taking the likeliest.
+            sample: draw tokens at temperature 1, with a seed for each branch, instead of taking the most likely.
         """
         import torch
 
@@ -149,7 +149,7 @@ class TranscriptTree:
         return [self._finish(row, reading.pop(id(row.node), 0)) for row in rows]
 
     def choose(self, paths: Sequence[str], letters: Sequence[str]) -> list[Written]:
-        """Answer at nodes by the likeliest of several lettered options; its probability is that among the options."""
+        """Answer at nodes with the most likely of several lettered options; probabilities are among these options."""
         import torch
 
         forced, options = self.layout.options(letters)
@@ -184,7 +184,7 @@ class TranscriptTree:
         return _Row(path, action, node, [self.layout.actions[action]], limit, draws)
 
     def _read_pending(self, nodes: Iterable[_Node]) -> dict[int, int]:
-        """Let the model read what it has not read yet of nodes; returns how many tokens that are, by the node's id."""
+        """Let the model read the pending tokens of nodes; return their number by the node's `id()`."""
         pending = [node for node in {id(node): node for node in nodes}.values() if node.pending] if self.share else []
         for begin in range(0, len(pending), self.batch_size):
             together = pending[begin : begin + self.batch_size]
@@ -196,13 +196,13 @@ class TranscriptTree:
         return {id(node): len(node.known.ids) for node in pending if node.known}
 
     def _feed(self, batch: Batch, rows: Sequence[Sequence[int]]) -> Any:
-        """Let a batch read a row of tokens each; returns the logits behind the last column."""
+        """Let each row of a batch read further tokens; return the logits after the last column."""
         tokens, real = pad_rows(rows, device=self.model.device)
         self.counts.padding += tokens.numel() - sum(map(len, rows))
         return batch.feed(tokens, real)
 
     def _write_together(self, rows: list[_Row]) -> None:
-        """Write branches in one batch, which a branch leaves at its end."""
+        """Write branches in one batch, from which a finished branch is removed."""
         import torch
 
         batch = Batch(self.model, [row.node.known for row in rows])
@@ -249,7 +249,7 @@ class TranscriptTree:
         return token not in self.layout.stops and len(row.logprobs) < row.limit
 
     def _finish(self, row: _Row, tokens_read: int) -> Written:
-        """Read what a branch wrote; of a query, make a node."""
+        """Read what a branch wrote; make a node for a query."""
         if row.limit <= 0:
             return Written("", (), tokens_read, f"no room within {self.max_length} tokens", cut=True)
         text, problem = self.layout.read(row.ids[1:])
