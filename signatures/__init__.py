@@ -1,8 +1,8 @@
-"""What a language model is asked: typed `dspy.Signature` classes, the docstring of each being its instructions.
+"""What language models are asked: typed `dspy.Signature` classes, whose docstrings are the instructions.
 
-One file per method, read beside the program of the same name in `knowgap.programs`; what the baselines ask; what
-metrics ask; answers that several programs ask for; and the types of the fields. Sources stand in comments above the
-classes, since a docstring is sent to the model word for word.
+There is one file for each method, named like the program in `knowgap.programs`, and one each for the baselines, for
+metrics, for answers that several programs ask for, and for the types of the fields. Sources are given in comments above
+the classes, since a docstring is sent to the model word for word.
 """
 
 from knowgap.signatures.adaptive_note import (

@@ -1,4 +1,4 @@
-"""What Adaptive-Note asks: a first note, questions on what it lacks, an updated note, a comparison, the answer.
+"""Signatures of Adaptive-Note: a first note, questions on what it lacks, an updated note, a comparison, the answer.
 
 Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation", section "Methodology".
 """

@@ -1,4 +1,4 @@
-"""Answers that several programs ask for, the styles of an answer, and the word for "not known"."""
+"""Signatures of answers that several programs ask for, the styles of an answer, and the word for "not known"."""
 
 import dspy
 
@@ -60,7 +60,7 @@ class ReasonedAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
-# BlendFilter, appendix B, the last turn; and where an answer is longer than its style asks.
+# BlendFilter, appendix B, the last turn; also for an answer that is longer than its style allows.
 class ShortenAnswer(dspy.Signature):
     """Give the answer to the question that the text arrives at, in the asked style."""
 
@@ -70,7 +70,7 @@ class ShortenAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
-# What a service is asked after an answer.
+# Follow-up questions, such as those to the service.
 class CompleteFollowUp(dspy.Signature):
     """Rewrite the follow-up question so that it is understood without the conversation. Do not answer it.
 

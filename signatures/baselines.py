@@ -1,4 +1,4 @@
-"""What the baselines ask, apart from what they share with one another and with the five methods."""
+"""Signatures of the baselines, except those that they share with one another or with the five methods."""
 
 import dspy
 

@@ -1,8 +1,8 @@
-"""What BlendFilter asks: a passage from memory to blend into a query, which passages are relevant, a short answer.
+"""Signatures of BlendFilter: a passage from memory to blend into a query, which passages are relevant, a short answer.
 
 Source: "BlendFilter: Advancing Retrieval-Augmented Large Language Models via Query Generation Blending and Knowledge
 Filtering", algorithm 1 and appendix B. The draft (equation 1) and the answer (equation 9) are both `ReasonedAnswer` of
-`answers.py`: appendix B has one prompt for them.
+`answers.py`, since appendix B has one prompt for both.
 """
 
 import dspy

@@ -1,4 +1,4 @@
-"""What metrics ask: whether an answer is right, and questions on a text with their answers."""
+"""Signatures of metrics: whether an answer is right, and questions on a text with their answers."""
 
 import dspy
 

@@ -1,4 +1,4 @@
-"""What MIGRES asks: useful statements, what is missing, queries for it, and the model's own knowledge.
+"""Signatures of MIGRES: useful statements, what is missing, queries for it, and the model's own knowledge.
 
 Source: "LLMs Know What They Need: Leveraging a Missing Information Guided Framework to Empower Retrieval-Augmented
 Generation", section 3.2.
@@ -9,7 +9,7 @@ import dspy
 from knowgap.signatures.types import SourcePassage, Statement, unsaid
 
 
-# Leaf.
+# The leaf module.
 class ExtractUsefulInfo(dspy.Signature):
     """Pick out of the passages the facts that help to answer the question or one of the queries.
 
@@ -24,7 +24,7 @@ class ExtractUsefulInfo(dspy.Signature):
     statements: list[Statement] = dspy.OutputField(desc="useful facts with their source ids; may be empty")
 
 
-# Leaf, which sees what is known.
+# The leaf module, shown what is known.
 class ExtractNewInfo(dspy.Signature):
     """Pick out of the passages the facts that help to answer the question or one of the queries.
 
@@ -40,7 +40,7 @@ class ExtractNewInfo(dspy.Signature):
     statements: list[Statement] = dspy.OutputField(desc="new facts with their source ids; may be empty")
 
 
-# Main.
+# The main module.
 class MissingInfo(dspy.Signature):
     """Answer the question from the known statements, or say what is missing.
 
@@ -72,7 +72,7 @@ class MissingInfo(dspy.Signature):
     )
 
 
-# Main and Query in one reply.
+# The main and the query module in one reply.
 class AnswerOrPlan(dspy.Signature):
     """Answer the question from the known statements, or write search queries for what is missing.
 
@@ -151,7 +151,7 @@ class LastReading(dspy.Signature):
     confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
 
 
-# Query.
+# The query module.
 class ProposeQueries(dspy.Signature):
     """Write search queries for the missing information.
 

@@ -1,4 +1,4 @@
-"""What is asked when questions are written from passages and checked: one prompt for each kind, and three checks."""
+"""Signatures that write questions from passages and check them: one for each kind of question, and the checks."""
 
 import dspy
 

@@ -1,4 +1,4 @@
-"""What RA-ISF asks: self-knowledge, relevance of passages, sub-questions, and answers from passages or sub-answers.
+"""Signatures of RA-ISF: self-knowledge, relevance of passages, sub-questions, and answers from passages or sub-answers.
 
 Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback", section
 3.3, appendix A, tables 5 to 9.
@@ -12,7 +12,7 @@ INTERMEDIATE = "Not a sentence. Only the full name or the exact value. Leave it 
 """How the answer to a sub-question is worded: so that the next question can name it."""
 
 
-# Section 3.3, M_know; the question to the model stands in tables 5 to 9.
+# Section 3.3, M_know; its prompt is in tables 5 to 9.
 class SelfKnowledge(dspy.Signature):
     """Say whether you can answer the question from your own knowledge, or need to look something up.
 

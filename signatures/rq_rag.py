@@ -1,7 +1,7 @@
-"""What RQ-RAG asks: a query that is rewritten, decomposed or disambiguated, and an answer with its confidence.
+"""Signatures of RQ-RAG: a query that is rewritten, decomposed or disambiguated, and an answer with its confidence.
 
-Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation". Every act sees all queries of its path
-and what each of them found (equation 2).
+Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation". Each of them takes all queries of the
+path and what each found (equation 2).
 """
 
 import dspy
@@ -78,7 +78,7 @@ class DisambiguateQuery(dspy.Signature):
     query: str = dspy.OutputField(desc="one unambiguous query")
 
 
-# Section 2.3: the stated confidence stands in where the model gives no token log-probabilities.
+# Section 2.3: the stated confidence is used if the model gives no token log-probabilities.
 class AnswerWithConfidence(dspy.Signature):
     """Answer the question from the passages, and say how well they support the answer.
 

@@ -1,4 +1,4 @@
-"""What a teacher is asked when transcripts are made that RQ-RAG's generator is trained on.
+"""Signatures of the teacher that writes the transcripts on which RQ-RAG's generator is trained.
 
 Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", section 2.1 and appendix A.2: one
 prompt for each kind of question (tables 4, 5 and 6), and one for the answer from what the queries found.
@@ -70,7 +70,7 @@ class QueriesForReadings(dspy.Signature):
     queries: list[str] = dspy.OutputField(desc="one for each reading")
 
 
-# Section 2.1, step 3: the answer is made anew from what was retrieved.
+# Section 2.1, step 3: the answer is written again from what was retrieved.
 class AnswerFromSearches(dspy.Signature):
     """Answer from what the searches found, and say whether that supports the answer.
 

@@ -54,7 +54,7 @@ _CITED = re.compile(
 )
 """Citations at the end of a statement: `[1][2]`, `(1)`, `Sources: [1, 2]`."""
 _LONGEST_CITATION = 300
-"""Characters at the end of a statement in which citations are looked for: the time grows with their square."""
+"""The characters at the end of a statement that are searched for citations: the time grows with their square."""
 _STATEMENT = ("statement", "fact", "claim", "sentence", "text")
 _SOURCES = ("sources", "source", "source_ids", "ids", "id", "passages", "passage", "citations", "cites", "references")
 

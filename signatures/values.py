@@ -1,6 +1,6 @@
 """Reads the values of output fields as language models write them: `5/5`, `Yes.`, `[1] and [2]`, numbered lines.
 
-Each reader takes a text or a decoded JSON value, and raises `ValueError` where it cannot tell the value.
+Each reader takes a text or a decoded JSON value, and raises `ValueError` if it cannot tell the value.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 import json_repair
 
 REPAIRABLE = 8_000
-"""Characters of Python or of damaged JSON that are read: the time to read them grows with their square."""
+"""The most characters of Python or of damaged JSON that are read: the time grows with their square."""
 _LONGEST_JSON = 50_000
 _BRACKETS, _DEPTH, _QUOTES = 100, 8, 400
-"""Opening brackets in all and inside of one another, and quotes, that damaged JSON may have to be repaired."""
-_END = 200  # characters at the end of a text in which a last word is looked for: the time grows with their square
+"""The most opening brackets, levels of nesting and quotes that damaged JSON may have to be repaired."""
+_END = 200  # characters at the end of a text that are searched for a verdict: the time grows with their square
 STRAIGHT_QUOTES = str.maketrans(dict.fromkeys("“”„«»", '"') | dict.fromkeys("‘’", "'"))
 """Translates typographic quotes into straight ones."""
 _QUOTES_AROUND = {'"': '"', "'": "'", "`": "`", "“": "”", "«": "»", "‘": "’"}
@@ -81,7 +81,7 @@ def parse_literal(text: str, *, repair: bool = False) -> Any:
         with suppress(ValueError, RecursionError):
             return json.loads(spelled)
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            if len(spelled) <= REPAIRABLE:  # a backslash that escapes nothing stands for itself
+            if len(spelled) <= REPAIRABLE:  # a backslash that escapes nothing is literal
                 escaped = re.sub(r"""\\(?![\\'"\nabfnrtv0-7xNuU])""", r"\\\\", spelled)
                 return _python_value(ast.parse(escaped, mode="eval").body)
     return repair_json(text) if repair and re.match(r"[\[{][\s\[]*[\"'{]", text) else None
@@ -428,7 +428,7 @@ def _id_of(item: Any) -> list[int]:
     if isinstance(item, bool) or item is None:
         return []
     if isinstance(item, (int, float)):
-        return [int(item)] if abs(item) < 10**6 else []  # not NaN, either
+        return [int(item)] if abs(item) < 10**6 else []  # false for NaN as well
     return [int(digits) for digits in re.findall(r"(?<![\d.])\d{1,6}(?![\d.]*\d)", str(item))[:1]]
 
 
