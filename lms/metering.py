@@ -138,7 +138,7 @@ class UsageTracker(BaseCallback):
 
 
 class _Meter:
-    """Passes the entry of each call on: to trackers, and to the model's own history where one is kept."""
+    """Passes the entry of each call on: to trackers, and to the model's own history if one is kept."""
 
     def __init__(self, lm: dspy.BaseLM, counting: Sequence[UsageTracker]):
         self.lm, self._counting, self._keeps = lm, counting, keeps_history()

@@ -229,7 +229,7 @@ class Program(Streamable, dspy.Module):
     def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
         """Return the prediction or, if unreadable replies left it without an answer, one from the first passages found.
 
-        There is no such fallback if the unreadable replies include one that was to hold nothing but an answer.
+        There is no such fallback if one of the unreadable replies was only to state an answer.
         """
         recorder = current_recorder()
         first = next((step.hits[0] for step in recorder.steps if isinstance(step, Retrieved)), [])

@@ -28,7 +28,7 @@ Claims = dict[str, list[Passage]]
 
 
 def strip_citations(text: str) -> str:
-    """The text without its bracketed citations, as ALCE removes them; the text as it is if it has none."""
+    """The text without its bracketed citations, as ALCE removes them; a text without citations is unchanged."""
     if not re.search(r"\[\d", text):
         return text
     return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")

@@ -62,7 +62,7 @@ _PAPERS_READING = {
     "correct_sources": False,
 }
 _WITH_BGE = {"min_passages": 0, "compression": "sentences", "title_in_sentences": True}
-"""Defaults where the reranker is the paper's."""
+"""Defaults for the paper's reranker."""
 
 
 class MIGRES(Program):

@@ -221,7 +221,7 @@ def _tool(prompt: Prompt) -> tuple[str, dict[str, str]]:
 
 
 def _assessed(prompt: Prompt) -> dict[int, str]:
-    """Each passage's first useful sentence by the passage's id; empty where it has none."""
+    """Each passage's first useful sentence by the passage's id; empty if it has none."""
     said = dict.fromkeys(prompt.ids, "")
     for sentence in reversed(prompt.useful(prompt.passages)):
         said[sentence.source] = sentence.text

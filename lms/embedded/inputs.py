@@ -31,7 +31,7 @@ _NOTHING = ("unknown", "unanswerable")
 
 
 class NotServed(SignatureNotServed, LMUnsupportedFeatureError):
-    """`SignatureNotServed` as an error of DSPy's, which DSPy passes on to the caller without a retry."""
+    """`SignatureNotServed` as a DSPy error, which DSPy passes on to the caller without a retry."""
 
 
 class Prompt:

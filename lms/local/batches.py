@@ -31,8 +31,8 @@ _QUIET, _LONGEST_GATHERING = 0.01, 0.1
 class Reply(NamedTuple):
     """What a model wrote: its tokens, the one that ends it included.
 
-    `ended` is False where the reply was cut off at its limit, or in a loop. `logprobs` has the natural log-probability
-    of each token before temperature, if they were asked for.
+    `ended` is False if the reply was cut off at its limit, or in a loop. `logprobs` has the natural log-probability of
+    each token before temperature, if they were asked for.
     """
 
     tokens: list[int]
@@ -183,7 +183,7 @@ class _Ends:
     A small model that decodes greedily may write the same few tokens again and again, up to the limit.
 
     Attributes:
-        stopped: for each job, the tokens of the reply up to where it was ended before its limit; None where it was not.
+        stopped: for each job, the number of tokens at which the reply was ended before its limit; None if it was not.
         loops: for each job, whether it was ended because it repeated itself.
     """
 

@@ -53,8 +53,8 @@ class HFEngine(InProcessEngine):
         """Reply to one request, with token log-probabilities if `request.config.logprobs` is set.
 
         Raises:
-            LanguageModelError: the model cannot be loaded, or its chat template renders no such conversation.
-            ContextWindowExceededError: the prompt is longer than the model's window.
+            LanguageModelError: the model cannot be loaded, or its chat template cannot render the conversation.
+            ContextWindowExceededError: the prompt is longer than the model's context window.
         """
         config = request.config
         system = system_text(request)
@@ -90,7 +90,7 @@ class HFEngine(InProcessEngine):
 
         Raises:
             UsageError: there is no label, or one is empty or stated twice; or the prompt is empty.
-            ContextWindowExceededError: prompt and label are longer than the model's window.
+            ContextWindowExceededError: prompt and label are longer than the model's context window.
         """
         if not prompt or not labels or not all(labels) or len(set(labels)) < len(labels):
             raise UsageError(f"labels={list(labels)!r}: state a prompt, and labels of which none is empty or twice")

@@ -75,7 +75,7 @@ class LocalModel:
         """The tokens that the model may write after `prompt` tokens: those wanted, or those its context window leaves.
 
         Raises:
-            ContextWindowExceededError: the window leaves none.
+            ContextWindowExceededError: the context window leaves none.
         """
         window = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         if window is None:  # positions are relative
@@ -105,7 +105,7 @@ def read_config(path_or_id: str) -> Any:
     """The configuration of a model, by folder or hub name, without its weights.
 
     Raises:
-        LanguageModelError: the folder is no model, or the hub has none of this name.
+        LanguageModelError: the folder holds no model, or the hub has none of this name.
     """
     from transformers import AutoConfig
 
@@ -126,7 +126,7 @@ def load_tokenizer(path_or_id: str) -> Any:
 
 
 def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", **more: Any) -> LocalModel:
-    """Load a model: sequence-to-sequence where its configuration says so, else causal.
+    """Load a model: sequence-to-sequence if its configuration says so, else causal.
 
     Args:
         path_or_id: a model folder, or a name on the hub.
@@ -136,8 +136,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", 
         more: further arguments of `from_pretrained`; a `device_map` places the model instead of the device.
 
     Raises:
-        LanguageModelError: the folder is no model, is damaged, or lacks weights that generating needs; or the device
-            is not there.
+        LanguageModelError: the folder holds no model, a damaged one, or one without the weights for generation; or the
+            device does not exist.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer

@@ -125,7 +125,7 @@ class TranscriptGenerator:
         return self  # copies of a program share the weights
 
     def _load(self) -> tuple[Any, TranscriptLayout]:
-        """The model, or its configuration where a server runs it, and the layout of its transcripts."""
+        """The model, or its configuration if a server runs it, and the layout of its transcripts."""
         if self._loaded is None and self._server is not None:
             self._loaded = read_config(self.name), TranscriptLayout(load_tokenizer(self.name))
         if self._loaded is None:

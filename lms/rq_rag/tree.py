@@ -236,7 +236,7 @@ class TranscriptTree:
             options = {name: cache} if name else {}
 
     def _add_token(self, row: _Row, logits: Any) -> bool:
-        """Add the likeliest token, or one that is drawn; returns whether the branch goes on."""
+        """Add the most likely token, or one that is drawn; return whether the branch continues."""
         import torch
 
         logprobs = logits.float().log_softmax(-1)

@@ -1,9 +1,9 @@
 """Finds the output fields in a reply, in the requested form or in another one that models write.
 
 Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Text around them, code fences,
-another order of the fields and missing closing marks are tolerated. Text after a complete set of markers that `[[ ##
-completed ## ]]` ends is ignored, since small models go on to repeat the prompt. If fields occur more than once before
-it, the last complete set counts. Fields that the reply quotes from a shown passage are removed first.
+another order of the fields and missing closing marks are tolerated. `[[ ## completed ## ]]` after a complete set of
+markers ends the reply, since small models go on to repeat the prompt. If fields occur more than once before it, the
+last complete set counts. Fields that the reply quotes from a shown passage are removed first.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def _key_places(text: str, name: str) -> list[re.Match[str]]:
 
 
 def _decoded(text: str) -> tuple[list[Any], int]:
-    """The well-formed JSON objects in a text, in order, without those inside of others; and where the last one ends."""
+    """The well-formed JSON objects in a text, in order, without nested ones; and the end of the last one."""
     decoder, at, found, end = json.JSONDecoder(strict=False), 0, [], 0
     for _ in range(_OBJECTS):
         at = text.find("{", at)

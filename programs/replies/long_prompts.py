@@ -1,4 +1,4 @@
-"""Prompts that are longer than the window of a language model."""
+"""Shortens prompts that exceed the context window of a language model."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
 
 
 def known_text(output: dspy.Prediction | None, field: str = "answer") -> str:
-    """The text of an output field; empty where the model says that it does not know."""
+    """The text of an output field; empty if the model says that it does not know."""
     text = text_of(output, field)
     return "" if output is None or output.get("knows") is False or is_unknown(text) else text
 

@@ -72,7 +72,7 @@ def shows_thoughts() -> bool:
 
 
 class _Place(NamedTuple):
-    """A name of a field in a reply: its form, the name, where its marks begin and where they end."""
+    """A name of a field in a reply: the form, the name, and the beginning and the end of its marks."""
 
     form: str
     name: str

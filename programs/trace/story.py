@@ -37,7 +37,7 @@ _ENDINGS = {
 
 
 class Search(BaseModel):
-    """A query and where its evidence was found.
+    """A query and the passages that it found.
 
     Attributes:
         query: what was looked for.
@@ -73,7 +73,7 @@ class Round(BaseModel):
 
     Attributes:
         number: from 1.
-        question: the sub-question; empty where the whole question is worked on.
+        question: the sub-question; empty if the round is about the whole question.
         knew: how many facts were known when the round began.
         missing: what was missing for an answer when it began; empty if the program did not say.
         searches: what was looked for.
