@@ -445,6 +445,6 @@ def _fruitless(queries: Sequence[str], results: Sequence[Sequence[Hit]], new: Cl
 
 
 def _missing(decision: dspy.Prediction | None) -> str:
-    """The missing information that the main module names, or its explanation if that has less than ten characters."""
+    """The missing information that the main module names, or its explanation if that has fewer than ten characters."""
     text = text_of(decision, "missing")
     return text if len(text) >= 10 else text_of(decision, "explanation") or text
