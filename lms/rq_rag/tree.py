@@ -121,12 +121,12 @@ class TranscriptTree:
         """Append what the query of a node found; returns how many of the passages fit into the transcript."""
         node = self._nodes[path]
         room = self.max_length - len(node.ids) - self.max_new_tokens
-        for count in range(len(passages), -1, -1):
+        count, evidence = len(passages), self.layout.evidence(passages)
+        while count and len(evidence) > room:
+            count -= 1
             evidence = self.layout.evidence(passages[:count])
-            if len(evidence) <= room or not count:
-                node.ids += evidence
-                return count
-        return 0
+        node.ids += evidence
+        return count
 
     def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> list[Written]:
         """Write a query or an answer at nodes; a query makes a child, whose path is its parent's and the action.

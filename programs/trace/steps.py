@@ -54,7 +54,7 @@ class Reranked(Step):
 class Compressed(Step):
     """Shorten a passage before reading: to sentences, a summary or a snippet."""
 
-    how: Literal["sentences", "summary", "snippet", "whole"]
+    how: Literal["sentences", "summary", "snippet"]
     passage: str
     text: str
 
