@@ -1,6 +1,6 @@
-"""Where passages come from: indexes, rerankers, entailment models and sentences.
+"""Retrieval of passages: indexes, rerankers, entailment models and sentence splitting.
 
-Modules are imported when one of their names is first used, and with them their libraries.
+A module is imported, with the libraries that it needs, when one of its names is first used.
 """
 
 import lazy_loader

@@ -1,6 +1,7 @@
-"""BERT in plain torch, so that the encoders of an index load without the seconds that Transformers takes to import.
+"""BERT in plain torch. The encoders of an index use it, since importing Transformers takes seconds.
 
-The modules are named as in Transformers, whose weights they take, and compute the same (Devlin et al. 2019).
+The modules have the same names as in Transformers, whose weights they load, and compute the same function (Devlin et
+al. 2019).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _SUPPORTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_ty
 
 class _Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
-        """Draw no random weights, since those of a file replace them."""
+        """Skip the random initialization, since weights from a file replace it."""
 
 
 class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """As in `_Embedding`."""
+        """Skip the random initialization, as `_Embedding` does."""
 
 
 class Bert(nn.Module):
@@ -51,7 +52,7 @@ class Bert(nn.Module):
 
     @staticmethod
     def can_load(folder: str | Path) -> bool:
-        """Whether a folder holds a BERT that is computed as here, with weights in safetensors' format."""
+        """Whether a folder holds a BERT that this class can load, with its weights in the safetensors format."""
         try:
             config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -76,11 +77,11 @@ class Bert(nn.Module):
         return model.eval(), weights
 
     def forward(self, ids: torch.Tensor, attention: torch.Tensor, types: torch.Tensor | None = None) -> torch.Tensor:
-        """The last layer's vectors, [texts, tokens, width].
+        """Compute the hidden states of the last layer, [texts, tokens, width].
 
         Args:
             ids: token ids [texts, tokens].
-            attention: 1 for a token that others see, 0 for padding [texts, tokens].
+            attention: 1 for a token that is attended to, 0 for padding [texts, tokens].
             types: 0 for a token of the first text of a pair, 1 for one of the second [texts, tokens]; None for all 0.
         """
         places = torch.arange(ids.shape[1], device=ids.device)
@@ -128,10 +129,10 @@ def _added(output: Any, values: torch.Tensor, states: torch.Tensor) -> torch.Ten
 
 
 class FastTokenizer:
-    """A `tokenizer.json` with the part of Transformers' tokenizers that encoders use.
+    """A tokenizer with the part of the interface of Transformers' tokenizers that encoders use.
 
     Args:
-        path: the file.
+        path: the `tokenizer.json` file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -155,7 +156,7 @@ class FastTokenizer:
         max_length: int | None = None,
         add_special_tokens: bool = True,
     ) -> dict[str, Any]:
-        """The ids of a text or of several, cut off after `max_length` if they are truncated; not thread-safe."""
+        """Tokenize one or several texts, and cut them off at `max_length` if `truncation` is set. Not thread-safe."""
         if truncation and max_length is not None:
             self.backend_tokenizer.enable_truncation(max_length)
         else:
@@ -166,12 +167,12 @@ class FastTokenizer:
         return {"input_ids": ids[0] if isinstance(texts, str) else ids}
 
     def convert_tokens_to_ids(self, token: str) -> int:
-        """The id of a token; that of [UNK] if there is none."""
+        """The id of a token, or the id of [UNK] if the vocabulary does not contain the token."""
         found = self.backend_tokenizer.token_to_id(token)
         if found is None:
             found = self.backend_tokenizer.token_to_id("[UNK]")
         return 0 if found is None else found
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """The tokens with some ids."""
+        """The tokens with the given ids; [UNK] for an unknown id."""
         return [self.backend_tokenizer.id_to_token(each) or "[UNK]" for each in ids]

@@ -1,4 +1,4 @@
-"""BM25: words in common, weighted by how rare they are.
+"""BM25: passages are scored by the words that they share with the query, weighted by rarity.
 
 The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"), with the k1 and b that Pyserini
 uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a script without spaces is a word.
@@ -33,7 +33,7 @@ from knowgap.storage.progress import Progress, no_progress
 
 
 class Analyzer:
-    """Text to stems, by a Snowball language of PyStemmer; None leaves words as they are."""
+    """Reduces the words of a text to stems with a Snowball stemmer of PyStemmer; None leaves words as they are."""
 
     def __init__(self, stemmer: str | None) -> None:
         self._english = stemmer == "english"
@@ -51,7 +51,7 @@ class Analyzer:
 
 
 class BM25Index(NeverCopied):
-    """An index of passages by their words. Made by `build`, `open` or `from_passages`.
+    """A BM25 index of passages, made by `build`, `open` or `from_passages`.
 
     A query without a word of the corpus has no hits, and a passage without a word of the query is never a hit.
     """
@@ -80,16 +80,16 @@ class BM25Index(NeverCopied):
         Args:
             passages: what to index; read once. Title and text are both searched.
             path: the folder; if this very index is there already, it is opened as it is.
-            k1: how soon repetitions of a word stop counting, from 0.
-            b: how much a long passage is marked down, 0 to 1.
+            k1: term frequency saturation, at least 0; the higher, the more repetitions of a word count.
+            b: length normalization, from 0 to 1; the higher, the more long passages are penalized.
             stemmer: a Snowball language of PyStemmer, or None.
-            title_weight: how often a title counts; 1 is plain BM25 over title and text, 0 leaves titles out.
+            title_weight: how many times a title counts; 1 is plain BM25 over title and text, 0 leaves titles out.
             overwrite: replace another index at the path.
             progress: called now and then.
 
         Raises:
             DataError: there are no passages, or two with the same id.
-            ValueOutOfBounds: k1, b, stemmer or title_weight.
+            ValueOutOfBounds: k1, b, stemmer or title_weight is not allowed.
             UsageError: another index is at the path.
         """
         settings, analyzer = _settings(k1, b, stemmer, title_weight), Analyzer(stemmer)
@@ -136,7 +136,7 @@ class BM25Index(NeverCopied):
 
     @staticmethod
     def window_of(encoder: object) -> None:
-        """None: BM25 reads passages of any length."""
+        """Return None, since BM25 reads passages of any length."""
 
     def __len__(self) -> int:
         return len(self._store)
@@ -145,14 +145,14 @@ class BM25Index(NeverCopied):
         return iter(self._store)
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that neither a passage has nor a document that was split into passages."""
+        """The ids that belong neither to a passage nor to a document that was split into passages."""
         missing = [identifier for identifier in ids if self._store.position(identifier) is None]
         return not_split(missing, (passage.id for passage in self._store))
 
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:
-        """The `k` best passages for each query that share a word with it.
+        """The `k` best passages for each query, among those that share a word with it.
 
         Args:
             queries: any strings; one without words has no hits.

@@ -17,7 +17,7 @@ class CandidateRetriever(NeverCopied):
 
     Args:
         passages: the candidates.
-        reranker: what scores them; None takes the embedded one. To score them as an index does, see `within`.
+        reranker: the model that scores them; None takes the embedded one. `within` scores them as an index does.
 
     Raises:
         DataError: two candidates have the same id.
@@ -33,7 +33,7 @@ class CandidateRetriever(NeverCopied):
 
     @staticmethod
     def within(index: Any, ids: Iterable[str]) -> RestrictedRetriever:
-        """The part of an index, which can search by `ids`, with these ids; those that it does not hold are ignored."""
+        """A retriever over the passages with these ids; `index` must be able to search by `ids`. Unknown ids are ignored."""
         return RestrictedRetriever(index, ids)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:

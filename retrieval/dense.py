@@ -1,4 +1,4 @@
-"""A dense index: one vector for each passage, the nearest to the query's first (Karpukhin et al. 2020, "DPR")."""
+"""A dense index: one vector for each passage, compared with the query's vector (Karpukhin et al. 2020, "DPR")."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from knowgap.retrieval.window import Window, embedded_window, model_window
 from knowgap.storage.progress import Progress, no_progress
 
 Embed: TypeAlias = Callable[[list[str]], Any]
-"""Texts to vectors [texts, dim]: a `dspy.Embedder`, or any function of that form."""
+"""A function from texts to vectors [texts, dim], such as a `dspy.Embedder`."""
 
 _PROBE = "A lighthouse stands on the northern cape."
 _CACHED_QUERIES = 8192
@@ -36,10 +36,10 @@ _CACHED_QUERIES = 8192
 
 @dataclass(frozen=True)
 class DenseEncoder:
-    """Texts to one unit vector each."""
+    """Encodes each text as one unit vector."""
 
     name: str
-    digest: str  # the SHA-256 of its files; empty for a function, which is recognized by where it puts a sentence
+    digest: str  # the SHA-256 of its files; empty for a function, which is recognized by its vector of a sentence
     passages: Embed
     queries: Embed
     device: str = "cpu"
@@ -53,19 +53,19 @@ class DenseEncoder:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Name and digest, as a manifest records them; for a function also its vector of a sentence."""
+        """The name and digest, as a manifest records them; for a function, also its vector of a fixed sentence."""
         probe = {} if self.digest else {"probe": np.round(self.encode_query(_PROBE)[0].astype(float), 3).tolist()}
         return {"name": self.name, "digest": self.digest, **probe}
 
     def is_that_of(self, recorded: dict[str, Any]) -> bool:
-        """Whether an identity in a manifest is that of this encoder."""
+        """Whether the identity that a manifest records belongs to this encoder."""
         mine, probe = self.identity.get("probe", []), recorded.get("probe", [])
         if self.digest != recorded["digest"] or len(mine) != len(probe):
             return False
         return not probe or float(np.dot(mine, probe)) > 0.98
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
-        """Unit vectors [texts, dim], and how many each text has: 1."""
+        """Unit vectors [texts, dim], and the number of vectors of each text, which is always 1."""
         if not texts:
             return np.empty((0, self.dim), np.float16), np.empty(0, np.int32)
         return _unit(self.passages(list(texts))).astype(np.float16), np.ones(len(texts), dtype=np.int32)
@@ -83,7 +83,7 @@ def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
 def load_encoder(
     encoder: str | Path | Embed | None, device: str | None, *, named_by: Path | None = None
 ) -> DenseEncoder:
-    """A bi-encoder by folder or hub name, a function, or the embedded MiniLM encoder for None.
+    """Load a bi-encoder by folder or hub name, wrap a function, or load the embedded MiniLM encoder for None.
 
     `named_by` is the index that names it; see `resolve_checkpoint`.
     """
@@ -97,7 +97,7 @@ def load_encoder(
 
 
 def _load_bi_encoder(name: str, folder: Path, device: str | None) -> DenseEncoder:
-    """A bi-encoder of sentence-transformers; its prompts for queries and documents are used if it has them."""
+    """Load a bi-encoder of sentence-transformers; its prompts for queries and documents are used if it has them."""
     device, lock = choose_device(device), threading.Lock()
     model = load_sentence_transformer(folder, device)
 
@@ -114,10 +114,10 @@ def _load_bi_encoder(name: str, folder: Path, device: str | None) -> DenseEncode
 
 
 def load_sentence_transformer(folder: Path, device: str) -> Any:
-    """A bi-encoder of sentence-transformers, loaded.
+    """Load a bi-encoder of sentence-transformers.
 
     Raises:
-        CheckpointError: the folder holds none.
+        CheckpointError: it cannot be loaded.
     """
     with loading_model(folder) as (source, arguments):
         from sentence_transformers import SentenceTransformer
@@ -141,7 +141,7 @@ def _wrap_function(embed: Embed) -> DenseEncoder:
 
 
 class DenseIndex(VectorIndex[DenseEncoder]):
-    """An index of passages by one vector each, exact. Made by `build` or `open`; usable from many threads."""
+    """An index with one vector for each passage and exact search. Made by `build` or `open`; thread-safe."""
 
     def __init__(self, path: Path, manifest: Manifest, encoder: str | Path | Embed | None, device: str | None) -> None:
         super().__init__(path, manifest, device=device)
@@ -197,7 +197,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
 
         Args:
             path: its folder.
-            encoder: where its encoder is now, if not where it was; or the function that encoded it.
+            encoder: the folder or hub name of its encoder, if that has changed; or the function that encoded it.
             device: where to encode and score; None takes a CUDA GPU if there is one.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Where torch computes, with how many bits, and in which batches."""
+"""The device, the precision and the batches with which torch computes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choose_device(device: str | None) -> str:
 
 
 def bfloat16_on(device: str) -> bool:
-    """Whether the processor computes in bfloat16."""
+    """Whether a device computes in bfloat16."""
     import torch
 
     if device.startswith("cuda"):
@@ -52,7 +52,7 @@ def precision_on(device: str) -> str:
 
 
 def half_precision(device: str) -> AbstractContextManager[Any]:
-    """A context in which torch computes with 16 bits if the processor can, and as usual otherwise."""
+    """A context in which torch computes with 16 bits if the device supports it, and as usual otherwise."""
     import torch
 
     if device.startswith("cuda"):
@@ -92,11 +92,11 @@ def padded_batches(texts: Sequence[Sequence[int]], capacity: int, padding: int) 
 
 
 def two_at_once(compute: Callable[[T], R], batches: Sequence[T]) -> Iterator[R]:
-    """Compute batches, two at a time in threads of their own, and yield the results in the order of the batches.
+    """Compute batches in two threads, and yield the results in the order of the batches.
 
-    torch multiplies with all cores, but what lies between its products keeps one of them busy; another batch fills the
-    rest. Each result is the same as alone. All callers share the two threads. Where torch is to use one core, batches
-    are computed one by one.
+    torch uses all cores for a matrix product, but only one for most of the work between two products; the second batch
+    keeps the other cores busy. The results are the same as with one thread. All callers share the two threads. If torch
+    is limited to one core, the batches are computed one after another.
     """
     import torch
 
@@ -115,5 +115,5 @@ def two_at_once(compute: Callable[[T], R], batches: Sequence[T]) -> Iterator[R]:
 
 @lru_cache(maxsize=1)
 def _two_threads(process: int) -> ThreadPoolExecutor:
-    """The threads of a process; one that was forked has none of its parent's."""
+    """The threads of the process with this id; a forked process does not inherit those of its parent."""
     return ThreadPoolExecutor(2, thread_name_prefix="knowgap-batches")

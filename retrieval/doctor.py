@@ -1,4 +1,4 @@
-"""What this machine has for retrieval, what is missing for which feature, and how to get it."""
+"""Checks of what this machine has for retrieval, and of what is missing, for which feature, and how to get it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EXTRAS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was examined; it is absent if that only costs an optional feature, and else broken."""
+    """The result of a check; what is missing is "absent" if only an optional feature needs it, otherwise "broken"."""
 
     name: str
     state: Literal["ok", "absent", "broken"]
@@ -55,7 +55,7 @@ def examine() -> list[Finding]:
     """Examine the machine, the packages and the embedded encoder; see `examine_index` for an index.
 
     Returns:
-        Findings, the most general first. Nothing is raised: what fails is a finding.
+        Findings, the most general first. A check that fails is a finding too; nothing is raised.
     """
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     findings = [
@@ -76,7 +76,7 @@ def examine() -> list[Finding]:
 
 
 def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
-    """Read every file of an index, and search it; an index at a URL is only searched. What fails is a finding."""
+    """Verify every file of an index, and search it; an index at a URL is only searched. Nothing is raised."""
     remote = is_address(str(path))
 
     def search() -> str:
@@ -110,7 +110,7 @@ def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
 
 
 class _Absent(Exception):
-    """Raised by a check of something optional."""
+    """Raised by a check if something optional is missing."""
 
 
 def _check(name: str, serves: str, check: Callable[[], str], remedy: str = "") -> Finding:
@@ -121,7 +121,7 @@ def _check(name: str, serves: str, check: Callable[[], str], remedy: str = "") -
         return Finding(name, "absent", str(error), serves)
     except KnowgapError as error:
         return Finding(name, "broken", str(error), serves, remedy)
-    except Exception as error:  # whatever is wrong with the machine, the other checks run
+    except Exception as error:  # the other checks run whatever this one raises
         return Finding(name, "broken", f"{type(error).__name__}: {error}", serves, remedy)
 
 

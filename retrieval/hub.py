@@ -1,7 +1,7 @@
-"""Where models come from: a folder of this machine, or the Hugging Face hub under a name that the user has given.
+"""Finding models in a folder of this machine, or on the Hugging Face hub under a name that the user has given.
 
-A folder is never looked up on the hub, and no code that comes with a model is run. A name that stands in somebody's
-folder, such as the checkpoint of an index, is looked up only if the user has allowed it; see `check_allowed`.
+A folder is never looked up on the hub, and no code that comes with a model is run. A name that is read from a file,
+such as the checkpoint of an index, is looked up only if the user has allowed it; see `check_allowed`.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ CHECKPOINTS = {
 
 
 def local_path(name: str | Path) -> Path | None:
-    """The absolute path of a model's folder; None if there is no such folder, and the name can be one of the hub."""
+    """The absolute path of a model's folder; None if there is no such folder."""
     path = Path(os.path.expanduser(name))
     return path.resolve() if path.exists() else None
 
 
 def model_source(name: str | Path) -> tuple[str, dict[str, Any]]:
-    """Where Transformers and sentence-transformers load a model that the user has named, and with which arguments.
+    """The source and the arguments with which Transformers or sentence-transformers load a model that the user named.
 
     Args:
         name: a folder, or a name on the hub.
 
     Returns:
-        The absolute path of the folder, or the name; and arguments of `from_pretrained`: a folder is read without the
-        network, and so is a name where no hub answers, which then has to be in the hub's cache; no code of a model is
-        run.
+        The absolute path of the folder, or the name; and the arguments for `from_pretrained`. They forbid running the
+        model's code. They also forbid using the network if the model is a folder or the hub does not answer; a model
+        with a hub name then has to be in the hub's cache.
 
     Raises:
-        CheckpointError: there is no such folder, and the name cannot be one of the hub.
+        CheckpointError: there is no such folder, and the name is not a valid hub name.
     """
     path = local_path(name)
     if path is None and not is_hub_name(str(name)):
         raise CheckpointError(f"{name}: no such folder, and not a hub name like org/model")
-    local = path is not None or _hub_status() is None  # without it, a hub that is not there is asked for minutes
+    local = path is not None or _hub_status() is None  # otherwise an unreachable hub is retried for minutes
     return str(path or name), {"local_files_only": local, "trust_remote_code": False}
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a text has the form of a name on the hub."""
+    """Whether a string is a valid hub name."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -67,13 +67,13 @@ def is_hub_name(name: str) -> bool:
 
 
 def hub_reachable() -> bool:
-    """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; never asked under HF_HUB_OFFLINE=1."""
+    """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; False under HF_HUB_OFFLINE=1."""
     status = _hub_status()
     return status is not None and status < 400
 
 
 def _hub_status() -> int | None:
-    """The HTTP status of the hub's front page; None if nothing answers, or nothing may be asked."""
+    """The HTTP status of the hub's front page; None if the hub does not answer, or under HF_HUB_OFFLINE=1."""
     import httpx
     from huggingface_hub import constants
 
@@ -86,9 +86,9 @@ def _hub_status() -> int | None:
 
 
 def better_checkpoint(options: str) -> str:
-    """What is better than the embedded checkpoint, in a line; empty where the hub does not answer.
+    """A line that recommends a better checkpoint than the embedded one; empty if the hub does not answer.
 
-    `options` is how a command names it, with `NAME` for its name.
+    `options` is the command-line option that selects a checkpoint, with `NAME` in place of the checkpoint's name.
     """
     if not hub_reachable():
         return ""
@@ -100,22 +100,22 @@ def better_checkpoint(options: str) -> str:
 
 
 def check_allowed(name: str, place: str | Path, allow_hub: Collection[str]) -> None:
-    """Refuse a model on the hub that a file or folder, the `place`, names, unless the user has allowed it.
+    """Check that a model that the file or folder `place` names is on this machine, or allowed by the user.
 
     Raises:
-        CheckpointError: it is on the hub, and was not allowed.
+        CheckpointError: the model is on the hub, and the user has not allowed it.
     """
     if local_path(name) is None and is_hub_name(name) and not is_allowed(name, allow_hub):
         raise not_allowed(name, place)
 
 
 def is_allowed(name: str, allow_hub: Collection[str]) -> bool:
-    """Whether the user has allowed a name on the hub; a text stands for one name."""
+    """Whether the user has allowed a hub name; `allow_hub` may be a single name."""
     return name in ([allow_hub] if isinstance(allow_hub, str) else allow_hub)
 
 
 def not_allowed(name: str, place: str | Path) -> CheckpointError:
-    """The error for a model that a file or folder names, which the user has not allowed to be fetched."""
+    """The error for a model on the hub that the file or folder `place` names and the user has not allowed."""
     name = shorten(name, 100)
     return CheckpointError(
         f"{place} names the model {name!r}, which is no folder of this machine: --allow-hub {name} lets it be fetched "
@@ -149,7 +149,7 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def why_not_loaded(error: Exception, source: str) -> str:
-    """Why the model in a folder or with a hub name cannot be loaded, in one line; loading it has raised `error`."""
+    """One line that says why loading the model from `source`, a folder or hub name, raised `error`."""
     if isinstance(error, pickle.UnpicklingError):
         return "its weights are damaged, or a pickle that could run code; safetensors files cannot"
     adapter = Path(source) / "adapter_config.json"
@@ -164,7 +164,7 @@ def why_not_loaded(error: Exception, source: str) -> str:
 
 
 def refuse_code(folder: Path) -> None:
-    """Raise `CheckpointError` if a file of settings in a folder asks to run code that comes with the model."""
+    """Raise `CheckpointError` if a JSON file in a folder is unreadable or asks to run code from the checkpoint."""
     for file in sorted(folder.glob("*.json")):
         try:
             settings = json.loads(file.read_text(encoding="utf-8"))

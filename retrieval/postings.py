@@ -1,11 +1,10 @@
-"""Postings: which passages have a word, and the BM25 score that it gives each of them, in memory-mapped arrays.
+"""Postings: the passages that contain each word, and their BM25 scores for it, in memory-mapped arrays.
 
-Building takes bounded memory (`knowgap.retrieval.portions`). Words are known by 64 bits of a hash, so there is no
-vocabulary to hold.
+Building takes bounded memory (`knowgap.retrieval.portions`). Words are identified by 64-bit hashes, so that no
+vocabulary is kept.
 
-A search is exact, and reads the lists of frequent words in part only (MaxScore: Turtle and Flood 1995, "Query
-evaluation: strategies and optimizations"): a passage with nothing but words that cannot lift it among the best is not
-looked at.
+A search is exact, but reads only parts of the lists of frequent words (MaxScore: Turtle and Flood 1995, "Query
+evaluation: strategies and optimizations"): it skips passages whose words cannot lift them among the best.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ Scores = npt.NDArray[np.float32]
 
 _WORDS_AT_ONCE = 1 << 22  # words of a portion of passages
 _POSTINGS_AT_ONCE = 1 << 22  # postings that are merged at once, unless a single word has more
-_ROUNDING = 1e-5  # of a sum of scores in single precision
+_ROUNDING = 1e-5  # the relative error of a sum of scores in single precision
 
 
 class Postings:
-    """The arrays in a folder, opened.
+    """The postings in a folder, as these arrays.
 
     - `words.npy`: the hashes of the words, ascending; `starts.npy`: where the postings of each begin.
     - `highest.npy`: the highest score that each word gives.
-    - `passages.npy`, `scores.npy`: the postings, word after word; of a word, the passages are ascending.
+    - `passages.npy`, `scores.npy`: the postings, word after word; the passages of a word are ascending.
     """
 
     def __init__(self, folder: Path, *, in_memory: bool = False) -> None:
@@ -87,10 +86,10 @@ class Postings:
     ) -> tuple[npt.NDArray[np.int32], Scores]:
         """The passages that may be among the `k` best, in any order, and their scores.
 
-        All that are as good as the last of the best are among them. A passage without any of the words is not.
+        Passages that tie with the k-th best are included. Passages without any of the words are not.
 
         Args:
-            words: of the query; a repeated one counts as often.
+            words: the words of the query; a repeated word counts each time.
             k: from 1.
             allowed: consider only these positions, ascending.
         """
@@ -118,7 +117,7 @@ class Postings:
     def _gather(
         self, lists: Sequence[tuple[np.float32, int, np.float32]], rest: npt.NDArray[np.float64], k: int
     ) -> tuple[npt.NDArray[np.int32], Scores, int]:
-        """All passages of the first lists, until what is left cannot bring in another; and how many lists that took."""
+        """Read whole lists until the rest cannot add a passage to the `k` best; also return how many were read."""
         last = max(int(self._passages[self._starts[number + 1] - 1]) for _, number, _ in lists)
         sums, parts, done = np.zeros(last + 1, np.float32), [], 0
         for done, (_, number, times) in enumerate(lists, start=1):
@@ -132,7 +131,7 @@ class Postings:
         return found, sums[found], done
 
     def _look_up(self, item: tuple[np.float32, int, np.float32], found: npt.NDArray[np.int32], scores: Scores) -> None:
-        """Add the scores that a word gives passages; both are ascending."""
+        """Add the scores of a word to those of the passages in `found`, which are ascending."""
         _, number, times = item
         passages, given = self._list(number)
         places = np.minimum(np.searchsorted(passages, found), len(passages) - 1)
@@ -149,14 +148,14 @@ def _kth(scores: Scores, k: int) -> float:
 
 
 class _Words:
-    """The words of passages, from which portions are made."""
+    """Collects the words of passages, and writes them as portions."""
 
     def __init__(self, portions: Portions) -> None:
         self.lengths = array("i")  # how many words each passage has
         self._portions, self._ids, self._words, self._first = portions, dict[str, int](), array("i"), 0
 
     def add(self, words: Sequence[str]) -> None:
-        """Take the words of the next passage."""
+        """Add the words of the next passage."""
         ids = self._ids
         self._words.extend([ids.setdefault(word, len(ids)) for word in words])
         self.lengths.append(len(words))
@@ -164,7 +163,7 @@ class _Words:
             self.end()
 
     def end(self) -> None:
-        """Write what there is as a portion."""
+        """Write the words collected since the last portion as a portion."""
         hashes = np.fromiter(map(hash_text, self._ids), dtype=np.uint64, count=len(self._ids))
         order = np.argsort(hashes)
         ranks = np.empty(len(order), np.int64)

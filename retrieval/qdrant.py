@@ -1,8 +1,8 @@
 """Late interaction in Qdrant, for indexes that are too large for one machine.
 
 Each passage is a point with two vectors: `tokens`, its token vectors, which Qdrant compares by MaxSim and keeps on
-disk in 16 bits; and `pooled`, their mean, in an HNSW graph. A search takes the nearest pooled vectors and scores
-them by MaxSim, in one request. Passages are stored in the points, so a cluster needs nothing else.
+disk in 16 bits; and `pooled`, their mean, in an HNSW graph. A search finds the nearest pooled vectors and scores
+their passages by MaxSim, in one request. The points also store the passages, so a cluster needs nothing else.
 """
 
 from __future__ import annotations
@@ -90,16 +90,16 @@ class QdrantIndex(NeverCopied):
             passages: what to index; read once.
             path: a folder for the manifest and the embedded checkpoint.
             url: a Qdrant server, `https://host:6333`.
-            collection: its name on the server. One that is there, and not from an interrupted build, is replaced only
-                with `overwrite`.
+            collection: its name on the server. An existing collection is replaced only with `overwrite`, unless it is
+                from an interrupted build.
             api_key: the key of the server; None reads the environment variable QDRANT_API_KEY. It is never stored, and
                 never sent over plain HTTP to another machine.
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
             device: where to encode; None takes a CUDA GPU if there is one.
             ray_address: see `ColBERTIndex.build`.
-            shards: into how many parts a cluster divides the collection, best a multiple of its nodes; None takes one
-                per node. It cannot easily be changed later.
+            shards: how many parts a cluster divides the collection into, ideally a multiple of its nodes; None takes
+                one per node. It cannot easily be changed later.
             replicas: how many copies of each part the cluster keeps; None leaves it to the server.
             overwrite: replace another index at the path, and the collection.
             progress: called after each batch of passages.
@@ -107,13 +107,13 @@ class QdrantIndex(NeverCopied):
         Raises:
             DataError: there are no passages, or two with the same id.
             ValueOutOfBounds: shards or replicas below 1.
-            UsageError: no URL, another index stands at the path, or a key would go over plain HTTP.
+            UsageError: there is no URL, another index is at the path, or a key would go over plain HTTP.
             CheckpointError: no such checkpoint.
             IndexMissing: no server answers at the URL.
-            IndexFolderError: the collection is there already.
+            IndexFolderError: the collection exists already.
             MissingDependency: qdrant-client, or Ray, is not installed.
         """
-        client_class()  # whether it is installed
+        client_class()  # raises MissingDependency before anything is read
         layout = {"shard_number": shards, "replication_factor": replicas}
         if any(number is not None and number < 1 for number in layout.values()):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
@@ -158,15 +158,15 @@ class QdrantIndex(NeverCopied):
 
         Args:
             path: its folder.
-            url: the server; None takes that of the build, if the environment variable QDRANT_URL names it too.
+            url: the server; None takes the server of the build, which the environment variable QDRANT_URL must allow.
             api_key: the key of the server; None reads the environment variable QDRANT_API_KEY.
-            checkpoint: where its checkpoint is now; None means inside the index, or where it was at the build.
+            checkpoint: the folder of its checkpoint; None takes the one in the index, or that of the build.
             device: where to encode; None takes a CUDA GPU if there is one.
 
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
             IndexForeign, IndexDamaged: see `Manifest.read`.
-            UsageError: the folder alone names the server, or a key would go over plain HTTP.
+            UsageError: QDRANT_URL does not allow the server of the build, or a key would go over plain HTTP.
             MissingDependency: qdrant-client is not installed.
         """
         path = Path(path)
@@ -199,7 +199,7 @@ class QdrantIndex(NeverCopied):
 
     @property
     def digest(self) -> str:
-        """A digest of what the index was built from and of all changes since."""
+        """A digest of the settings and passages of the build and of all changes since."""
         return Manifest.parse(self.path).digest
 
     def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
@@ -219,7 +219,7 @@ class QdrantIndex(NeverCopied):
                 return
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that neither a passage has nor a document that was split into passages."""
+        """The ids that belong neither to a passage nor to a document that was split into passages."""
         points = {_point_id(name): name for name in ids}
         found = self._ask("retrieve", list(points), with_payload=False)
         known = {str(record.id) for record in found}
@@ -241,8 +241,8 @@ class QdrantIndex(NeverCopied):
             k: at most this many hits, from 1.
             ids: search only the passages with these ids.
             where: search only the passages for which this is true; every passage is fetched to find out.
-            pooled: how many passages are chosen by their pooled vectors for scoring by MaxSim, at least 10 per hit;
-                None scores all, which takes a server long.
+            pooled: how many passages are chosen by their pooled vectors for scoring by MaxSim, at least 10 per hit.
+                None scores all passages, which is slow; `ids` and `where` score all that they select.
 
         Raises:
             ValueOutOfBounds: k < 1.
@@ -276,7 +276,7 @@ class QdrantIndex(NeverCopied):
             How many were added.
 
         Raises:
-            DataError: an id that the index already has, unless it is to be replaced, or that comes twice.
+            DataError: an id is used twice, or the index already has it and `replace` is False.
             IndexMissing: the server does not answer.
         """
         new = list(passages)
@@ -310,7 +310,7 @@ class QdrantIndex(NeverCopied):
         return len(known)
 
     def _record_change(self, change: str, content: list[Any]) -> None:
-        """Write into the manifest how many passages there are, and a digest of all changes."""
+        """Update the number of passages and the digest of all changes in the manifest."""
         old = Manifest.parse(self.path)
         digest = hashlib.sha256(json.dumps([old.corpus_digest, change, content]).encode()).hexdigest()
         [segment] = old.segments
@@ -337,7 +337,7 @@ def _create(
     *,
     overwrite: bool,
 ) -> None:
-    """Make a collection, in the place of one that may be overwritten or that the same build has made."""
+    """Create a collection, and first delete an old one if it may be overwritten or is from the same build."""
     from qdrant_client import models
 
     if client.collection_exists(collection):
@@ -378,7 +378,7 @@ def _fill(
 
 
 def _upload(client: Any, collection: str, passages: Sequence[Passage], blocks: Iterable[Block]) -> None:
-    """Put passages into a collection; the blocks have the vectors of one batch each."""
+    """Upload passages to a collection; each block has the vectors of one batch."""
     from qdrant_client import models
 
     def points() -> Iterator[models.PointStruct]:
@@ -392,7 +392,6 @@ def _upload(client: Any, collection: str, passages: Sequence[Passage], blocks: I
 
 
 def _texts(passages: Iterable[Passage]) -> list[str]:
-    """What is encoded of passages."""
     return [str(passage) for passage in passages]
 
 

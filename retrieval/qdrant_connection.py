@@ -24,7 +24,7 @@ def key_for(url: str, api_key: str | None) -> str | None:
     """The key to send to a server: the argument, or the environment variable QDRANT_API_KEY.
 
     Raises:
-        UsageError: it would go over plain HTTP, or the address holds a password.
+        UsageError: the key would go over plain HTTP, or the address holds a user name or password.
     """
     parts = urlsplit(url)
     if parts.username or parts.password:
@@ -49,7 +49,7 @@ def client_class() -> Any:
 
 
 def connect(url: str, key: str | None) -> Any:
-    """A client of a server, which has answered.
+    """Connect to a server, and check that it answers.
 
     Raises:
         IndexMissing: no server answers.
@@ -57,7 +57,7 @@ def connect(url: str, key: str | None) -> Any:
     """
     client = client_class()
     with reporting(url), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` decides
+        warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` has checked it
         connected = client(url=url, api_key=key, check_compatibility=False)
         connected.get_collections()
     return connected
@@ -65,7 +65,7 @@ def connect(url: str, key: str | None) -> Any:
 
 @contextmanager
 def reporting(url: str) -> Iterator[None]:
-    """Turn the errors of a connection into `IndexMissing`, which names the server."""
+    """Convert connection errors into `IndexMissing`, which names the server."""
     from qdrant_client.http.exceptions import ApiException
 
     try:

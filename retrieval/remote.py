@@ -1,4 +1,4 @@
-"""An index on another machine, as a retriever."""
+"""A retriever that searches an index on another machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_h
 
 _QUERIES_PER_REQUEST = 64
 _CONNECTIONS = 16
-_PLACES = 20_000  # of passages that were found last
+_PLACES = 20_000  # how many passages' places in their files are remembered
 
 
 class RemoteRetriever(NeverCopied):
-    """Searches an index that `knowgap serve` serves, or any server of the protocol of `dspy.ColBERTv2`.
+    """Searches an index that `knowgap serve` serves, or any server that speaks the protocol of `dspy.ColBERTv2`.
 
     Args:
-        url: the address of the server, such as http://127.0.0.1:8894; without a path, its /search is asked.
+        url: the address of the server, such as http://127.0.0.1:8894; /search is added if it has no path.
         batch: send many queries in one request, which only `knowgap serve` understands; False sends one request per
             query, several at a time.
         timeout: seconds to wait for an answer.
@@ -42,7 +42,7 @@ class RemoteRetriever(NeverCopied):
 
     @property
     def digest(self) -> str | None:
-        """The digest of the index that is served now; None if the server does not tell."""
+        """The digest of the index that is being served; None if the server does not report it."""
         return self._health("digest")
 
     @property
@@ -66,13 +66,13 @@ class RemoteRetriever(NeverCopied):
         Args:
             queries: any strings.
             k: at most this many hits, from 1.
-            documents: which documents of the index are searched, by `knowgap serve`; None for all.
+            documents: the documents to search, which only `knowgap serve` can select; None searches all.
 
         Raises:
             ValueOutOfBounds: k < 1.
-            UsageError: only some documents are wanted of a server that cannot tell them apart.
+            UsageError: `documents` is given and `batch` is False.
             IndexMissing: no server answers.
-            IndexFolderError: the server refuses the search, or answers with something else than passages.
+            IndexFolderError: the server refuses the search, or its answer does not hold passages.
         """
         check_k(k)
         wanted: dict[str, Any] = {}
@@ -103,7 +103,7 @@ class RemoteRetriever(NeverCopied):
         return [list(hits.get(query, [])) for query in encodable]
 
     def _keep_places(self, records: Iterable[dict[str, Any]]) -> None:
-        """Keep where the passages stand in their files, as far as the server says so."""
+        """Remember the places of passages in their files, as far as the server reports them."""
         told = {str(record["pid"]): Source(**record["source"]) for record in records if "source" in record}
         with self._lock:
             for id, place in told.items():
@@ -113,7 +113,7 @@ class RemoteRetriever(NeverCopied):
                 del self._places[next(iter(self._places))]
 
     def places(self, ids: Iterable[str]) -> dict[str, Source]:
-        """The files and positions of passages that were found lately, as far as the server has told them."""
+        """The files and positions of recently found passages, as far as the server has reported them."""
         with self._lock:
             return {id: self._places[id] for id in ids if id in self._places}
 
@@ -149,7 +149,7 @@ class RemoteRetriever(NeverCopied):
 
 
 def _json_field(response: httpx.Response, field: str) -> Any:
-    """A field of a JSON answer; None if it is not there, or the answer is no JSON object."""
+    """A field of a JSON response; None if it is missing, or the response is not a JSON object."""
     try:
         return response.json().get(field)
     except (ValueError, AttributeError):
@@ -157,7 +157,7 @@ def _json_field(response: httpx.Response, field: str) -> Any:
 
 
 def _passage(record: dict[str, Any]) -> Passage:
-    """A hit's passage; servers other than `knowgap serve` may put the title before the text: "title | text"."""
+    """The passage of a hit; servers other than `knowgap serve` may put the title into the text: "title | text"."""
     if "passage" in record:
         return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))
     title, bar, text = str(record["text"]).partition(" | ")

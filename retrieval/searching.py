@@ -1,4 +1,4 @@
-"""How programs and commands search a retriever: the whole of it, or only some of its documents."""
+"""Search of a retriever by programs and commands, within all of its documents or only some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowgap.retrieval.documents.sources import DocumentFilter, sources_of
 from knowgap.retrieval.passage import Hit, Retriever
 
 Part: TypeAlias = frozenset[str] | DocumentFilter
-"""What of an index is searched: passages by their ids, or documents, which the server of a remote index knows."""
+"""The part of an index that is searched: ids of passages, or documents that the server of a remote index selects."""
 
 _PART: ContextVar[Part | None] = ContextVar("searched part", default=None)
 
@@ -22,7 +22,7 @@ def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[lis
     """The hits of a retriever for each query, within the documents of `only_documents`.
 
     Raises:
-        UsageError: a retriever from outside returns something else.
+        UsageError: the retriever does not return a list of hits for each query.
     """
     part, search = _PART.get(), retriever.search
     some: dict[str, Any] = {} if part is None else {"documents" if isinstance(part, DocumentFilter) else "ids": part}
@@ -45,7 +45,7 @@ def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
 
 
 def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
-    """The passages of some documents of an index; None for all documents. It may take seconds.
+    """The passages of some documents of an index; None for all documents. This may take seconds.
 
     Raises:
         UsageError: as for `only_documents`.
@@ -69,7 +69,7 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
 
 @contextlib.contextmanager
 def only_passages(part: Part | None) -> Iterator[None]:
-    """The same as `only_documents`, by what `passages_of` has found."""
+    """Search only a part of an index in the block, as `only_documents` does; `part` is a result of `passages_of`."""
     token = _PART.set(part)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What encodes texts, and how many tokens of a passage it reads, which its own tokenizer and settings say."""
+"""The interface of encoders, and the number of tokens of a passage that an encoder reads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """The window of an encoder.
+    """How much of a passage an encoder reads.
 
     Args:
         tokenizer: splits texts as the encoder does, without cutting them off.
-        size: tokens of the longest passage that is encoded whole, with the marks that the encoder adds.
-        marks: how many marks it adds.
+        size: the number of tokens of the longest passage that is encoded whole, marks included.
+        marks: how many tokens the encoder adds: its special tokens, and those of a prompt for passages.
     """
 
     tokenizer: Tokenizer
@@ -32,7 +32,7 @@ class Window:
     marks: int
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has for the encoder, marks included."""
+        """The number of tokens of each text, marks included."""
         encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [len(text.ids) + self.marks for text in encoded]
 
@@ -42,7 +42,7 @@ class Window:
 
 
 class Encoder(Protocol):
-    """Texts to vectors."""
+    """Encodes texts as vectors."""
 
     @property
     def dim(self) -> int:
@@ -51,7 +51,7 @@ class Encoder(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it computes."""
+        """The device that it computes on."""
         ...
 
     @property
@@ -60,16 +60,16 @@ class Encoder(Protocol):
         ...
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
-        """Vectors [vectors, dim], text after text, and how many each text has, [texts]."""
+        """The vectors of all texts, [vectors, dim], text after text; and how many each text has, [texts]."""
         ...
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
-        """Vectors [vectors, dim]."""
+        """The vectors of a query, [vectors, dim]."""
         ...
 
 
 def tokenizer_of(source: Any) -> Tokenizer:
-    """A copy, which never cuts off or fills up, of a tokenizer: its folder, or a fast tokenizer of transformers."""
+    """A copy of a tokenizer without truncation or padding; `source` is a folder or a fast tokenizer of Transformers."""
     from tokenizers import Tokenizer
 
     if isinstance(source, Path):
