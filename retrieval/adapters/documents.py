@@ -1,4 +1,4 @@
-"""The documents of other people's indexes as passages, and what is common to all searches of these indexes."""
+"""The base class of the adapters to indexes of other tools, and the conversion of their documents to passages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TITLES = ("title", "headings", "name")
 
 
 def split_title(contents: str) -> tuple[str, str]:
-    r"""Title and text of FlashRAG's `contents`: the title, perhaps in quotation marks, in a line of its own.
+    r"""Split FlashRAG's `contents` into title and text; the title is the first line, perhaps in quotation marks.
 
     >>> split_title('"Tarn"\nA town on the Isk.')
     ('Tarn', 'A town on the Isk.')
@@ -27,10 +27,10 @@ def split_title(contents: str) -> tuple[str, str]:
 
 
 def passage_of(id: Any, document: Any) -> Passage:
-    """The passage of a document: its text as it is, JSON of one, or fields of the names that are in use.
+    """Convert a document to a passage; it is plain text, or a mapping, perhaps as JSON, with the usual field names.
 
     Raises:
-        ValueError: it has no field with text.
+        ValueError: the mapping has no field with text.
     """
     if isinstance(document, str):
         try:
@@ -54,7 +54,7 @@ Found = Sequence[tuple[Passage, float]]
 
 
 class Adapter(NeverCopied):
-    """Searches an index that others built, many queries at once.
+    """Searches an index of another tool with batches of queries.
 
     Attributes:
         name: the kind of index, and where it is.
@@ -63,12 +63,12 @@ class Adapter(NeverCopied):
     name: str
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query by the index's own measure; none for a blank one.
+        """The `k` best passages for each query by the index's own scores; none for a blank one.
 
         Raises:
             ValueOutOfBounds: k < 1.
             IndexMissing: no server answers.
-            IndexFolderError: a server refuses the search, or what is found is something else than passages.
+            IndexFolderError: a server refuses the search, or its answer does not hold passages.
         """
         check_k(k)
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]

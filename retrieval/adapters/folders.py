@@ -1,4 +1,4 @@
-"""Folders with indexes that others built, as retrievers."""
+"""Retrievers over folders with indexes of other tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from knowgap.retrieval.passage import Passage
 
 
 def only_file(folder: Path, patterns: Sequence[str], what: str) -> Path:
-    """The one file of a folder that has one of these names."""
+    """The only file in a folder that matches one of the patterns; `IndexForeign` is raised if there is not just one."""
     found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
     if len(found) != 1:
         named = " and ".join(path.name for path in found) or "none"
@@ -25,7 +25,7 @@ def only_file(folder: Path, patterns: Sequence[str], what: str) -> Path:
 
 
 class Lines:
-    """The lines of a file by number, read when they are needed."""
+    """The non-blank lines of a file by number, read on demand."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._starts, place = path, array("q"), 0
@@ -42,7 +42,7 @@ class Lines:
         """The passage in a line: a document as JSON, or an id, the text and perhaps a title between tabs.
 
         Raises:
-            IndexForeign: the line has none.
+            IndexForeign: the line does not hold a passage.
         """
         with self._path.open("rb") as file:
             file.seek(self._starts[number])
@@ -61,11 +61,11 @@ class Lines:
 
 
 class FaissIndex(Adapter):
-    """A FAISS index with its passages: vector n is that of line n of a file of JSON Lines, as FlashRAG keeps them.
+    """A FAISS index with its passages: vector n belongs to line n of a JSON Lines file, as in FlashRAG.
 
     Args:
-        folder: with one `*.faiss` or `*.index`, one `*.jsonl`, and the encoder of the queries in `encoder/`, a model of
-            sentence-transformers. Without `encoder/`, the embedded one encodes them.
+        folder: contains one `*.faiss` or `*.index`, one `*.jsonl`, and in `encoder/` a model of sentence-transformers
+            that encodes the queries. Without `encoder/`, the embedded encoder does.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -97,13 +97,13 @@ class FaissIndex(Adapter):
         for query in queries:
             with self._lock:
                 scores, rows = self._index.search(self._encoder.encode_query(query), k)
-            sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0: the inner product; else a distance
+            sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0 is the inner product; others are distances
             best = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
             yield [(self._lines.passage(row), sign * score) for row, score in best if row >= 0]
 
 
 class LuceneIndex(Adapter):
-    """A Lucene index through Pyserini, searched by BM25; its documents have to be stored (`storeRaw`).
+    """A Lucene index that Pyserini searches by BM25; it has to store its documents (`storeRaw`).
 
     Args:
         folder: the folder of the index.
@@ -114,7 +114,7 @@ class LuceneIndex(Adapter):
             raise IndexForeign(f"{folder}: is no index of Lucene: it has no file segments_…")
         try:
             searcher: Any = importlib.import_module("pyserini.search.lucene").LuceneSearcher
-        except Exception as error:  # without Java, its bridge raises exceptions of many kinds
+        except Exception as error:  # without Java, Pyserini raises exceptions of many types
             problem = f"{folder}: a Lucene index needs Java and `pip install pyserini` ({error})"
             raise MissingDependency(problem) from error
         self.name = f"lucene {Path(folder).name}"
@@ -149,10 +149,11 @@ def kind_of(folder: Path) -> str:
 
 
 def need_folder(folder: str) -> Path:
-    """The folder of that name.
+    """The path of an existing folder.
 
     Raises:
-        IndexMissing: there is none.
+        UsageError: the name is empty.
+        IndexMissing: there is no such folder.
     """
     if not folder:
         raise UsageError("name the folder, too, as in faiss:FOLDER")

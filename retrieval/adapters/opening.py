@@ -1,4 +1,4 @@
-"""Which of other people's indexes a name means."""
+"""Opening indexes of other tools by name."""
 
 from __future__ import annotations
 
@@ -22,22 +22,25 @@ SERVERS: dict[str, Callable[[str], Any]] = {
     "qdrant": QdrantCollection,
     "colbertv2": lambda url: RemoteRetriever(url, batch=False),
 }
-"""What searches a server, by the scheme of its address: `elasticsearch+http://host:9200/index`."""
+"""The retriever for each kind of server, which is named before the address: `elasticsearch+http://host:9200/index`."""
 
 FOLDERS: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex, "plaid": PlaidIndex}
-"""What searches a folder, by the word before it: `faiss:FOLDER`."""
+"""The retriever for each kind of folder, which is named before the path: `faiss:FOLDER`."""
 
 
 def open_adapter(name: str | Path) -> Any:
-    """The index that a name means by its form, or a folder by its files; None for every other name.
+    """Open an index of another tool, recognized by the form of its name or by the files in its folder.
 
     Args:
-        name: `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of any.
+        name: `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of such a kind.
+
+    Returns:
+        The index, or None if the name is of none of these forms.
 
     Raises:
-        IndexFolderError: the folder does not have what it needs.
+        IndexFolderError: the folder lacks a file that is needed.
         MissingDependency: a package is not installed.
-        UsageError: an address is not of the form.
+        UsageError: an address does not have this form.
 
     >>> open_adapter("some-folder") is None
     True

@@ -1,4 +1,4 @@
-"""Indexes of colbert-ai (PLAID), searched as they are."""
+"""Search of indexes of colbert-ai (PLAID) without converting them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from knowgap.retrieval.adapters.documents import Adapter, Found
 from knowgap.retrieval.adapters.folders import Lines, only_file
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
-"""Clusters that each token of a query probes; passages that are scored by their own vectors, in all and per hit."""
+"""How many clusters each query token probes; how many passages are scored by MaxSim, at least and per hit."""
 
 
 class PlaidIndex(Adapter):
-    """An index that colbert-ai built: its token vectors are searched by our own code, which compiles nothing.
+    """An index that colbert-ai built, searched by knowgap's own code, which compiles no extensions.
 
     Args:
-        folder: as colbert-ai's indexer wrote it. Its passages are a `*.tsv` (number, text, perhaps title) or `*.jsonl`
-            in it, or else the collection that it was built of, where that is still there; its checkpoint is
-            `checkpoint/` in it, or else the one that it was built with.
+        folder: the folder that colbert-ai's indexer wrote. The passages are read from a `*.tsv` in it (number, text,
+            perhaps title), otherwise from the collection of the build if that still exists, otherwise from a `*.jsonl`
+            in it. The checkpoint is `checkpoint/` in it, otherwise that of the build.
 
     Raises:
-        IndexForeign: passages are missing, or do not fit.
+        IndexForeign: the passages are missing, or their number differs from that in the index.
         IndexDamaged: a file cannot be read.
         CheckpointError: the checkpoint is missing.
     """
@@ -81,7 +81,6 @@ class PlaidIndex(Adapter):
             yield [(self._passages.passage(int(near[n])), float(scores[n])) for n in best]
 
     def _collection(self, recorded: Any) -> Path:
-        """The file of passages: in the folder, or where the index was built of it."""
         path = Path(str(recorded.get("provenance") if isinstance(recorded, dict) else recorded))
         if not path.is_file() or any(self._folder.glob("*.tsv")):
             path = only_file(self._folder, ("*.tsv", "*.jsonl"), "file of passages")
