@@ -33,7 +33,7 @@ class CandidateRetriever(NeverCopied):
 
     @staticmethod
     def within(index: Any, ids: Iterable[str]) -> RestrictedRetriever:
-        """A retriever over the passages with these ids; `index` must be able to search by `ids`. Unknown ids are ignored."""
+        """A retriever over the passages with these ids of an `index` that can search by ids; it ignores unknown ids."""
         return RestrictedRetriever(index, ids)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:

@@ -1,4 +1,4 @@
-"""Collections of Qdrant that others filled, as retrievers."""
+"""Retrievers over Qdrant collections that other tools filled."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from knowgap.retrieval.passage import Passage
 
 
 class QdrantCollection(Adapter):
-    """A collection of Qdrant with a vector for each passage, searched by the collection's own measure.
+    """A Qdrant collection with one vector for each passage, searched by the collection's own distance.
 
     Args:
-        url: `http://host:6333/COLLECTION`; behind `?`, perhaps `encoder=`, the model of sentence-transformers that made
-            the vectors, by folder or by name on the hub (else the embedded one), and `using=`, the name of the vectors.
-            A key in the environment variable QDRANT_API_KEY is sent.
+        url: `http://host:6333/COLLECTION`, with optional query parameters: `encoder`, the model of
+            sentence-transformers that made the vectors, by folder or hub name (default: the embedded one); and `using`,
+            the name of the vectors. The key in the environment variable QDRANT_API_KEY is sent.
 
     Raises:
-        UsageError: no collection is named.
+        UsageError: the address names no collection, or has another parameter.
         IndexMissing: no server answers.
         IndexFolderError: there is no such collection.
         IndexForeign: its vectors do not fit the encoder.
@@ -44,7 +44,7 @@ class QdrantCollection(Adapter):
         self._using = self._vectors(options.get("using"))
 
     def _vectors(self, wanted: str | None) -> str | None:
-        """The name of the vectors to search; None where they have none."""
+        """The name of the vectors to search; None if they are unnamed."""
         stored: Any = self._client.get_collection(self._collection).config.params.vectors
         named: dict[str, Any] = stored if isinstance(stored, dict) else {"": stored} if stored else {}
         sizes = {name: vector.size for name, vector in named.items() if vector.multivector_config is None}
@@ -70,7 +70,7 @@ class QdrantCollection(Adapter):
             yield [(self._passage(point), float(point.score)) for point in answer.points]
 
     def _passage(self, point: Any) -> Passage:
-        """The passage of a point, under its own id where the payload has one."""
+        """The passage of a point, with the id in its payload if there is one."""
         payload = point.payload or {}
         try:
             return passage_of(

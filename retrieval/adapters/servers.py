@@ -1,4 +1,4 @@
-"""Search servers of other projects, as retrievers."""
+"""Retrievers that query the search servers of other projects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowgap.retrieval.adapters.documents import Adapter, Found, passage_of
 
 
 class SearchServer(Adapter):
-    """Searches a server, many queries in one request.
+    """Searches a server with many queries in one request.
 
     Args:
         url: its address; a user and password in it are sent with each request.
@@ -25,10 +25,10 @@ class SearchServer(Adapter):
 
     def __init__(self, url: str, *, timeout: float = 60.0) -> None:
         self.url, self.name = url.rstrip("/"), f"{self.kind} {without_credentials(url)}"
-        self._client = httpx.Client(timeout=timeout, trust_env=False)  # no proxy: the server is near
+        self._client = httpx.Client(timeout=timeout, trust_env=False)  # no proxy: the server is local
 
     def _post(self, path: str, **content: Any) -> Any:
-        """The JSON of an answer."""
+        """Send a request, and return the JSON of the response."""
         try:
             response = self._client.post(self.url + path, **content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -72,7 +72,7 @@ class ElasticsearchIndex(SearchServer):
 
 
 class FlashRAGServer(SearchServer):
-    """The retriever server of FlashRAG's kind: `/batch_search` with `query`, `top_n` and `return_score`."""
+    """A retriever server with FlashRAG's interface: `/batch_search` with `query`, `top_n` and `return_score`."""
 
     kind = "flashrag"
 

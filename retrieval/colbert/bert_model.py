@@ -1,4 +1,4 @@
-"""A ColBERT checkpoint that is a BERT, loaded without colbert-ai and Transformers; it computes the same."""
+"""A BERT-based ColBERT checkpoint, loaded without colbert-ai and Transformers, but with the same results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SETTINGS = (
 
 
 class BertColBERT(nn.Module):
-    """BERT with a linear layer behind it, whose vectors are scaled to unit length.
+    """BERT followed by a linear layer, whose vectors are scaled to unit length.
 
     Attributes:
         colbert_config: the settings in `artifact.metadata`, and `dim`.
@@ -63,7 +63,7 @@ class BertColBERT(nn.Module):
         return self._vectors(ids, attention, [])[0]
 
     def doc(self, ids: torch.Tensor, attention: torch.Tensor, keep_dims: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """Unit vectors, [texts, tokens, dim], and which of them count, [texts, tokens, 1]."""
+        """Unit vectors, [texts, tokens, dim], and a mask of those to keep, [texts, tokens, 1]."""
         return self._vectors(ids, attention, [*self.skiplist])
 
     def _vectors(
@@ -76,5 +76,5 @@ class BertColBERT(nn.Module):
 
     @property
     def linear_device(self) -> torch.device:
-        """Where it computes."""
+        """The device of the weights."""
         return self.bert.embeddings["word_embeddings"].weight.device

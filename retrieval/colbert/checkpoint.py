@@ -1,9 +1,9 @@
 """ColBERT checkpoints: the embedded one, made from MiniLM and the corpus; and those named by path or on the hub.
 
 The embedded checkpoint is not trained as a ColBERT. Instead, two things are fitted to the corpus: a linear projection
-of its token vectors onto the directions in which they vary most, the strongest of these damped; and a weight for each
-token of a query, higher for tokens that are rarer in the corpus. On disk it is a checkpoint as colbert-ai saves it,
-with the weights in a file beside it.
+of its token vectors onto their principal directions, with the strongest of these damped; and a weight for each token of
+a query, higher for tokens that are rarer in the corpus. It is saved in colbert-ai's format, with the token weights in
+an additional file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from knowgap.storage.progress import Progress, no_progress
 
 EMBEDDED = "embedded MiniLM"
 WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
-"""Widths of the embedded checkpoint's token vectors: up to the last number of passages, and beyond it."""
+"""Widths of the embedded checkpoint's token vectors up to `FULL_WIDTH` passages, and for more passages."""
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _CHECKPOINT_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", TOKEN_WEIGHTS)
@@ -62,11 +62,11 @@ def prepare_checkpoint(
     *,
     corpus: str,
 ) -> tuple[Path, dict[str, Any]]:
-    """The folder of the checkpoint that encodes a build; and its name and digest, as a manifest records them.
+    """The folder of the checkpoint for a build, and its name and digest as a manifest records them.
 
-    Without a folder or hub name, the embedded checkpoint is fitted to the passages, whose digest is `corpus`, in the
-    folder of the build; its weights depend on the machine in the last bits, so the manifest also records what it was
-    fitted to. If the checkpoint is not the one that the state of the build knows, encoding starts again.
+    If `checkpoint` is None, the embedded checkpoint is fitted to the passages, whose digest is `corpus`, in the folder
+    of the build. The last bits of its weights depend on the machine, so the manifest also records what it was fitted
+    to. If the state of the build records another checkpoint, encoding starts again.
     """
     folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
     if checkpoint is None and not state.checkpoint:
@@ -83,12 +83,12 @@ def prepare_checkpoint(
 
 
 def fitted_to(corpus: str) -> list[str]:
-    """What the embedded checkpoint of a corpus with that digest is made of; it stands for the digest of its weights."""
+    """The digests of what the embedded checkpoint is made from, which identify it instead of its own digest."""
     return [MINILM_DIGEST, corpus]
 
 
 def embedded_width(dim: int | None, passages: int) -> int:
-    """The width of the embedded checkpoint's token vectors for so many passages; see `write_embedded_checkpoint`."""
+    """The width of the embedded checkpoint's token vectors; see `write_embedded_checkpoint`."""
     if dim is None:
         return WIDTH if passages <= FULL_WIDTH else PROJECTED
     if dim % 16 or not 16 <= dim <= WIDTH:
@@ -99,11 +99,13 @@ def embedded_width(dim: int | None, passages: int) -> int:
 def load_recorded_encoder(
     path: Path, manifest: Manifest, checkpoint: str | Path | None, device: str | None
 ) -> TokenEncoder:
-    """Load the checkpoint that encoded an index, from where it is now; None if it is inside the index or where it was.
+    """Load the checkpoint that encoded an index.
+
+    If `checkpoint` is None, it is the one inside the index or the one that the manifest names.
 
     Raises:
-        CheckpointError: it is absent, or not the one that encoded the passages; or the index names one on the hub that
-            was never downloaded.
+        CheckpointError: it is absent, or not the one that encoded the passages; or the manifest names one on the hub
+            that was never downloaded.
     """
     name, digest = manifest.checkpoint["name"], manifest.checkpoint["digest"]
     if checkpoint is None and name == EMBEDDED:
@@ -120,14 +122,14 @@ def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *
     """Fit the embedded checkpoint to a corpus and write it.
 
     Args:
-        passages: the corpus; a sample spread evenly over it is read.
+        passages: the corpus, of which an evenly spaced sample is read.
         folder: where to write; created.
-        dim: width of a token vector: a multiple of 16 up to 384. None keeps the full width of a corpus of up to 20,000
-            passages, which retrieves best, and takes 128, as a trained ColBERT has, for a larger one.
+        dim: width of a token vector: a multiple of 16 up to 384. None takes 384, which retrieves best, for up to 20,000
+            passages, and 128, as in a trained ColBERT, for more.
 
     Raises:
         CheckpointError: the MiniLM encoder is absent or altered.
-        ValueOutOfBounds: dim.
+        ValueOutOfBounds: dim is not such a number.
     """
     dim, folder = embedded_width(dim, len(passages)), Path(folder)
     _write(folder, np.eye(WIDTH, dtype=np.float32))
@@ -149,8 +151,8 @@ def _spread(passages: Sequence[Passage], limit: int) -> list[Passage]:
 def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[np.float32]:
     """The principal directions of token vectors about the origin, each scaled by its eigenvalue to the power -1/4.
 
-    Scaling by the power -1/2 would whiten the vectors; half of that keeps the few directions that all tokens share
-    from deciding every cosine, without raising the noise of the weak ones.
+    The power -1/2 would whiten the vectors. The power -1/4 keeps the few directions that all tokens share from
+    dominating every cosine, without amplifying the noise of the weak directions.
 
     Args:
         vectors: [tokens, width].
@@ -162,7 +164,7 @@ def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[n
     vectors = np.asarray(vectors, dtype=np.float64)
     values, directions = np.linalg.eigh(vectors.T @ vectors / max(len(vectors), 1))
     values, directions = values[::-1][:dim], directions[:, ::-1][:, :dim]
-    # The sign of an eigenvector is arbitrary; fix it, or the same corpus would have several checkpoints.
+    # The sign of an eigenvector is arbitrary; it is fixed so that a corpus always gives the same checkpoint.
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(dim)])
     scale = (np.maximum(values, 1e-6 * values[0]) / values[0]) ** -_DAMPING
     return (directions * scale).T.astype(np.float32)
@@ -179,7 +181,7 @@ def fit_token_weights(texts: Iterable[Sequence[int]], vocabulary: int) -> npt.ND
 
 
 def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
-    """A checkpoint folder as colbert-ai saves it, of the MiniLM encoder and a projection [dim, 384]."""
+    """Write the MiniLM encoder and a projection [dim, 384] as a checkpoint folder in colbert-ai's format."""
     from safetensors.numpy import load_file, save_file
 
     source = minilm_folder()
@@ -197,15 +199,15 @@ def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
 
 
 def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Path:
-    """The folder of a checkpoint; one that is named as on the Hugging Face hub is downloaded at its first use.
+    """The folder of a checkpoint; a checkpoint on the Hugging Face hub is downloaded at its first use.
 
     Args:
         name: a folder, or a name on the hub.
-        named_by: the index that names it; then the network is not used, and only what was downloaded before is found.
-            None is a name that the user has given.
+        named_by: the index that names the checkpoint, in which case the network is not used and a checkpoint on the hub
+            must have been downloaded before. None if the user named it.
 
     Raises:
-        CheckpointError: it is neither a folder nor a checkpoint that the hub gives.
+        CheckpointError: it is neither a folder nor a checkpoint that can be downloaded from the hub.
     """
     if folder := local_path(name):
         return folder
@@ -217,7 +219,7 @@ def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Pat
 
     try:
         folder = Path(snapshot_download(text, allow_patterns=list(_CHECKPOINT_FILES), local_files_only=offline))
-        if not offline and not any(folder.rglob("*.safetensors")):  # older models have torch files, with weights only
+        if not offline and not any(folder.rglob("*.safetensors")):  # older models have torch weights only
             folder = Path(snapshot_download(text, allow_patterns=[*_CHECKPOINT_FILES, *_TORCH_FILES]))
         return folder
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
@@ -230,9 +232,9 @@ def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Pat
 
 
 def checkpoint_window(checkpoint: str | Path | None) -> Window:
-    """The window of a ColBERT checkpoint by folder or hub name: `doc_maxlen`, in which [CLS], [D] and [SEP] stand.
+    """The window of a ColBERT checkpoint by folder or hub name: `doc_maxlen` tokens, including [CLS], [D] and [SEP].
 
-    Without a checkpoint it is that of the embedded one.
+    If `checkpoint` is None, it is the window of the embedded MiniLM encoder.
 
     Raises:
         CheckpointError: there is no such checkpoint.

@@ -1,7 +1,7 @@
 """A ColBERT checkpoint that encodes texts into one unit vector per token (Khattab and Zaharia 2020).
 
-Passages are encoded in batches of one padded length, queries one at a time: the vectors of a text then do not depend
-on its neighbours, and a search gives the same scores to the last digit however it is batched.
+Passages are encoded in batches of one padded length, and queries one at a time. The vectors of a text therefore do not
+depend on the other texts, and a search gives the same scores to the last digit however it is batched.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.window import Window, tokenizer_of
 
 SETTINGS = "knowgap.json"
-"""Settings for knowgap, beside colbert-ai's `artifact.metadata`; foreign checkpoints have none."""
+"""The file with knowgap's own settings, which only an embedded checkpoint has."""
 
 TOKEN_WEIGHTS = "token_weights.npy"
-"""Float32 [vocabulary]: the factor of a query vector, by its token; foreign checkpoints have none."""
+"""The file with the weight of each token's query vector, float32 [vocabulary]; only an embedded checkpoint has it."""
 
 _MAX_QUERY_TOKENS = 256
 _CACHED_QUERIES = 2048
-_TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, what stays in its cache
+_TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, as many as fit into its cache
 
 
 class TokenEncoder:
-    """A ColBERT checkpoint folder, loaded.
+    """A loaded ColBERT checkpoint.
 
     Args:
-        folder: `config.json`, tokenizer files, `model.safetensors` with the encoder and `linear.weight`, and
-            `artifact.metadata`, as colbert-ai saves them; or `modules.json` and what it names, as PyLate does.
+        folder: a checkpoint in colbert-ai's format, with `config.json`, tokenizer files, `artifact.metadata`, and
+            `model.safetensors` with the encoder and `linear.weight`; or in PyLate's format, with `modules.json`.
         device: where to compute; None takes a CUDA GPU if there is one.
 
     Attributes:
         dim: width of a token vector.
         vocabulary: how many token ids there are.
         begin_token: the id of the token at the beginning of every text.
-        token_weights: factors of query vectors, [vocabulary]; None for a foreign checkpoint.
+        token_weights: the weights of query vectors, [vocabulary]; None unless the checkpoint has them.
 
     Raises:
-        CheckpointError: the folder holds no such checkpoint, or one that asks to run its own code.
+        CheckpointError: the folder is not such a checkpoint, or it asks to run its own code.
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
@@ -60,7 +60,7 @@ class TokenEncoder:
         weights = self.folder / TOKEN_WEIGHTS
         self.token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
         self._load()
-        self._lock = threading.Lock()  # of the tokenizer
+        self._lock = threading.Lock()  # for the tokenizer
         self._window: Window | None = None
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
@@ -87,7 +87,7 @@ class TokenEncoder:
             raise CheckpointError(f"{self.folder}: trained for the similarity {similarity!r}, not for cosines")
         self._model.to(self.device).float().eval()
         pack_linear_layers(self._model)
-        self._model.use_gpu = False  # no half-precision, no CUDA extensions inside the model: see `half_precision`
+        self._model.use_gpu = False  # the model itself must use neither half precision nor CUDA extensions
         self._config = self._model.colbert_config
         self._tokenizer: Any = self._model.raw_tokenizer
         ids = self._tokenizer.convert_tokens_to_ids
@@ -104,7 +104,7 @@ class TokenEncoder:
         from colbert.modeling.colbert import ColBERT
 
         with loading_model(self.folder) as (path, _):
-            # Named after its own folder, colbert-ai never looks for the base model on the network.
+            # With its own folder as model name, colbert-ai never looks for the base model on the network.
             return ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
 
     @property
@@ -115,7 +115,7 @@ class TokenEncoder:
         return self._window
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of passages, truncated, with the marks of their beginning and end."""
+        """Token ids of passages, truncated, with [CLS], the passage mark and [SEP]."""
         if not texts:
             return []
         with self._lock:
@@ -153,9 +153,9 @@ class TokenEncoder:
         """Encode a query; the latest 2,048 are cached.
 
         Returns:
-            [tokens, dim], at most 256 tokens: unit vectors, multiplied by the weights of their tokens if the checkpoint
-            has such weights. A query shorter than the checkpoint's `query_maxlen` is filled up with [MASK], unless the
-            checkpoint says that it was not trained for that.
+            Unit vectors of at most 256 tokens, [tokens, dim], multiplied by the token weights if the checkpoint has
+            them. A query shorter than the checkpoint's `query_maxlen` is padded with [MASK], unless the checkpoint's
+            settings turn query expansion off.
         """
         return self._queries.get([query], lambda _: [self._encode_query(query)])[0]
 

@@ -74,13 +74,13 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             passages: what to index; read once. Title and text are encoded together.
             path: the folder; if this very index is there already, it is opened as it is.
             checkpoint: a ColBERT checkpoint by folder or hub name (`colbert-ir/colbertv2.0`). None makes one from the
-                embedded MiniLM encoder and the corpus, which needs no network, and keeps it inside the index.
+                embedded MiniLM encoder and the corpus, without the network, and saves it inside the index.
             dim: width of the token vectors, for the embedded checkpoint: a multiple of 16 up to 384. None takes 384 for
                 up to 20,000 passages, which retrieves best, and 128 for more.
-            nbits: bits per dimension of a stored vector. 16 keeps the vectors as they are; 1, 2 or 4 keep a centroid
-                and a residual of that many bits, which takes a sixteenth to a quarter of the space and costs recall.
-            clustered: whether to cluster the token vectors, so that a search need not score every passage; None does
-                so from 400,000 token vectors on.
+            nbits: bits per dimension of a stored vector. 16 stores the vectors uncompressed; 1, 2 or 4 store a centroid
+                and a residual of that many bits, which takes a sixteenth to a quarter of the space but costs recall.
+            clustered: whether to cluster the token vectors, so that a search need not score every passage; None
+                clusters 400,000 token vectors or more. Compressed vectors are always clustered.
             device: where to encode; None takes a CUDA GPU if there is one.
             ray_address: a Ray cluster whose workers encode the passages: the address of its head, `auto` or `local`;
                 None encodes in this process. The path, and that of a checkpoint, have to be the same on all machines.
@@ -90,7 +90,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         Raises:
             DataError: there are no passages, or two with the same id.
             CheckpointError: no such checkpoint, or a damaged one.
-            ValueOutOfBounds: dim, nbits or device.
+            ValueOutOfBounds: dim, nbits or device is not allowed.
             UsageError: another index is at the path, or no Ray cluster answers.
             MissingDependency: Ray is not installed.
         """
@@ -100,7 +100,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
-            if checkpoint is None:  # it need not be fitted to find that the index is there
+            if checkpoint is None:  # whether the index exists can be checked without fitting it
                 settings = {"dim": embedded_width(dim, len(store)), "nbits": nbits, "clustered": clustered}
                 manifest = build.manifest("colbert", store, settings, {"fitted": fitted_to(build.corpus_digest)})
                 if build.already_built(manifest):
@@ -139,7 +139,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
 
         Args:
             path: its folder.
-            checkpoint: where its checkpoint is now, if that is neither inside the index nor where it was.
+            checkpoint: the folder or hub name of its checkpoint; None takes the one in the index, or that of the build.
             device: where to encode and score; None takes a CUDA GPU if there is one.
             quality: how thoroughly to search: `fast`, `balanced`, `exact` or `SearchSettings`. Small indexes, and those
                 that fit on a GPU, are always searched exactly.
@@ -156,11 +156,11 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
 
 
 class MaxSimReranker(PairScorer):
-    """MaxSim of query and text under the checkpoint of a ColBERT index.
+    """Scores pairs of query and text by MaxSim with the checkpoint of a ColBERT index.
 
     Args:
-        index: its checkpoint encodes queries and texts; the texts need not be its passages.
-        default_threshold: δ, if known. There is no general one, since scores grow with the number of query tokens.
+        index: the index whose checkpoint encodes queries and texts; the texts need not be its passages.
+        default_threshold: δ, if known. There is no general value, since scores grow with the number of query tokens.
     """
 
     def __init__(self, index: ColBERTIndex, *, default_threshold: float | None = None) -> None:

@@ -1,11 +1,11 @@
-"""Candidates for exact scoring, by inverted lists over the centroids of token vectors.
+"""Selection of candidates for exact scoring, by inverted lists over the centroids of token vectors.
 
-These are the first stages of PLAID (Santhanam et al. 2022): token vectors are clustered; a query probes the nearest
-clusters of each of its tokens; the passages in them are scored by centroid interaction, MaxSim with every token vector
-replaced by its centroid; the best are scored exactly. There are three differences from colbert-ai's implementation.
-Clustering is in two levels, which takes a twentieth of the time and costs half a point of recall. Each centroid of a
-passage is stored once, so centroid interaction needs no pruning stage before it. All arrays are memory-mapped NumPy
-files, searched without compiled extensions.
+These are the first stages of PLAID (Santhanam et al. 2022). Token vectors are clustered. A query probes the nearest
+clusters of each of its tokens; the passages in them are scored by centroid interaction, which is MaxSim with every
+token vector replaced by its centroid; and the best are then scored exactly. There are three differences from
+colbert-ai's implementation. Clustering has two levels, which takes a twentieth of the time and costs half a point of
+recall. Each centroid of a passage is stored once, so that centroid interaction needs no pruning stage before it. All
+arrays are NumPy files, the large ones memory-mapped, that are searched without compiled extensions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAMPLES_PER_CENTROID = 40
 _MOST_SAMPLES = 1 << 22
 _ROOTS_PROBED = 2
 _TOKENS_AT_ONCE = 1 << 15
-_PAIRS_AT_ONCE = 1 << 22  # of passages and centroids
+_PAIRS_AT_ONCE = 1 << 22  # pairs of a passage and a centroid
 _NEGLIGIBLE = 0.02  # a query vector this short, of a token in every passage, does not help to choose candidates
 _SEED = 20220519
 _THREADS = min(8, os.cpu_count() or 1)
@@ -39,7 +39,7 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads that score candidates, each for some tokens of a query; NumPy releases the GIL meanwhile."""
+    """The threads that score candidates, each for some tokens of a query; NumPy releases the GIL in them."""
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="knowgap-candidates")
 
 
@@ -48,7 +48,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class CentroidIndex:
-    """Centroids, the passages with a token in the cluster of each, and the centroids of each passage.
+    """Centroids, with the passages that have a token in the cluster of each, and the centroids of each passage.
 
     Args:
         centroids: [centroids, dim].
@@ -88,11 +88,11 @@ class CentroidIndex:
 
     @classmethod
     def build(cls, vectors: TokenVectors, folder: Path, progress: Progress = no_progress) -> CentroidIndex:
-        """Cluster token vectors and write the index; the centroid of every token goes to `tokens.codes.npy`.
+        """Cluster token vectors and write the index; the centroid of every token is written to `tokens.codes.npy`.
 
         The number of centroids is that of PLAID: 16 times the square root of the number of vectors, rounded down to a
-        power of two. The same vectors give the same centroids. However many vectors there are, no more than the sample
-        from which the centroids are made is in memory.
+        power of two, but at most a quarter of the number of vectors. The same vectors give the same centroids. Only the
+        sample from which the centroids are made has to fit into memory.
         """
         total = len(vectors.vectors)
         count = centroid_count(total)
@@ -136,12 +136,12 @@ class CentroidIndex:
         allowed: npt.NDArray[np.int64] | None = None,
         without: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.int64]:
-        """Passages that may be among the best.
+        """Select passages that may be among the best.
 
         Args:
             query: token vectors, [tokens, dim].
             nprobe: how many clusters each token probes, from 1.
-            limit: how many passages at most, the best by centroid interaction.
+            limit: how many passages are returned at most, the best by centroid interaction.
             allowed: consider only these positions, ascending.
             without: leave out these positions.
 
@@ -153,7 +153,7 @@ class CentroidIndex:
         relevant = np.linalg.norm(query, axis=1) > _NEGLIGIBLE
         if relevant.any():
             query = query[relevant]
-        # Not NumPy's product: its threads keep spinning for a while, and torch's threads would wait for them.
+        # NumPy's product is avoided: its threads spin for a while afterwards, and torch's threads would wait for them.
         scores = torch.from_numpy(np.array(query)) @ torch.from_numpy(self.centroids).T
         probed = np.unique(torch.topk(scores, min(nprobe, len(self)), sorted=False).indices.numpy())
         starts = self._cell_starts[probed]
@@ -168,10 +168,10 @@ class CentroidIndex:
         return positions
 
     def _interaction(self, scores: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """MaxSim of some passages, their vectors replaced by centroids, up to scale and shift. [positions].
+        """The centroid interaction of some passages, up to scale and shift. [positions].
 
-        Scores of centroids, [tokens, centroids], are rounded to 256 steps, so that the table of one token stays in
-        the processor's nearest cache; that loses no candidate worth keeping.
+        The scores of centroids, [tokens, centroids], are rounded to 256 steps, so that the table of one token stays in
+        the processor's L1 cache; this loses no candidate worth keeping.
         """
         lowest = scores.min()
         steps = ((scores - lowest) * (255 / max(float(scores.max() - lowest), 1e-9))).astype(np.uint8)
@@ -195,17 +195,17 @@ class CentroidIndex:
 
 
 def centroid_count(tokens: int) -> int:
-    """How many centroids so many token vectors get."""
+    """The number of centroids for a number of token vectors."""
     return min(1 << int(np.log2(16 * np.sqrt(tokens))), max(1, tokens // 4))
 
 
 def sample_size(tokens: int) -> int:
-    """From how many of the token vectors the centroids are made."""
+    """The number of token vectors that are sampled to make the centroids."""
     return min(tokens, centroid_count(tokens) * _SAMPLES_PER_CENTROID, _MOST_SAMPLES)
 
 
 def _passages_at_once(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Portions of the passages, as first and last + 1, of `_PAIRS_AT_ONCE` tokens at most, or of one passage."""
+    """Ranges of passages, as first and last + 1, with at most `_PAIRS_AT_ONCE` tokens or a single passage."""
     first = 0
     while first < len(starts) - 1:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + _PAIRS_AT_ONCE, side="right")) - 1)
@@ -219,11 +219,11 @@ def _cluster(
     """Spherical k-means in two levels: about √count roots, each with centroids in proportion to its vectors.
 
     Returns:
-        Roots [roots, dim]; unit centroids [about count, dim], root after root; where those of each root begin
-        [roots + 1].
+        The roots, [roots, dim]; the unit centroids, root after root, [about count, dim]; and where the centroids of
+        each root begin, [roots + 1].
     """
     rng, size = np.random.default_rng(_SEED), sample_size(len(vectors))
-    # One vector out of each of `size` equal stretches: to draw them from all would take memory for all.
+    # One row is drawn from each of `size` equal ranges, since a draw without replacement needs memory for all rows.
     rows = ((np.arange(size) + rng.random(size)) * (len(vectors) / size)).astype(np.int64)
     sample = vectors[np.minimum(rows, len(vectors) - 1)]
     count_of_roots = max(1, round(np.sqrt(count)))
@@ -260,7 +260,7 @@ def _nearest(
     centroids: npt.NDArray[np.float32],
     starts: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """For each vector, the nearest centroid of its nearest roots. [vectors]."""
+    """The nearest centroid for each vector, among the centroids of its nearest roots. [vectors]."""
     probes = min(_ROOTS_PROBED, len(roots))
     tried = np.argpartition(block @ roots.T, len(roots) - probes, axis=1)[:, len(roots) - probes :].ravel()
     order = np.argsort(tried, kind="stable")

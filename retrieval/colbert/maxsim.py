@@ -1,8 +1,8 @@
-"""Exact late interaction: for each token of the query its nearest token in the passage, summed (MaxSim).
+"""Exact late interaction: the sum, over the query's tokens, of the highest similarity to a passage token (MaxSim).
 
 Khattab and Zaharia 2020, "ColBERT", equation 3. Token vectors are on disk in 16 bits and are read through a memory
 map. A first pass in single precision selects passages; these are scored again in double precision, so that a score
-depends on query and passage alone: not on batch, filter, thread or search settings.
+depends only on the query and the passage, and not on the batch, the filter, the thread or the search settings.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from knowgap.errors import IndexDamaged
 
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
-_TOKENS_AT_ONCE = 1 << 13  # they stay in a processor's cache, widened to 32 bits
+_TOKENS_AT_ONCE = 1 << 13  # so many fit into a CPU's cache in 32 bits
 _TOKENS_AT_ONCE_ON_GPU = 1 << 18
-_ROWS_AT_ONCE = 128  # token vectors of queries that one product multiplies with those
+_ROWS_AT_ONCE = 128  # query token vectors in one matrix product
 _KEPT_VALUES = 1 << 27  # up to this size, 512 MiB, the vectors of an index are kept in single precision
-_MARGIN = 1e-3  # more than the error of single precision on a sum of some hundred cosines
+_MARGIN = 1e-3  # exceeds the error of single precision on a sum of some hundred cosines
 _DECIMALS = 6
 
 
 class Vectors(Protocol):
-    """An array of token vectors, or something that is indexed like one."""
+    """An array of token vectors, or an object that is indexed like one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,9 +43,9 @@ class TokenVectors:
     """The token vectors of passages, in the order of the passages.
 
     Args:
-        vectors: float16 [tokens, dim], or something that gives such an array for a slice or for row numbers.
+        vectors: float16 [tokens, dim], or an object that returns such an array for a slice or for row numbers.
         lengths: how many tokens each passage has, [passages], each at least 1.
-        device: where the first pass computes; a GPU keeps the vectors if half of its free memory can hold them.
+        device: where the first pass computes; a GPU holds the vectors if they fit into half of its free memory.
     """
 
     def __init__(self, vectors: Vectors, lengths: npt.NDArray[np.integer], *, device: str = "cpu") -> None:
@@ -61,7 +61,7 @@ class TokenVectors:
 
     @classmethod
     def open(cls, folder: Path, dim: int, *, vectors: Vectors | None = None, device: str = "cpu") -> TokenVectors:
-        """Map `tokens.f16`, or the vectors given in its place, and `tokens.lengths.npy` of a folder.
+        """Open `tokens.lengths.npy` and, unless `vectors` is given, map `tokens.f16` in a folder.
 
         Raises:
             IndexDamaged: they are absent or do not fit each other.
@@ -88,7 +88,7 @@ class TokenVectors:
     def scan(
         self, queries: list[npt.NDArray[np.float32]], positions: npt.NDArray[np.int64] | None = None
     ) -> npt.NDArray[np.float32]:
-        """Scores in single precision.
+        """Score passages in single precision.
 
         Args:
             queries: token vectors of each query, [tokens, dim].
@@ -134,7 +134,7 @@ class TokenVectors:
         return torch.from_numpy(np.array(self.vectors[rows])).float()
 
     def _rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The rows of the vectors of some passages, passage by passage."""
+        """The row numbers of the vectors of some passages, passage after passage."""
         return runs(self.starts[positions], self.lengths[positions])
 
     def of(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float16]:
@@ -142,7 +142,7 @@ class TokenVectors:
         return self.vectors[self._rows(positions)]
 
     def rescore(self, query: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The scores of some passages, to six decimals, independent of the other passages. [positions]."""
+        """The scores of some passages in double precision, rounded to six decimals. [positions]."""
         if not len(positions):
             return np.empty(0)
         import torch
@@ -159,13 +159,13 @@ class TokenVectors:
         rough: npt.NDArray[np.float32],
         positions: npt.NDArray[np.int64] | None = None,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Score the `k` best of a first pass again, and all that tie with them.
+        """Score again the `k` best passages of a first pass, and all that tie with them within its error.
 
         Args:
             query: token vectors, [tokens, dim].
             k: how many passages are wanted.
-            rough: scores of `scan`.
-            positions: the passages that the scores are of; None means all passages in order.
+            rough: the scores of one query from `scan`.
+            positions: the passages that these scores belong to; None means all passages in order.
 
         Returns:
             Positions and scores, at least `k` of each unless there are fewer, in no order.
@@ -186,7 +186,7 @@ def runs(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.N
 
 
 def _fits(vectors: Vectors, device: str) -> bool:
-    """Whether the device is a GPU, and the vectors, in 16 bits, take less than half of its free memory."""
+    """Whether the device is a GPU and the vectors, in 16 bits, take less than half of its free memory."""
     if not device.startswith("cuda") or not len(vectors):
         return False
     import torch
@@ -197,7 +197,7 @@ def _fits(vectors: Vectors, device: str) -> bool:
 def _stacked(
     queries: list[npt.NDArray[np.float32]],
 ) -> Iterator[tuple[dict[int, tuple[int, int]], npt.NDArray[np.float32]]]:
-    """Queries in stacks that one product serves; yields the rows of each query in a stack, and the stack."""
+    """Stack queries for one matrix product each; yields the rows of each query in a stack, and the stack."""
     first, total, rows = 0, 0, dict[int, tuple[int, int]]()
     for number, query in enumerate(queries):
         if rows and total + len(query) > _ROWS_AT_ONCE:
@@ -210,10 +210,10 @@ def _stacked(
 
 
 def _run_maxima(similarities, lengths):  # noqa: ANN001, ANN202  # torch.Tensor
-    """The maximum of each run of columns: [tokens, columns] and [runs] to [tokens, runs]."""
+    """The maximum of each run of columns, [tokens, runs], from [tokens, columns] and the lengths of runs, [runs]."""
     import torch
 
-    if similarities.device.type == "cpu":  # several times faster there than torch's
+    if similarities.device.type == "cpu":  # NumPy is several times faster than torch here
         starts = (torch.cumsum(lengths, 0) - lengths).numpy()
         return torch.from_numpy(np.maximum.reduceat(similarities.numpy(), starts, axis=1))
     return torch.segment_reduce(similarities.T.contiguous(), "max", lengths=lengths, axis=0).T

@@ -1,9 +1,8 @@
 """Linear layers for inference on a CPU.
 
-torch multiplies by a weight matrix in the layout that it has in memory. For the twenty rows of a query, unlike the
-thousand of a batch of passages, that takes most of the time. oneDNN, which torch includes, can bring the weights into
-the layout of its own product once, which halves the time. In half precision it also saves casting the weights for
-every batch.
+torch multiplies by a weight matrix in the layout that the matrix has in memory. For the twenty rows of a query, unlike
+the thousand of a batch of passages, this takes most of the time. oneDNN, which torch includes, can convert the weights
+to its own layout once, which halves the time. In half precision it also saves casting the weights for every batch.
 """
 
 from __future__ import annotations

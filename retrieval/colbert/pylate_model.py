@@ -1,4 +1,4 @@
-"""A ColBERT checkpoint as PyLate saves it, such as lightonai/GTE-ModernColBERT-v1, loaded by sentence-transformers."""
+"""A ColBERT checkpoint in PyLate's format, such as lightonai/GTE-ModernColBERT-v1, run by sentence-transformers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PyLateColBERT(nn.Module):
     """The modules of a checkpoint, with the attributes and methods of `BertColBERT`.
 
     Raises:
-        CheckpointError: the folder holds no such checkpoint, or one with code of its own.
+        CheckpointError: the folder is not such a checkpoint, or the checkpoint has its own code.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,7 +39,7 @@ class PyLateColBERT(nn.Module):
         self.colbert_config: Any = SimpleNamespace(
             query_maxlen=expansion["length"],
             doc_maxlen=length,
-            mask_punctuation=True,  # or whatever else the checkpoint leaves out of passages
+            mask_punctuation=True,  # the checkpoint's own mask is used
             attend_to_mask_tokens=expansion["attend"],
             similarity="cosine",
             query_token_id=self._mark(folder, "query"),
@@ -49,11 +49,11 @@ class PyLateColBERT(nn.Module):
 
     @staticmethod
     def can_load(folder: Path) -> bool:
-        """Whether it is a checkpoint of this kind."""
+        """Whether a folder has this format."""
         return (folder / _MODULES).is_file() and not (folder / "artifact.metadata").is_file()
 
     def _mark(self, folder: Path, task: str) -> str:
-        """The token that stands behind the first one of a query or a document."""
+        """The token that marks a query or a document, after the first token."""
         prompt = self.encoder.prompts.get(task) or ""
         for token in (prompt, prompt.strip()):
             if token and self.raw_tokenizer.tokenize(token) == [token]:
@@ -65,7 +65,7 @@ class PyLateColBERT(nn.Module):
         return self._vectors(ids, attention, "query")[0]
 
     def doc(self, ids: torch.Tensor, attention: torch.Tensor, keep_dims: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """Unit vectors, [texts, tokens, dim], and which of them count, [texts, tokens, 1]."""
+        """Unit vectors, [texts, tokens, dim], and a mask of those to keep, [texts, tokens, 1]."""
         return self._vectors(ids, attention, "document")
 
     def _vectors(self, ids: torch.Tensor, attention: torch.Tensor, task: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -75,10 +75,10 @@ class PyLateColBERT(nn.Module):
 
 
 def document_length(folder: Path) -> int:
-    """How many tokens of a document a checkpoint reads, with the three marks.
+    """How many tokens of a document a checkpoint reads, including three special tokens.
 
     Raises:
-        CheckpointError: its settings do not say so.
+        CheckpointError: its settings do not give the number.
     """
     try:
         return int(json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))["document_length"])

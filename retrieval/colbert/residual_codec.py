@@ -1,7 +1,7 @@
-"""Token vectors, clustered and compressed: a centroid and a few bits per dimension, by colbert-ai's codec.
+"""Compression of clustered token vectors to a centroid and a few bits per dimension, by colbert-ai's codec.
 
 Santhanam et al. 2022, "ColBERTv2", section 3.3. The codec's buckets are quantiles of the differences between sampled
-vectors and their centroids; here they are kept in NumPy files, and vectors are restored when they are read.
+vectors and their centroids. Codes and residuals are in NumPy files, and vectors are decompressed when they are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from knowgap.storage.progress import Progress, no_progress
 
 RESIDUALS, BUCKETS = "tokens.residuals.npy", "buckets.npy"
 
-_WORTH_CLUSTERING = 400_000  # vectors; fewer are scored in less time than it takes to choose among them
+_WORTH_CLUSTERING = 400_000  # vectors; scoring all of fewer is faster than selecting candidates
 _SAMPLE = 50_000
 _TOKENS_AT_ONCE = 1 << 16
 
@@ -29,7 +29,7 @@ _TOKENS_AT_ONCE = 1 << 16
 def cluster(folder: Path, dim: int, nbits: int, clustered: bool | None, progress: Progress) -> None:
     """Cluster the token vectors in a folder, and compress them if `nbits` < 16; `tokens.f16` stays.
 
-    With `clustered` None, vectors that are not compressed are clustered from 400,000 on.
+    Compressed vectors are always clustered. If `clustered` is None, others are if there are 400,000 or more.
     """
     tokens = TokenVectors.open(folder, dim)
     if clustered or nbits < 16 or (clustered is None and len(tokens.vectors) >= _WORTH_CLUSTERING):
@@ -54,12 +54,12 @@ def open_vectors(folder: Path, dim: int, nbits: int, device: str) -> tuple[Token
 
 
 class ResidualVectors:
-    """An array of token vectors, [tokens, dim], of which the rows that are indexed are decompressed.
+    """An array of compressed token vectors, [tokens, dim], whose rows are decompressed when they are indexed.
 
     Args:
         codes: the centroid of each vector, [tokens].
-        residuals: the rest of each, [tokens, dim * bits / 8] bytes.
-        codec: colbert-ai's, see `residual_codec`.
+        residuals: the compressed residual of each vector, [tokens, dim * bits / 8] bytes.
+        codec: the result of `residual_codec`.
     """
 
     def __init__(self, codes: npt.NDArray[np.integer], residuals: npt.NDArray[np.uint8], codec: Any) -> None:
@@ -130,7 +130,7 @@ class ResidualVectors:
 def residual_codec(
     centroids: npt.NDArray[np.float32], nbits: int, cuts: npt.NDArray[np.float32], values: npt.NDArray[np.float32]
 ) -> Any:
-    """colbert-ai's codec for residuals of `nbits` bits, which stand for `values`, with `cuts` between them."""
+    """colbert-ai's codec for residuals of `nbits` bits, which encode the `values` of buckets between the `cuts`."""
     import torch
 
     colbert()
@@ -138,6 +138,6 @@ def residual_codec(
     from colbert.infra.config import ColBERTConfig
 
     config = ColBERTConfig(dim=centroids.shape[1], nbits=nbits)
-    config.total_visible_gpus = 0  # or the codec compiles CUDA code on a machine with a GPU
+    config.total_visible_gpus = 0  # otherwise the codec compiles CUDA code on a machine with a GPU
     cutoffs, weights = torch.from_numpy(cuts.copy()), torch.from_numpy(values.copy())
     return ResidualCodec(config, torch.from_numpy(centroids), None, cutoffs, weights)

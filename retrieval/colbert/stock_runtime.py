@@ -42,7 +42,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _for_transformers_5(class_factory: Callable[[str], type]) -> Callable[[str], type]:
-    """The factory of colbert's model classes, with two attributes in the types that transformers 5 expects."""
+    """Wrap colbert's factory of model classes so that two attributes have the types that transformers 5 expects."""
 
     def corrected(name_or_path: str) -> type:
         model: Any = class_factory(name_or_path)
@@ -60,7 +60,7 @@ def colbert() -> ModuleType:
         kept = {name: os.environ.get(name) for name in ("TOKENIZERS_PARALLELISM", "GIT_PYTHON_REFRESH")}
         start_method = multiprocessing.get_start_method(allow_none=True)
         os.environ["GIT_PYTHON_REFRESH"] = "quiet"
-        # No compiler is needed, so a toolkit without a GPU is no matter for a warning.
+        # Nothing is compiled, so the warning about a CUDA toolkit without a GPU does not apply.
         logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
         try:
             import colbert
@@ -77,6 +77,6 @@ def colbert() -> ModuleType:
         factory = _for_transformers_5(hf_colbert.class_factory)
         for module in (hf_colbert, base_colbert, doc_tokenization, query_tokenization):
             setattr(module, "class_factory", factory)  # noqa: B010  # a plain assignment is a type error
-        setattr(base_colbert, "DEVICE", "cpu")  # noqa: B010  # or every model goes to the first GPU
-        ColBERT.loaded_extensions = True  # pyright: ignore[reportAttributeAccessIssue]  # or it compiles C++ at once
+        setattr(base_colbert, "DEVICE", "cpu")  # noqa: B010  # otherwise every model goes to the first GPU
+        ColBERT.loaded_extensions = True  # pyright: ignore[reportAttributeAccessIssue]  # or it compiles C++
         return colbert
