@@ -1,4 +1,4 @@
-"""Text of files of each kind. A file may come from anywhere: nothing in it is run, and nothing is fetched."""
+"""Conversion of files of each kind to text. Files are not trusted: no code in them is run, and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
 from knowgap.retrieval.documents.web_pages import NESTED, read_html
 
 MEMORY = 6 * 2**30
-"""Address space in bytes of a process that converts files, most of which the libraries only reserve."""
+"""The address space in bytes of a process that converts files; the libraries only reserve most of it."""
 
 _UNPACKED = 2**30  # bytes in an Office file, which is an archive
 _TEXT = 64_000_000  # characters
@@ -32,11 +32,11 @@ _BOMS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _GUESSED_FROM = 1 << 16  # bytes
 _LEGACY = ["cp1252", *(f"cp125{n}" for n in (0, 1, 3, 4, 5, 6, 7, 8)), "cp874", "cp932", "cp949", "big5", "gb18030"]
 _LEGACY += ["euc_jp", "koi8_r", "iso8859_2"]
-"""Encodings in which texts were written before UTF-8, the commonest first, which wins where nothing tells two apart."""
+"""Legacy encodings, the most common first; the first one wins if the text fits several equally well."""
 
 
 def convert(kind: str, content: bytes) -> Text:
-    """The text of a file.
+    """Convert a file to text.
 
     Args:
         kind: one of "text", "reStructuredText", "Markdown", "HTML", "PDF", "Word", "PowerPoint",
@@ -44,8 +44,9 @@ def convert(kind: str, content: bytes) -> Text:
         content: the bytes of the file.
 
     Raises:
-        Unreadable: for whatever is wrong with the file.
-        MemoryError: if it needs more memory than there is.
+        Unreadable: the file is damaged, encrypted, too long or not of its kind.
+        NotNow: a package for this kind is not installed.
+        MemoryError: it needs more memory than there is.
     """
     try:
         made = _CONVERTERS[kind](content)
@@ -55,7 +56,7 @@ def convert(kind: str, content: bytes) -> Text:
         raise Unreadable("is nested too deeply") from error
     except ImportError as error:
         raise NotNow(f"is a {kind} file, which needs `pip install 'knowgap[documents]'` ({error})") from error
-    except Exception as error:  # whatever a library raises for a damaged file
+    except Exception as error:  # libraries raise errors of any type for a damaged file
         reason = " ".join(str(error).split())[:200]
         raise Unreadable(f"is damaged ({type(error).__name__}{': ' if reason else ''}{reason})") from error
     if len(made.text) > _TEXT:
@@ -73,7 +74,7 @@ def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
 
 
 def _read_page(content: bytes) -> Text:
-    """The text of a page in the encoding that it declares, or else as of any other file."""
+    """Convert a web page in the encoding that it declares; without a usable one, as `decode` does."""
     from bs4.dammit import EncodingDetector
 
     marked = any(content.startswith(mark) for mark in _BOMS)
@@ -84,7 +85,7 @@ def _read_page(content: bytes) -> Text:
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """The text of a file, and the encoding where it had to be guessed."""
+    """The text of a file, and its encoding if that had to be guessed; raises `Unreadable` if it is not text."""
     if content.startswith(b"%PDF-"):
         raise Unreadable("is a PDF file by its content, and not by its name")
     encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
@@ -110,7 +111,7 @@ def decode(content: bytes) -> tuple[str, str]:
 
 
 def _checked_office(content: bytes) -> bytes:
-    """The content of an Office file that may be unpacked."""
+    """Return the content of an Office file that is safe to unpack; raise `Unreadable` for others."""
     if content.startswith(_LAYERED):
         raise Unreadable("is encrypted, or of a format from before 2007")
     try:

@@ -1,10 +1,10 @@
-"""Files into passages, in a process of its own, which is ended when a file takes too long and reads the next if not.
+"""Conversion of files into passages in a separate process, which is killed when a file takes too long.
 
-A converter may hang in a library's C code or in a regular expression, which no thread can be taken out of. So the
-process does all of the work on a file: it decodes or converts it and splits its text. It is this module, run by
-`python -m`. From standard input it reads a JSON line about how to split, and then requests: a JSON line with name,
-kind and size, and the file. It answers each with a JSON line. It may take a fixed amount of memory and of its
-processor's time, and writes no files.
+A converter may hang in a library's C code or in a regular expression, which cannot be interrupted in a thread. The
+process therefore does all of the work on a file: it decodes or converts the file and splits its text. It runs this
+module by `python -m`. From standard input it reads a JSON line with the settings of the splitter, and then requests,
+each a JSON line with name, kind, size and seconds, followed by the file. It answers each with a JSON line. Its memory
+and CPU time are limited, and it writes no files.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
-_START = 60.0  # seconds in which the process is to have started, before the time of a file begins
-_PATIENCE = 10  # times the time of a file that may pass on the clock, where other processes keep the processor busy
+_START = 60.0  # seconds to wait for the process to start, before the time of a file begins
+_PATIENCE = 10  # a file may take this many times its CPU time on the clock, if other processes keep the CPU busy
 _UNITS = {"PDF": "page", "PowerPoint": "slide", "Excel": "row", "CSV": "row"}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long files may take, in seconds of the processor, which grow with their sizes.
+    """How many seconds of CPU time files may take.
 
-    A MiB of an ordinary file takes about 3 seconds, and of an Excel file 27: its numbers are packed tightly.
+    A MiB of an ordinary file takes about 3 seconds. A MiB of an Excel file takes 27, because it is highly compressed.
 
     Args:
-        file: one file, whatever its size.
-        mib: one file, in addition, for each MiB; an Excel file, four times as much.
-        all: all files together, in addition to `share` for each that was read, and `mib` for each MiB of them.
+        file: the time for one file of any size.
+        mib: the time added for each MiB of a file; an Excel file gets four times as much.
+        all: the time that all files together may take beyond `share` for each file read and `mib` for each MiB.
         share: see `all`.
     """
 
@@ -54,7 +54,7 @@ class Budget:
 
 
 class Converter:
-    """Turns files into passages, one after another; a context manager, which ends the process.
+    """Converts files into passages, one after another. It is a context manager, which ends the process at its exit.
 
     Args:
         splitter: splits the texts.
@@ -65,7 +65,7 @@ class Converter:
         self._splitter = splitter
         self._budget = budget or Budget()
         self._left = self._budget.all
-        self._used = 0.0  # seconds of the processor for the latest file
+        self._used = 0.0  # seconds of CPU time for the latest file
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "knowgap-converter")
 
@@ -84,17 +84,18 @@ class Converter:
         waiting: Callable[[str], None] = lambda text: None,
         most: float = math.inf,
     ) -> tuple[list[tuple[Passage, Source]], str]:
-        """The passages of a file with their places, and what is to be known about how it was read.
+        """The passages of a file with their places, and a note about how it was read, which may be empty.
 
         Args:
-            name: of the file, relative to its folder.
+            name: the path of the file, relative to its folder.
             kind: as `conversion.convert` takes it.
             content: the bytes of the file.
-            waiting: is called with a text for the user, once a second.
-            most: seconds of the processor that the file may take, if that is less than its size allows.
+            waiting: called about once a second with a text for the user.
+            most: an upper limit of CPU time in seconds, if it is less than the size of the file allows.
 
         Raises:
-            Unreadable: for what is wrong with the file, also if it takes too long.
+            Unreadable: the file cannot be read, or takes too long.
+            NotNow: the file may be readable later, since the time for all files is used up or the machine is busy.
         """
         used_up = (
             f"is not read any more: the files before it took {self._budget.all:g} seconds more than their sizes allow; "
@@ -158,7 +159,7 @@ class Converter:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            # The threads of libraries would each reserve memory, which is limited.
+            # Each thread of a library would reserve some of the limited memory.
             threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "knowgap.retrieval.documents.converter"],
@@ -176,12 +177,12 @@ class Converter:
         if process is not None:
             process.kill()
             process.wait()
-            # What waits for the process sees its end first, and then the pipes are closed.
+            # The pipes are closed in the thread, after an exchange that waits for the process has seen its end.
             self._thread.submit(process.communicate)
 
 
 def _processor_seconds(process: subprocess.Popen[bytes]) -> float:
-    """What a process has computed so far; 0 if it has ended."""
+    """The CPU time of a process so far, in seconds; 0 if it has ended."""
     try:
         times = psutil.Process(process.pid).cpu_times()
     except psutil.Error:
@@ -202,7 +203,7 @@ def _answer_requests() -> None:
     """Answer requests until standard input is closed."""
     _limit(AS=MEMORY, FSIZE=0, CORE=0)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what a library prints must not become an answer
+    sys.stdout = sys.stderr  # prints of a library must not become answers
 
     def answer(value: dict[str, Any]) -> None:
         answers.write(json.dumps(value).encode() + b"\n")
@@ -213,13 +214,13 @@ def _answer_requests() -> None:
     while line := requests.readline():
         request = json.loads(line)
         content = requests.read(request["size"])
-        # The system ends this process a little later: the one that would, may have been killed itself.
+        # The system kills this process five seconds later if the parent, which should, was killed itself.
         _limit(CPU=int(time.process_time() + request["seconds"]) + 5)
         answer(_answer(splitter, request["name"], request["kind"], content))
 
 
 def _limit(**most: int) -> None:
-    """Limit what this process may take, by the names of resources."""
+    """Limit resources of this process, which are named without the prefix `RLIMIT_`."""
     try:
         import resource
     except ImportError:  # Windows
@@ -235,7 +236,7 @@ def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[st
     try:
         text = convert(kind, content)
         markdown = kind not in ("text", "reStructuredText", "PDF", "CSV")
-        by_name = kind in ("PowerPoint", "Excel", "CSV")  # the first slide or sheet is not the whole
+        by_name = kind in ("PowerPoint", "Excel", "CSV")  # one heading does not cover all slides or sheets
         pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
         if not pieces:
             raise Unreadable("has no text")

@@ -1,4 +1,4 @@
-"""Markdown and plain text without what leads around, and the headings of plain text."""
+"""Clean-up of Markdown, and the headings of plain text."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LONGEST_HEADING = 100  # characters
 
 
 def read_markdown(source: str) -> Text:
-    """The source without front matter, comments, lists of links to its own headings and targets of links.
+    """Remove front matter, comments, lists of links to the file's own headings, and link targets from Markdown.
 
-    What stands in code stays; elsewhere, escaped signs are those signs. Rows of tables are without padding. The title
-    is the one in the front matter.
+    Outside of code, escaped characters are unescaped, and padding is removed from the rows of tables. The title is
+    taken from the front matter.
     """
     source, title = source.replace("\r\n", "\n"), ""
     if front := _FRONT.match(source):
@@ -48,9 +48,10 @@ def _without_leading(text: str) -> str:
 
 
 def underlined_headings(text: str) -> list[Heading]:
-    """The headings of plain text: lines with a line of equal signs, hyphens or the like below them.
+    """The headings of plain text, which are underlined with equal signs, hyphens or the like.
 
-    A blank line, or the same line of signs, stands above. The level is that at which each kind of sign appears first.
+    The line above is blank or the same as the underline. The levels of the kinds of underline follow the order in which
+    they first appear.
     """
     levels: dict[str, int] = {}
     return [
@@ -60,7 +61,7 @@ def underlined_headings(text: str) -> list[Heading]:
 
 
 def _underlined(text: str) -> Iterator[tuple[str, str, int, int]]:
-    """Kind of signs, words, start and end of each heading."""
+    """The kind of underline, words, start and end of each heading."""
     lines = text.split("\n")
     starts = line_starts(lines)
     for n in range(len(lines) - 1):

@@ -1,4 +1,4 @@
-"""Text of PDF files with their headings, without running heads and page numbers."""
+"""The text of PDF files with their headings, without running heads and page numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_sta
 _LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
 _EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
 _ROMAN = "i"  # a page number in Roman digits
-_REPEATED = 3  # pages on which a line is a running head
-_LARGER = 1.12  # times the size of most letters, from which on a line is a heading
+_REPEATED = 3  # a line on so many pages is a running head
+_LARGER = 1.12  # a line is a heading if it is larger than this many times the body size
 _LONGEST_HEADING = 120  # characters
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _CONTENTS = {"contents", "tableofcontents", "listoffigures", "listoftables", "inhaltsverzeichnis", "inhalt", "sommaire"}
-_LED = 5  # lines with leaders, from which on a page is one of a table of contents
+_LED = 5  # a page with so many lines with leaders belongs to a table of contents
 _NUMBERING = re.compile(r"(?:chapter|appendix|part|section|kapitel|anhang|teil)?(?:[a-z]?\d{0,6}[a-z]?|[ivxlc]{0,6})")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
@@ -33,12 +33,15 @@ class _Line:
 
 
 def read_pdf(content: bytes, most: int) -> Text:
-    """The text of a PDF file, up to about `most` characters.
+    """Read the text of a PDF file, up to about `most` characters.
 
-    The headings are those of its outline, where its pages have them; else the lines that are larger than most. A line
-    at the top or bottom of pages that stands on three of them or more, a page number in it apart, is a running head:
-    its first one stays, and page numbers do not. Lines of a table of contents, which end in leaders, are left out. The
-    title is that of the file's properties, or else what is larger on the first page than everything else.
+    The headings are the entries of its outline if the pages contain them; otherwise the lines in larger letters than
+    the body. A line that appears at the top or bottom of three or more pages, apart from its page number, is a running
+    head; only its first occurrence is kept. Page numbers and the lines of a table of contents, which end in leaders,
+    are left out. The title is that of the file's properties, or else the largest words of the first page.
+
+    Raises:
+        Unreadable: the file is encrypted or damaged, or has no text.
     """
     import pypdfium2
 
@@ -77,7 +80,7 @@ def _lines_of(page: Any, number: int) -> list[_Line]:
 
 
 def _size(words: Any, at: int) -> float:
-    """The size in points of the letter at a position of the text."""
+    """The size in points of the character at a position of the text."""
     from pypdfium2 import raw
 
     index, matrix = raw.FPDFText_GetCharIndexFromTextIndex(words, at), raw.FS_MATRIX()
@@ -106,7 +109,7 @@ def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
 
 
 def _without_contents(lines: list[_Line]) -> list[_Line]:
-    """The lines without those that end in leaders, and those around them, unless there are no others."""
+    """Leave out the lines of tables of contents and their headings, unless no other lines are left."""
     led = Counter(line.page for line in lines if _LEADERS.search(line.text))
     leading = [
         bool(_LEADERS.search(line.text) or (led[line.page] >= _LED and re.search(r"\s[\dxvi]+$", line.text)))
@@ -121,7 +124,7 @@ def _without_contents(lines: list[_Line]) -> list[_Line]:
 
 
 def _most_letters(lines: Iterable[_Line]) -> float:
-    """The size of most letters."""
+    """The size that most characters have, which is that of the body."""
     letters: Counter[float] = Counter()
     for line in lines:
         letters[line.size] += len(line.text)
@@ -129,7 +132,7 @@ def _most_letters(lines: Iterable[_Line]) -> float:
 
 
 def _keys(line: _Line) -> set[str]:
-    """What is the same of a running head on each page: its words, with a number that counts the pages or without."""
+    """Keys that a running head has on each page: its words, also with a page number replaced by its offset."""
     text = " ".join(line.text.split())
     if re.fullmatch(r"[-–—\s]*[ivxlc]+[-–—\s]*", text):
         return {_ROMAN}
@@ -139,7 +142,7 @@ def _keys(line: _Line) -> set[str]:
 
 
 def _outlined(document: Any, lines: list[_Line]) -> dict[int, tuple[int, int]]:
-    """By number of its first line, how many lines a heading has and its level; empty if the pages lack the headings."""
+    """The headings of the outline, as {first line: (lines, level)}; empty if the pages lack most of them."""
     by_page: dict[int, list[int]] = {}
     for n, line in enumerate(lines):
         by_page.setdefault(line.page, []).append(n)
@@ -165,14 +168,14 @@ def _letters(text: str) -> str:
 
 
 def _is_heading(lines: list[_Line], title: str) -> bool:
-    """Whether lines are an entry of the outline, perhaps with a number before it."""
+    """Whether lines are an entry of the outline, perhaps after a number."""
     found = _letters("".join(line.text for line in lines))
     rest = found.removesuffix(title)
     return found.endswith(title) and _NUMBERING.fullmatch(rest) is not None
 
 
 def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
-    """Lines larger than most, as `_outlined` has them; none where a quarter of the text is larger, as on slides."""
+    """Lines larger than the body, in the form of `_outlined`; empty if over a quarter of the text is, as on slides."""
     body = _most_letters(lines)
     sizes = sorted({line.size for line in lines if line.size > _LARGER * body}, reverse=True)
     larger = sum(len(line.text) for line in lines if line.size in sizes)
@@ -195,7 +198,7 @@ def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
 
 
 def _largest(lines: list[_Line]) -> str:
-    """The title as it stands on the first page: the words there that alone are larger than all others; else empty."""
+    """The title on the first page: its words that are larger than all others; empty if there are none."""
     sizes = [0.0 if _STAMP.match(line.text) else line.size for line in lines]
     found = [n for n, size in enumerate(sizes) if size == max(sizes)]
     words = " ".join(lines[n].text for n in found)

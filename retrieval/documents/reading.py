@@ -1,4 +1,4 @@
-"""The files of a folder of documents, their passages, one file after another, and what could not be read."""
+"""Reading a folder of documents: its files, their passages, and the files that cannot be read."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ KINDS = {
     ".xlsx": "Excel",
     ".csv": "CSV",
 }
-"""The kind of a file by the end of its name, in lower case."""
+"""The kind of a file by its suffix in lower case."""
 
 LARGEST_FILE = 256 * 2**20
-"""A larger file, in bytes, is not read."""
+"""The size in bytes above which a file is not read."""
 
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that command a terminal, reverse the direction of text, or are not Unicode."""
+"""Control characters, characters that reverse the direction of text, and surrogates."""
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
 @dataclass
 class Folder:
-    """What is in a folder.
+    """The content of a folder of documents.
 
     Args:
         root: the folder.
-        files: the files that are read, by name relative to it (as `shown_name`), in the order of their names.
+        files: the files to read, by their names relative to it (see `shown_name`), in the order of their names.
         left_out: how many files are left out, by reason.
         problems: files and folders that cannot be read, each with the reason.
     """
@@ -63,7 +63,7 @@ class Folder:
 
 
 def shown_name(name: str) -> str:
-    """A file name as it is shown and used in ids."""
+    """A file name as it is shown and used in ids, with control characters escaped."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
@@ -73,10 +73,13 @@ def kind_of(path: Path) -> str | None:
 
 
 def open_folder(root: str | Path) -> Folder:
-    """Find the files of a folder and of the folders in it.
+    """Find the files of a folder and of its subfolders.
 
-    Hidden files and folders, symbolic links (which may lead out of the folder, or in circles), what is not a regular
-    file, and files of unknown kinds are left out, and counted.
+    Hidden files and folders, symbolic links (which may lead out of the folder, or in circles), other files that are not
+    regular, and files of unknown kinds are left out and counted.
+
+    Raises:
+        DataError: it is not a folder.
     """
     root = Path(root)
     if not root.is_dir():
@@ -127,7 +130,7 @@ def _reason_to_leave_out(path: Path) -> str | None:
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file, without following a symbolic link; raises `Unreadable`."""
     try:
-        # Not to wait for a pipe, and not to follow a link, that has taken the place of the file since it was found.
+        # If a pipe or a link has replaced the file since it was found, it is not waited for or followed.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | _BINARY)
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(file.fileno())
@@ -149,20 +152,20 @@ def read_bytes(path: Path) -> bytes:
 
 @dataclass
 class Reading:
-    """What reading has come to so far.
+    """The progress and the limits of reading a folder or file.
 
     Args:
         kinds: how many files of each kind were read.
         left_out: how many files were not read, by reason.
         problems: files that could not be read, each with the reason.
-        notes: files that were read, with what is to be known about that.
+        notes: files that were read, each with a note about how.
         documents: how many documents were read: files, or records of JSON Lines and TSV.
-        split: how many of them became several passages.
-        parts: into how many passages these were split.
-        update: what has changed in an index that was there; None if it was built.
-        until: the time, of `time.monotonic`, from which on no further file is read once one was; None for no limit.
-        remaining: how many files were left for another call because of it.
-        most: how many seconds of the processor some files may take at most, by their names.
+        split: how many of these were split into several passages.
+        parts: how many passages these were split into.
+        update: the changes to an index that existed already; None if it was built.
+        until: the time, of `time.monotonic`, after which no file is read, except the first; None for no limit.
+        remaining: how many files were left for another call because of `until`.
+        most: the most seconds of CPU time that some files may take, by their names.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -178,7 +181,7 @@ class Reading:
     most: Mapping[str, float] = field(default_factory=dict)
 
     def count(self, passages: int) -> None:
-        """Count a document that became so many passages."""
+        """Count a document that was split into this many passages."""
         self.documents += 1
         if passages > 1:
             self.split += 1
@@ -187,14 +190,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Update:
-    """What an index was changed by.
+    """The changes to an index.
 
     Attributes:
         files: how many files are new, changed or gone.
-        added: how many passages were added, those that replace others included.
-        removed: how many passages were removed, those that were replaced included.
-        kept: how many passages stayed as they were.
-        rebuilt: whether the index was built again as a whole, because its engine cannot be changed in place.
+        added: how many passages were added, including those that replace others.
+        removed: how many passages were removed, including those that were replaced.
+        kept: how many passages did not change.
+        rebuilt: whether the whole index was built again, because its engine cannot update it in place.
     """
 
     files: int
@@ -205,9 +208,9 @@ class Update:
 
 
 class ReadFile(NamedTuple):
-    """A file by its name relative to the folder, what is recorded of it, and its passages with their places.
+    """A file: its name relative to the folder, its record, and its passages with their places.
 
-    They are None if it could not be read, or was not, because it has not changed.
+    The passages are None if the file could not be read, or was not read because it has not changed.
     """
 
     name: str
@@ -237,19 +240,18 @@ def read_documents(
     known: dict[str, FileRecord] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[ReadFile]:
-    """Read the files of a folder and keep `reading` up to date.
+    """Read the files of a folder, and keep `reading` up to date.
 
-    The order is that of their names; where `reading.until` or `reading.most` limits the time, the smallest one is read
-    first.
-    A file whose content is that of its record in `known` is not read again; its problem is named again. A file that
-    takes a while is named to `progress`, once a second. What `reading.until` leaves for another call stays as `known`
-    has it.
+    Files are read in the order of their names, or the smallest first if `reading.until` or `reading.most` limits the
+    time. A file whose digest is the same as in `known` is not converted again; its problem, if any, is reported again.
+    While a file is being read, `progress` is called once a second. A file that `reading.until` leaves for another call
+    keeps its record in `known`.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
     files = list(folder.files.items())
     if reading.until is not None or reading.most:
-        files.sort(key=lambda file: _size(file[1]))  # so that many can be searched soon
+        files.sort(key=lambda file: _size(file[1]))  # so that many files can be searched soon
     with Converter(splitter) as converter:
         for number, (name, path) in enumerate(files):
             digest: str | None = None
@@ -272,7 +274,7 @@ def read_documents(
                 placed, note = converter.convert(name, kind, content, waiting, reading.most.get(name, math.inf))
             except Unreadable as problem:
                 reading.problems[name] = str(problem)
-                # Without a digest, what may be missing today alone (a right, a library, time) is tried again.
+                # A record without a digest is tried again, since a permission, library or time may be missing only now.
                 lasting = not isinstance(problem, NotNow) and digest is not None
                 yield ReadFile(name, FileRecord(digest if lasting else None, str(problem), modified(path)))
                 continue

@@ -1,4 +1,4 @@
-"""Text and headings of reStructuredText."""
+"""The text and headings of reStructuredText."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _QUIET = {
 
 
 def read_restructured(text: str) -> Text:
-    """The source without tables of contents, pictures, targets and roles, with its headings, which docutils finds.
+    """Remove tables of contents, images, targets and roles from the source, and find its headings with docutils.
 
-    Without docutils it is read as plain text, which is noted.
+    If docutils is not installed, the source is read as plain text without headings, and a note says so.
     """
     try:
         from docutils import nodes
@@ -53,7 +53,7 @@ def read_restructured(text: str) -> Text:
 
 
 def _spoken(found: re.Match[str]) -> str:
-    """What is read of a literal, a role or a mark of a footnote."""
+    """The text that replaces a literal, a role or a footnote reference."""
     return f"`{found[1]}`" if found[1] else (found[2] or "")
 
 
@@ -63,7 +63,7 @@ def _is_rule(line: str) -> bool:
 
 
 def _cleaned(lines: list[str]) -> list[str]:
-    """The lines without directives and targets that only lead around, and with the text alone of roles and links."""
+    """Remove directives and targets that only serve navigation, and replace roles and links by their text."""
     kept, inside = [], -1
     for line in lines:
         indent = len(line) - len(line.lstrip())

@@ -1,7 +1,7 @@
-"""Where the passages of an index come from: `sources.db` in its folder, an SQLite file, read by passage id.
+"""The sources of the passages of an index, in the SQLite file `sources.db` in its folder.
 
-It has the digest of every file that was read, the passages of each, and their places. It is not part of the index
-itself: an index without it is searched like any other, and without places.
+It records the digest of every file that was read, the passages of each file, and their places. It is optional: an index
+without it can be searched, but its passages have no places.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Source:
     Args:
         file: its file, relative to the folder that was indexed; control characters are escaped.
         start: where its text begins in the text of the file (of the record, for JSON Lines and TSV), in characters.
-            Plain text is taken as it is; other files, as the Markdown or text that is made of them.
+            Files other than plain text count as the Markdown or text that they are converted to.
         end: where it ends.
-        unit: what is counted in `first` and `last`: "page", "slide", "row" or "line"; empty for nothing.
-        first: the first page, slide, row or line on which it stands, from 1; 0 for none.
+        unit: the unit of `first` and `last`: "page", "slide", "row" or "line"; empty for none.
+        first: the first page, slide, row or line of the passage, from 1; 0 for none.
         last: the last one.
     """
 
@@ -61,7 +61,7 @@ class Source:
 
     @property
     def position(self) -> str:
-        """Where it stands in the file, such as `page 3` or `rows 12–40`; empty if nothing is counted."""
+        """The position in the file, such as `page 3` or `rows 12–40`; empty without a unit."""
         if not self.unit:
             return ""
         return f"{self.unit} {self.first}" if self.first == self.last else f"{self.unit}s {self.first}–{self.last}"
@@ -76,7 +76,7 @@ class Source:
 
 @contextmanager
 def _telling_what_is_wrong(path: Path) -> Iterator[None]:
-    """Raise what SQLite says of a file that cannot be written as an `OSError` that names it."""
+    """Convert an error of SQLite about a file that cannot be written into an `OSError` that names the file."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -87,12 +87,12 @@ def _telling_what_is_wrong(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What is recorded of a file.
+    """The record of a file that was read or could not be read.
 
     Args:
-        digest: the SHA-256 of the file; None if it could not be read.
-        problem: why its text is not in the index, if it is not.
-        modified: when it was last modified, in seconds since 1970; a file is the same whenever it was.
+        digest: the SHA-256 of the file; None if it could not be read or has to be tried again.
+        problem: the reason why its text is not in the index; empty if it is.
+        modified: when it was last modified, in seconds since 1970; ignored when records are compared.
     """
 
     digest: str | None
@@ -102,11 +102,11 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """Which documents of an index are searched.
+    """A filter of the documents of an index that are searched.
 
     Args:
-        files: a file is searched if one of these is its path in the folder that was indexed, a folder above it, or a
-            pattern of a shell that it matches, such as `*.pdf`; empty for all files.
+        files: paths and patterns. A file is searched if one of these is its path in the folder that was indexed, a
+            folder above it, or a shell pattern that its path matches, such as `*.pdf`; empty for all files.
         since: files last modified before this day, in local time, are left out.
 
     >>> import datetime
@@ -124,7 +124,7 @@ class DocumentFilter:
         return ", ".join([*parts, f"modified since {self.since}"] if self.since else parts)
 
     def accepts(self, path: str, modified: float) -> bool:
-        """Whether a file is searched."""
+        """Whether a file with this path and time of modification, in seconds since 1970, is searched."""
         parents = {parent.as_posix() for parent in PurePosixPath(path).parents} - {"."}
         named = not self.files or any(
             fnmatchcase(path, pattern) or pattern.rstrip("/") in parents
@@ -134,7 +134,7 @@ class DocumentFilter:
 
 
 class Sources:
-    """The sources of the passages of an index, in a file that any thread may read."""
+    """The sources of the passages of an index, in a file that many threads may read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -147,7 +147,7 @@ class Sources:
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> Sources:
-        """Make an empty file, in place of one that is there."""
+        """Create a file without records, and replace an existing one."""
         path.unlink(missing_ok=True)
         with _telling_what_is_wrong(path), closing(sqlite3.connect(path)) as database, database:
             database.executescript(_SCHEMA)
@@ -162,7 +162,7 @@ class Sources:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Change the file, which lies beside the index; it is brought to disk before it is moved there."""
+        """Open the file for writing, unsynchronized; `move_to` synchronizes it before it moves it into the index."""
         with _telling_what_is_wrong(self.path), closing(sqlite3.connect(self.path)) as database:
             database.execute("pragma synchronous = off")
             with database:
@@ -178,7 +178,7 @@ class Sources:
             ) from error
 
     def settings(self) -> dict[str, Any]:
-        """What the index was made with, by name."""
+        """The settings of the index's build, by name."""
         return {name: json.loads(value) for name, value in self._read("select name, value from settings")}
 
     def files(self) -> dict[str, FileRecord]:
@@ -203,7 +203,7 @@ class Sources:
         return {_id(row[0]): row[1] for row in self._passages(file)}
 
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
-        """The places of those of the ids that are recorded."""
+        """The places of the passages with these ids, as far as they are recorded."""
         found: dict[str, Source] = {}
         for part in batches(map(_key, dict.fromkeys(ids)), _IDS_AT_ONCE):
             rows = self._read(f"select * from passages where id in ({', '.join('?' * len(part))})", *part)
@@ -211,7 +211,7 @@ class Sources:
         return found
 
     def write_file(self, file: str, record: FileRecord) -> None:
-        """Record a file, which has no passages yet."""
+        """Record a file without its passages."""
         with self._writing() as database:
             database.execute("insert into files values (?, ?, ?, ?)", (file, *astuple(record)))
 
@@ -220,7 +220,7 @@ class Sources:
         self._write((_key(passage.id), passage_digest(passage), *astuple(source)) for passage, source in placed)
 
     def copy_passages(self, file: str, other: Sources) -> None:
-        """Record of a file's passages what another file of sources has recorded."""
+        """Copy the records of a file's passages from other sources."""
         self._write(other._passages(file))
 
     def _write(self, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -235,14 +235,14 @@ def passage_digest(passage: Passage) -> str:
 
 
 def batches(items: Iterable[Item], size: int = 4096) -> Iterator[list[Item]]:
-    """Yield lists of so many items; the last one may be shorter."""
+    """Yield lists of `size` items; the last one may be shorter."""
     rest = iter(items)
     while part := list(itertools.islice(rest, size)):
         yield part
 
 
 def _key(id: str) -> str | bytes:
-    """An id as SQLite takes it: as bytes if it has a lone surrogate, which a JSON file can write."""
+    """An id as SQLite accepts it: as bytes if it contains a lone surrogate, which JSON allows."""
     try:
         id.encode()
     except UnicodeEncodeError:
@@ -255,13 +255,13 @@ def _id(key: str | bytes) -> str:
 
 
 def sources_of(retriever: Any) -> Sources | None:
-    """The sources of an index's passages; None if it has none, or is not a folder of this machine."""
+    """The sources of an index's passages; None if it has none, or is not a folder on this machine."""
     path = getattr(retriever, "path", None)
     return Sources.of_index(path) if path is not None else None
 
 
 def places_of(retriever: Any, ids: Iterable[str]) -> dict[str, Source]:
-    """The places of those passages of an index, of this machine or another one, that are recorded."""
+    """The places of passages of a local or remote index, as far as they are recorded."""
     recorded = sources_of(retriever)
     find = recorded.find if recorded is not None else getattr(retriever, "places", None)
     return find(ids) if find is not None else {}

@@ -1,4 +1,4 @@
-"""Long texts into passages: by headings, paragraphs and sentences, each within the window of the encoder."""
+"""Splitting of long texts into passages at headings, paragraphs and sentences, within the window of the encoder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from knowgap.retrieval.passage import Passage, part_id
 from knowgap.retrieval.window import Window, embedded_window
 
 PASSAGE_TOKENS = 256
-"""Tokens of a passage at most, with its title and the marks of the encoder; less where the encoder reads less."""
+"""The most tokens of a passage, including its title and the encoder's marks; a smaller window lowers the limit."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
 _MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
@@ -32,14 +32,14 @@ _BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
 _PARAGRAPH_END = re.compile(r"\n\s*")
 _SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])")
 _SMALLEST = 32
-_CHARACTERS_PER_TOKEN = 12  # a passage with more is cut there: a long string without spaces may be a single token
-_BLOCK = 32  # characters a token: a block of a long text has about eight passages
-_QUICK = 3  # bytes a token has on average, at least, in most languages
+_CHARACTERS_PER_TOKEN = 12  # the most in a passage, since a long string without spaces may be a single token
+_BLOCK = 32  # characters of a block per token of a passage: a block has about eight passages
+_QUICK = 3  # in most languages, a token has at least so many bytes on average
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A passage, and where its text stands in the text that was split."""
+    """A passage, and the position of its text in the text that was split, in characters."""
 
     passage: Passage
     start: int
@@ -50,9 +50,12 @@ class Splitter:
     """Splits texts into passages of a limited number of tokens.
 
     Args:
-        window: of the encoder that the passages are for; None stands for the embedded encoder's, with which the tokens
-            of a short text are not counted.
-        tokens: a passage has at most so many, from 32; less where the window is smaller.
+        window: the window of the encoder that will encode the passages; None takes the embedded encoder's, and then
+            does not count the tokens of short texts.
+        tokens: the most tokens of a passage, from 32; the window, if it is smaller, limits them further.
+
+    Raises:
+        ValueOutOfBounds: tokens < 32.
     """
 
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
@@ -63,14 +66,14 @@ class Splitter:
         self._overlap = self.limit // 6
 
     def settings(self) -> dict[str, Any]:
-        """What makes the same splitter in another process, as JSON takes it."""
+        """JSON-ready settings from which `of_settings` makes the same splitter in another process."""
         window = self._given
         given = window and {"tokenizer": window.tokenizer.to_str(), "size": window.size, "marks": window.marks}
         return {"window": given, "tokens": self._tokens}
 
     @classmethod
     def of_settings(cls, settings: dict[str, Any]) -> Splitter:
-        """The splitter that has these settings."""
+        """The splitter with these settings."""
         from tokenizers import Tokenizer
 
         given = settings["window"]
@@ -93,12 +96,12 @@ class Splitter:
         return len(text) <= _CHARACTERS_PER_TOKEN * self.limit and self._count(text) <= self.limit
 
     def split_passage(self, passage: Passage) -> list[Piece]:
-        """The pieces of a passage, with its title each; the passage itself if it fits."""
+        """Split a passage into pieces that each have its title; a passage that fits is returned as it is."""
         if self.fits(passage):
             return [Piece(passage, 0, len(passage.text))]
         title, above = self._title([passage.title]), ""
         if title != passage.title and self._count(passage.title) > self.limit // 2:
-            above = f"{passage.title}\n\n"  # what does not fit into a title is text
+            above = f"{passage.title}\n\n"  # a title that is too long becomes part of the text
         else:
             title = passage.title
         pieces = self._cut(title, above + _unwrap(passage.text), -len(above), markdown=False)
@@ -107,14 +110,14 @@ class Splitter:
     def split_file(
         self, file: str, text: Text, *, markdown: bool, unit: str, by_name: bool = False
     ) -> list[tuple[Piece, Source]]:
-        """The passages of a file with their places.
+        """Split a file into passages with their places.
 
         Args:
-            file: its name, with the folders that it is in.
-            text: what it says.
-            markdown: whether it is Markdown; headings, those of Markdown or the given ones, become part of the titles.
-            unit: what the numbers of its pages count: "page", "slide" or "row".
-            by_name: whether every title begins with the name of the file, even if one heading stands above all others.
+            file: its path, relative to the folder that is indexed.
+            text: its text, which may come with a title, headings and pages.
+            markdown: whether the text is Markdown. Headings, from Markdown or from `text`, become part of the titles.
+            unit: the unit of the page numbers: "page", "slide" or "row".
+            by_name: whether every title begins with the name of the file, even if one top heading covers all of it.
         """
         name = text.title or PurePosixPath(file).stem
         if markdown or text.headings:
@@ -147,12 +150,12 @@ class Splitter:
             yield from self._cut(title, text[start : section.end], start, markdown=markdown)
 
     def _repeats(self, section: _Section, following: _Section, parts: list[str]) -> bool:
-        """Whether the title of the section that follows has the heading of a section without a text."""
+        """Whether the title of the following section contains the heading of a section without text."""
         below = following.headings[: len(section.headings)] == section.headings
         return below and section.headings[-1] in self._title(_distinct([*parts, *following.headings]))
 
     def _title(self, parts: list[str]) -> str:
-        """A title of some parts, of which those in the middle, and then the end, are left out if it is too long."""
+        """Join parts to a title; if it is too long, the middle parts are left out, then the first, then its end."""
         parts = [" ".join(part.split()) for part in parts if part.strip()]
         for chosen in (parts, [*parts[:1], *parts[-1:]], parts[-1:]):
             title = " / ".join(_distinct(chosen))
@@ -161,7 +164,7 @@ class Splitter:
         return title[: self.limit // 4].rpartition(" ")[0] or title[: self.limit // 8]
 
     def _cut(self, title: str, text: str, offset: int, *, markdown: bool) -> Iterator[tuple[str, str, int, int]]:
-        """Title, text, start and end of the passages of a section, which begins at `offset`."""
+        """The title, text, start and end of each passage of a section that begins at `offset`."""
         marked = self._count(f"{title}: x") if title else self._count("x")
         if len(text) <= _CHARACTERS_PER_TOKEN * self.limit and marked + self._count(text) <= self.limit:
             start, end = _stripped(text, 0, len(text))
@@ -186,7 +189,7 @@ class Splitter:
             yield title, body, offset + start, offset + end
 
     def _overlapping(self, text: str, previous: int, first: int) -> int:
-        """Where a passage begins so that it repeats the last sentence before it, or the last words of a long one."""
+        """The start of a passage that repeats the last sentence before it, or the last words of a long sentence."""
         start = _last_sentence(text, max(previous, first - 6 * self._overlap), first)
         words = [match.start() for match in re.finditer(r"(?<!\S)\S", text[start:first])]
         for place in (words[0], words[-self._overlap // 3]) if len(words) > self._overlap // 3 else words[:1]:
@@ -195,7 +198,7 @@ class Splitter:
         return first
 
     def _chunks(self, text: str, capacity: int, markdown: bool) -> Iterator[tuple[int, int]]:
-        """Start and end of the pieces of a text, without what is white space between them."""
+        """The start and end of each piece of a text, without the white space between them."""
         splitter = _chunker(self._window.tokenizer, capacity, markdown)
         longest = _CHARACTERS_PER_TOKEN * self.limit
         for start, end in _find_blocks(text, _BLOCK * self.limit):
@@ -225,7 +228,7 @@ def _chunker(tokenizer: Any, capacity: int, markdown: bool) -> Any:
 
 
 def _distinct(parts: list[str]) -> list[str]:
-    """Parts of a title without those that the next one repeats, and those with which the first one begins."""
+    """Leave out the parts of a title that the next part repeats or the first part begins with."""
     kept = [part for n, part in enumerate(parts) if n + 1 == len(parts) or part.casefold() != parts[n + 1].casefold()]
     return [part for n, part in enumerate(kept) if not n or not kept[0].casefold().startswith(part.casefold())]
 
@@ -237,15 +240,15 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _tidy(text: str) -> str:
-    """A text without spaces at line ends and without several blank lines together."""
+    """Remove spaces at line ends, and reduce several blank lines to one."""
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t\r\f\v]+(?=\n)", "", text.replace("\r\n", "\n"))).strip()
 
 
 @dataclass(frozen=True)
 class _Section:
-    """The text from `start` to `end` under a heading, which begins at `heading_start`.
+    """The text from `start` to `end` under a heading that begins at `heading_start`.
 
-    `headings` are those above the text, from the highest level.
+    `headings` are the headings that the text is under, the highest level first.
     """
 
     headings: tuple[str, ...]
@@ -255,7 +258,7 @@ class _Section:
 
 
 def _find_sections(text: str, headings: Iterable[tuple[int, str, int, int]]) -> list[_Section]:
-    """The sections of a text, in order; together with their headings they are the whole text."""
+    """The sections of a text, in order; together with their headings they cover the whole text."""
     sections: list[_Section] = []
     above: list[tuple[int, str]] = []
     heading_start = start = 0
@@ -268,7 +271,7 @@ def _find_sections(text: str, headings: Iterable[tuple[int, str, int, int]]) -> 
 
 
 def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
-    """Level, text, start and end of each heading; in a block of code there are none."""
+    """The level, text, start and end of each heading outside of code blocks."""
     fence, position = "", 0
     above, above_start, above_alone = "", 0, False  # the line before, and whether a blank line is before it
     for line in markdown.splitlines(keepends=True):
@@ -297,7 +300,7 @@ def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
 
 
 def _table_headers(markdown: str) -> list[tuple[int, str]]:
-    """From which position on which header of a table holds, with the rule below it; empty outside of tables."""
+    """Positions, each with the table header (and its rule) that applies from there on; empty outside of tables."""
     headers: list[tuple[int, str]] = [(0, "")]
     position, above = 0, ""
     for line in markdown.split("\n"):
@@ -313,7 +316,7 @@ def _table_headers(markdown: str) -> list[tuple[int, str]]:
 
 
 def _unwrap(text: str) -> str:
-    """Replace by a space each line end at which a line was only wrapped; all positions stay what they are.
+    """Replace each line end at which a line was only wrapped by a space, without moving any position.
 
     A line was wrapped if it is nearly as wide as the wide lines of the text, and no blank line, indented line or item
     of a list follows.
@@ -331,11 +334,11 @@ def _unwrap(text: str) -> str:
 
 
 def _find_blocks(text: str, size: int) -> list[tuple[int, int]]:
-    """Where to cut a long text so that a later edit moves the cuts near it only; [(start, end)].
+    """Cut a long text into blocks so that a later edit only moves the cuts near it; [(start, end)].
 
-    A cut is before a paragraph (before a sentence, where paragraphs are long) whose own words choose it by their
-    checksum, as in content-defined chunking (Muthitacharoen et al. 2001, "LBFS"). There are about `size` characters
-    between two cuts, and no fewer than an eighth of it.
+    A cut is before a paragraph, or before a sentence if paragraphs are long, and is chosen by a checksum of its words,
+    as in content-defined chunking (Muthitacharoen et al. 2001, "LBFS"). There are about `size` characters between two
+    cuts, and at least an eighth of that.
     """
     if len(text) <= 2 * size:
         return [(0, len(text))]
@@ -351,12 +354,12 @@ def _find_blocks(text: str, size: int) -> list[tuple[int, int]]:
 
 
 def _last_sentence(text: str, start: int, end: int) -> int:
-    """Where the last sentence or line between two positions begins."""
+    """The start of the last sentence or line between two positions."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
     return ends[-1] if ends else start
 
 
 def _number_at(pages: list[tuple[int, int]], position: int) -> int:
-    """The number of the page on which a position is; 0 if it is on none."""
+    """The number of the page at a position; 0 if there is none."""
     place = bisect_right(pages, position, key=lambda page: page[0]) - 1
     return pages[place][1] if place >= 0 else 0

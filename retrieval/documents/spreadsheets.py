@@ -1,4 +1,4 @@
-"""Text of Excel and CSV files: each row with the names of its columns, and numbers and dates as they are shown."""
+"""The text of Excel and CSV files: each row with the names of its columns, and numbers and dates as displayed."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Any
 from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
 
 LONGEST_CELL = 64_000_000
-"""Characters; a quotation mark that is never closed makes one cell of the rest of a file."""
-_FIRST = 20  # rows among which the one with the names of the columns is looked for
-_YEARS = range(1800, 2101)  # a column may be named by one
-_OF_THE_READER = {"mm-dd-yy", "m/d/yy h:mm"}  # formats that Excel shows in the order of the reader's country
+"""The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
+_FIRST = 20  # the header row is searched for among so many rows
+_YEARS = range(1800, 2101)  # a year may be the name of a column
+_OF_THE_READER = {"mm-dd-yy", "m/d/yy h:mm"}  # formats that Excel displays in the order of the reader's locale
 _LITERAL = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.|_.|\*.')
 _DATE_CODES = re.compile(r"y+|m+|d+|h+|s+|am/pm|a/p|.", re.IGNORECASE | re.DOTALL)
 
 
 def read_sheets(content: bytes) -> Text:
-    """Every sheet under its name as a heading; a row is a line such as `town: Tarn; founded: 1931-05-02`.
+    """Read every sheet under its name as a heading; a row becomes a line such as `town: Tarn; founded: 1931-05-02`.
 
-    The first row that has a text in at least half as many cells as the widest of the first rows, and nothing but
-    texts and years, has the names of the columns; or, where columns of numbers and dates begin further down, the last
-    such row above them that names each of these columns. Rows above it, and those of a sheet without such a row, are
-    read without names.
+    The header row, which names the columns, is the first row that consists of texts and years and has at least half as
+    many cells as the widest of the first 20 rows. If columns of numbers or dates begin further down, it is the last
+    such row above them that names all of these columns. Rows above the header row, and the rows of a sheet without one,
+    are read without names.
     """
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     text, places = io.StringIO(), []
     for sheet in book.worksheets:
-        sheet.reset_dimensions()  # those that a file states may be wrong
+        sheet.reset_dimensions()  # the dimensions that a file states may be wrong
         rows = ((number, _row(cells)) for number, cells in enumerate(sheet.iter_rows(), start=1))
         heading = f"## {' '.join(sheet.title.split())}\n"
         for number, line in _lines((number, row) for number, row in rows if row):
@@ -48,10 +48,10 @@ def read_sheets(content: bytes) -> Text:
 
 
 def read_table(text: str) -> Text:
-    """Each row of a CSV file as a line such as `town: Tarn; founded: 1931`; the first row has the names.
+    """Read each row of a CSV file as a line such as `town: Tarn; founded: 1931`; the first row names the columns.
 
-    What separates the cells (a comma, semicolon, tab or bar) is what the first line has most of. A file of one row is
-    read without names.
+    The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line. A file with one row
+    is read without names.
     """
     separator = max(",;\t|", key=text.partition("\n")[0].count)
     csv.field_size_limit(LONGEST_CELL)
@@ -78,7 +78,7 @@ def _row(cells: Any) -> dict[int, Any]:
 
 
 def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
-    """The number of each row that is read, and what it says."""
+    """The number and the line of text of each row that is read."""
     first = list(islice(rows, _FIRST))
     width = max((len(row) for _, row in first), default=0)
     at = _row_of_names([row for _, row in first], max(1, width / 2))
@@ -95,7 +95,7 @@ def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, st
 
 
 def _row_of_names(rows: list[dict[int, Any]], width: float) -> int | None:
-    """Which row has the names of the columns, and at least `width` cells; None if none has."""
+    """The index of the header row, which has at least `width` cells; None if there is none. See `read_sheets`."""
     named = [_are_names(row) for row in rows]
     candidates = [n for n, row in enumerate(rows) if named[n] and len(row) >= width]
     values = next((n for n, row in enumerate(rows) if not named[n] and len(row) >= width), 0)
@@ -118,7 +118,7 @@ def _line(row: dict[int, Any], names: dict[int, str]) -> str:
 
 
 def _shown(cell: Any) -> str:
-    """The value of a cell as the sheet shows it."""
+    """The value of a cell as the sheet displays it."""
     value, code = cell.value, _LITERAL.sub(_spelled, str(cell.number_format or "")).split(";")[0]
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return _date(value, code)
@@ -132,13 +132,13 @@ def _shown(cell: Any) -> str:
 
 
 def _spelled(found: re.Match[str]) -> str:
-    """What a part of a number format that stands for itself shows; letters in it are no codes."""
+    """The text of a literal part of a number format; empty if it has letters, which would be read as codes."""
     part = found[0]
     return part.strip('"\\') if part[0] in '"\\' and not re.search(r"[A-Za-z]", part) else ""
 
 
 def _date(value: Any, code: str) -> str:
-    """A date or time in the format of its cell; as ISO 8601 has it where the format names neither."""
+    """Format a date or time as its cell does, or as ISO 8601 if the format of the cell does not fit."""
     is_time = isinstance(value, datetime.time)
     midnight = isinstance(value, datetime.datetime) and value.time() == datetime.time()
     codes = _DATE_CODES.findall(code)
@@ -174,7 +174,7 @@ def _date(value: Any, code: str) -> str:
 
 
 def _part(value: Any, code: str) -> str:
-    """A year, month or day as its code says."""
+    """Format a year, month or day by its code."""
     if code[0] == "y":
         return f"{value.year % 100:02d}" if len(code) < 3 else f"{value.year:04d}"
     number = value.month if code[0] == "m" else value.day

@@ -1,4 +1,4 @@
-"""What a converter makes of a file, and how it says that a file cannot be read."""
+"""The result of converting a file, and the errors for files that cannot be read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Unreadable(Exception):
 
 
 class NotNow(Unreadable):
-    """A file cannot be read as things are; another time, or with another library, it may be."""
+    """A file cannot be read now, but perhaps can be later, or with another library installed."""
 
 
 def line_starts(lines: Sequence[str]) -> list[int]:
-    """Where each line begins in the text that they make with a line end between them, and where one more would."""
+    """The start of each line in the text that joins them by line ends, and the start of one more line."""
     return list(accumulate((len(line) + 1 for line in lines), initial=0))
 
 
@@ -35,11 +35,11 @@ class Text:
     """The text of a file as Markdown or plain text.
 
     Args:
-        text: what the file says.
+        text: the text of the file.
         title: its own title; empty if it has none.
         pages: where each page, slide or row begins: (position in the text, number), ascending.
         headings: the headings of plain text, in order; those of Markdown are found in the text.
-        note: what is to be known about how it was read; empty for nothing.
+        note: a note for the user about how the file was read, or empty.
     """
 
     text: str

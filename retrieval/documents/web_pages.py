@@ -1,4 +1,4 @@
-"""Markdown of HTML, without what leads around a site, scripts and hidden elements."""
+"""Conversion of HTML to Markdown, without navigation, scripts and hidden elements."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one 
 _STEP = re.compile(r"\W*(?:next|prev|previous|up|home|contents|index|top|back)\b", re.IGNORECASE)
 _STEPS = {"next", "prev", "previous", "up", "index", "contents", "start", "home", "top"}
 _PERMALINK = {"¶", "#", "§", "🔗"}
-_SHORT = 400  # characters: the most that a bar with "next" and "previous" has
-_LEVELS = 8  # of elements around a link that are looked at
-_LINKED = 0.8  # share of the letters of an element that are in links, from which on it only leads elsewhere
+_SHORT = 400  # the most characters of a bar with "next" and "previous"
+_LEVELS = 8  # how many elements around a link are examined
+_LINKED = 0.8  # the least share of letters in links of an element that is a list of links
 
 
 def read_html(content: str) -> Text:
-    """Markdown of a page; of links, pictures, quotations, lists of definitions and what is stressed, the text alone.
+    """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
-    Navigation, footers of the page, lists of links to its own headings, and permalinks are left out, unless nothing
-    else is on the page.
+    Permalinks are left out. Navigation, the page's footer, and lists of links to the page's own headings are left out
+    unless nothing else is on the page. A page that is nested too deeply is read as plain text, and a note says so.
     """
     from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
@@ -83,24 +83,24 @@ def _markdown(soup: Any) -> str:
 
 
 def _not_found(hidden: str | None) -> bool:
-    """Whether the attribute `hidden` hides an element for good; a search in the page opens those "until-found"."""
+    """Whether a value of the attribute `hidden` hides an element; "until-found" does not, since a search shows it."""
     return hidden is not None and hidden.strip().lower() != "until-found"
 
 
 def _dissolve(table: Any) -> None:
-    """Make blocks of the cells of a table that only lays out a page."""
+    """Turn the cells of a table that only lays out a page into blocks."""
     cells = [each for each in table(["tr", "td", "th", "tbody", "thead"]) if each.find_parent("table") is table]
     for element in [table, *cells]:
         element.name = "div"
 
 
 def _is_step(link: Any) -> bool:
-    """Whether a link leads to the page before or after this one, or the like."""
+    """Whether a link leads to the next or previous page, the index or the like."""
     return not _STEPS.isdisjoint(link.get_attribute_list("rel")) or bool(_STEP.match(link.get_text()))
 
 
 def _candidates(soup: Any) -> list[Any]:
-    """The elements that may lead around: those that say so by their names, and what is around links."""
+    """The elements that may be navigation: those with such a name or role, and the blocks around links."""
     found = {
         id(each): each
         for each in [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
@@ -111,7 +111,7 @@ def _candidates(soup: Any) -> list[Any]:
 
 
 def _leads_around(element: Any) -> bool:
-    """Whether an element leads to other pages or places of this one, or is the footer of the page."""
+    """Whether an element is navigation between or within pages, or the footer of the page."""
     if element.name == "nav" or element.get("role") in _ROLES:
         return True
     if element.name == "footer":

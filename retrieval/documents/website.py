@@ -1,7 +1,7 @@
-"""Pages of a website as files of a folder, for an index of documents.
+"""Download of the pages of a website into a folder, for an index of documents.
 
-Only the host that was named is asked, by one request after another; `robots.txt` is obeyed, and number and sizes of the
-pages are bounded. Nothing of a page is run.
+Only the named host is contacted, with one request at a time. `robots.txt` is obeyed, and the number and sizes of the
+pages are limited. No code of a page is run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from knowgap.storage.files import write_file
 from knowgap.storage.progress import Progress, no_progress
 
 PAGES = 500
-"""Pages that are read at most."""
+"""The most pages that are read."""
 
 LARGEST_PAGE = 32 * 2**20
-"""A larger page, in bytes, is left out; all together have at most eight times as many."""
+"""The size in bytes above which a page is left out; reading stops when all pages together have eight times as many."""
 
 _AGENT = "knowgap"
 _TIMEOUT = 20.0  # seconds
@@ -52,12 +52,12 @@ _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
 
 @dataclass
 class Site:
-    """What was read of a website.
+    """The result of reading a website.
 
     Attributes:
-        pages: the files that were written, or were as they are, by address.
+        pages: the files that were written or had not changed, by address.
         problems: addresses that could not be read, each with the reason.
-        left_out: how many addresses were not read because of the bounds, `robots.txt`, another host or their kind.
+        left_out: how many addresses were not read, by reason: the limits, `robots.txt`, another host or their kind.
     """
 
     pages: dict[str, Path] = field(default_factory=dict)
@@ -77,9 +77,10 @@ def read_site(address: str, folder: Path, progress: Progress | None = None) -> S
     """Write the pages of a website as files into a folder; one that has not changed is not written again.
 
     Args:
-        address: a sitemap, whose pages on the same host are read; an address that ends with `/`, for it and the pages
-            beneath it that it and they link to; or one page.
-        folder: gets the files, as `HOST/path/of/page.html`; files of pages that are gone are removed from it.
+        address: a sitemap, whose pages on the same host are read; an address that ends with `/`, which is read with the
+            pages beneath it that can be reached by links; or one page.
+        folder: gets the files, as `HOST/path/of/page.html`. The files of pages that are gone are removed from it,
+            unless a page could not be read or a limit was reached.
         progress: called after each page.
 
     Raises:
@@ -100,7 +101,7 @@ class _Reader:
         self.size = 0
 
     def read(self, progress: Progress) -> Site:
-        """Read the address, and what it leads to, until nothing is left or a bound is reached."""
+        """Read the address and the pages that it leads to, until none is left or a limit is reached."""
         robots, waiting, seen = self._robots(), deque([self.start]), {self.start}
         delay = min(float(robots.crawl_delay(_AGENT) or 0), _LONGEST_DELAY)
         while waiting:
@@ -133,7 +134,7 @@ class _Reader:
         return self.site
 
     def _robots(self) -> RobotFileParser:
-        """What `robots.txt` allows: everything if there is none, nothing if the server refuses or fails."""
+        """The rules of `robots.txt`: everything is allowed if there is none, nothing if the server refuses or fails."""
         robots: Any = RobotFileParser()  # its two switches are not in the types of the standard library
         try:
             with self._opened(urljoin(self.start, "/robots.txt")) as response:
@@ -152,7 +153,7 @@ class _Reader:
         return robots
 
     def _read_page(self, address: str) -> list[str]:
-        """Write a page; return the addresses that are to be read because of it."""
+        """Write a page to its file; return the addresses that it adds to those to be read."""
         with self._opened(address) as response:
             content = self._content(response)
             reached, kind = (
@@ -203,7 +204,7 @@ class _Reader:
         return [a for a in found if urlsplit(a).scheme in ("http", "https") and urlsplit(a).netloc.lower() == self.host]
 
     def _file_name(self, address: str, suffix: str) -> str:
-        """`HOST/path` of an address, with a suffix that tells the kind, and without what a folder cannot hold."""
+        """The file name `HOST/path` for an address, with the suffix of its kind and without unsafe characters."""
         parts = urlsplit(address)
         names = [_UNSAFE.sub("_", name) for name in unquote(parts.path).split("/") if name not in ("", ".", "..")]
         if not names or parts.path.endswith("/"):
@@ -215,7 +216,7 @@ class _Reader:
         return "/".join(re.sub(r"^\.", "_", name)[-120:] for name in (_UNSAFE.sub("_", self.host), *names))
 
     def _remove_others(self) -> None:
-        """Remove the files of pages that are gone; if something could not be read, its file stays."""
+        """Remove the files of pages that are gone, unless a page could not be read or a limit was reached."""
         kept = {*self.site.pages.values()}
         if self.site.problems or "beyond" in " ".join(self.site.left_out):
             return
