@@ -1,4 +1,4 @@
-"""Building an index in one piece; see `manifest` for what is where at each moment."""
+"""Building an index so that it appears in one step; `manifest` describes which files exist at each moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class IndexBuild:
         self._check, self._verified = check, False
 
     def clear(self) -> None:
-        """Remove the pieces of an earlier build, except for the passages."""
+        """Remove the files of an earlier build, except for the passages."""
         for path in (*self.folder.iterdir(), *self.segment.glob("*")):
             if path != self.segment and not path.name.startswith("passages."):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -55,7 +55,7 @@ class IndexBuild:
         return Manifest(engine, (segment,), settings, checkpoint or {})
 
     def already_built(self, manifest: Manifest) -> bool:
-        """Whether the target already is this very index, with the digests it recorded, so that nothing is to be built.
+        """Whether the target already is this index, with the recorded digests, so that nothing has to be built.
 
         Raises:
             UsageError: another index is there, and is not to be overwritten.
@@ -86,11 +86,10 @@ class IndexBuild:
         return True
 
     def finish(self, manifest: Manifest, *, leave_out: Collection[str] = ()) -> None:
-        """Record the files, bring everything to disk, and rename the folder to its target.
+        """Record the files, sync everything to disk, and rename the folder to its target.
 
-        If the target already is this index, it is kept and the folder removed.
-
-        `leave_out` are files that serve the build only; they are removed.
+        If the target already is this index, it is kept and the folder is removed. The files in `leave_out`, which only
+        the build needs, are removed.
 
         Raises:
             UsageError, IndexDamaged, IndexForeign: see `already_built`.
@@ -108,14 +107,14 @@ class IndexBuild:
 def start_build(
     path: str | Path, *, overwrite: bool = False, check: Callable[[Path], None] | None = None
 ) -> Iterator[IndexBuild]:
-    """Build an index, or continue a build; its pieces stay if the block is interrupted.
+    """Build an index in the block, or continue a build; if the block is interrupted, the files so far are kept.
 
-    A block that raises a `KnowgapError` before anything was encoded, or a part of a hybrid index built, leaves none.
+    They are removed if the block raises a `KnowgapError` before anything is encoded, or a part of a hybrid index built.
 
     Args:
         path: the folder of the index.
         overwrite: replace an index that is there.
-        check: raises `IndexDamaged` for the folder of an index that lacks something besides the recorded files.
+        check: raises `IndexDamaged` if the index in a folder lacks something other than its recorded files.
 
     Raises:
         IndexFolderError: another process is building the same index.
@@ -127,7 +126,7 @@ def start_build(
         build = IndexBuild(target, overwrite, check)
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)
-            (build.folder / "manifest.json").unlink(missing_ok=True)  # a killed build may have come so far
+            (build.folder / "manifest.json").unlink(missing_ok=True)  # a killed build may have written it
             try:
                 yield build
             except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
@@ -138,9 +137,9 @@ def start_build(
 
 @contextmanager
 def lock_index(path: str | Path) -> Iterator[Path]:
-    """Let no other process or thread build an index in a folder during the block, in which `start_build` may be called.
+    """Keep other processes and threads from building an index in a folder during the block.
 
-    The folder that it is in is created; the absolute path is yielded.
+    `start_build` may be called in the block. The parent folder is created, and the absolute path is yielded.
 
     Raises:
         UsageError: it is the current folder.

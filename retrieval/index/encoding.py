@@ -25,25 +25,25 @@ STATE = "encoded.json"
 _CHUNK = 512
 
 Encode: TypeAlias = Callable[[Iterable[list[str]]], Iterator[Block]]
-"""Encodes the texts of chunk after chunk, in their order."""
+"""A function that encodes chunks of texts, in their order."""
 
 
 @dataclass
 class EncodingState:
-    """How far a build has come. It is on disk, at `path`, after each change."""
+    """The progress of a build, which is written to `path` at each change."""
 
     path: Path
-    job: dict[str, Any]  # what is built from what; a build of another job starts from the beginning
+    job: dict[str, Any]  # corpus and settings; a build with others starts from the beginning
     checkpoint: str = ""  # the digest of the checkpoint in use, once it is known
     passages: int = 0  # how many passages are encoded
     tokens: int = 0  # how many vectors are on disk for them
     cut: int = 0  # how many of them are longer than the encoder's window
-    clustered: bool = False  # whether the vectors have the form in which the index keeps them
+    clustered: bool = False  # whether the vectors are clustered and compressed, as far as the index needs it
     collection: bool = False  # whether the Qdrant collection was made by this build
 
     @classmethod
     def resume(cls, build: IndexBuild, job: dict[str, Any]) -> EncodingState:
-        """The state of this job in a build; or a new state, after removing the pieces of another job."""
+        """Read the state of this job in a build; or remove the files of another job and return a new state."""
         path = build.folder / STATE
         try:
             state = cls(path, **json.loads(path.read_text(encoding="utf-8")))
@@ -58,7 +58,7 @@ class EncodingState:
         return state
 
     def save(self, **changes: Any) -> None:
-        """Change fields by name, durably."""
+        """Change fields by name, and write the state to disk."""
         vars(self).update(changes)
         write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
 
@@ -66,16 +66,16 @@ class EncodingState:
 def encode_corpus(
     store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress, encode: Encode | None = None
 ) -> None:
-    """Encode the passages that the state says are missing, into `tokens.f16` and `tokens.lengths.npy` beside them.
+    """Encode the passages that `state` does not count as encoded, into `tokens.f16` and `tokens.lengths.npy`.
 
     Equal texts are encoded once and get the same vectors. Warns of passages that are longer than the encoder's window.
 
     Args:
         store: the passages.
-        encoder: what encodes them.
-        state: how far an earlier call came; kept up to date, chunk by chunk.
+        encoder: the encoder of the index.
+        state: the progress of an earlier call; saved after each chunk.
         progress: called at the beginning and after each chunk.
-        encode: encodes the texts of chunk after chunk; None has the encoder do it, here.
+        encode: encodes chunks of texts; None takes the encoder in this process.
     """
     if state.passages == len(store):
         return
@@ -126,7 +126,7 @@ def encode_corpus(
 
 
 def _originals(store: PassageStore) -> npt.NDArray[np.int64]:
-    """For each passage the first one with the same title and text. [passages]."""
+    """The position of the first passage with the same title and text, for each passage. [passages]."""
     hashes = np.fromiter((hash_text(str(passage)) for passage in store), dtype=np.uint64, count=len(store))
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     return first[group]

@@ -1,4 +1,4 @@
-"""The engines of indexes, and how an index of any of them is opened."""
+"""The engines of indexes, and the opening of an index of any engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open_index(
 
     Args:
         path: its folder.
-        engine: the engine that it must have; None takes what the folder says.
+        engine: the engine that it must have; None accepts any.
         quality: how thoroughly a ColBERT index is searched: `fast`, `balanced`, `exact` or `SearchSettings`. None
             takes the engine's default.
         allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them; without that,
@@ -48,10 +48,10 @@ def open_index(
 
     Raises:
         UnknownName: there is no quality of that name.
-        UsageError: another engine than the index has, or a quality for an index that is always searched in one way.
+        UsageError: the index has another engine, or a quality is given and its engine takes none.
         IndexMissing: nothing is at that path.
-        IndexForeign: something else is, or an index of an engine or format that this version does not know.
-        IndexDamaged: an index that is not whole.
+        IndexForeign: something else is there, or an index of an engine or format that this version does not know.
+        IndexDamaged: a file of the index is missing or damaged.
 
     >>> import knowgap
     >>> towns = [knowgap.Passage("tarn", "Tarn", "A town on the Lome.")]
@@ -75,14 +75,14 @@ def open_index(
 
 
 def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: Collection[str] = ()) -> Any:
-    """What searches: a retriever itself, the index in a folder, the index server of an http(s) URL, or None for None.
+    """Open the index in a folder or at an http(s) URL; a retriever, or None, is returned as it is.
 
-    A text that is no folder may also name a retriever from outside; see `outside_retriever`. `quality` and `allow_hub`
-    are those of `open_index`.
+    A string may also name a plugin or an index of another tool; see `outside_retriever`. `quality` and `allow_hub` are
+    those of `open_index`.
 
     Raises:
         IndexFolderError: the index in the folder cannot be opened.
-        UsageError: nothing that searches, or a quality for something that takes none.
+        UsageError: it is not a retriever, or a quality is given and it takes none.
     """
     is_url = isinstance(retriever, str) and retriever.startswith(("http://", "https://"))
     if isinstance(retriever, (str, Path)) and not is_url:
@@ -103,12 +103,12 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: C
 
 
 def outside_retriever(name: str | Path) -> Retriever | None:
-    """The retriever from outside that a name stands for; None where it is a folder, or nobody offers such a name.
+    """The plugin or the index of another tool with this name; None if there is none.
 
     Args:
-        name: an index that others built, see `open_adapter`; `module:Name` of a retriever, or of what is called to make
-            one; `module:Name:TEXT` calls it with a text. Or what an installed package offers under that name in the
-            group `knowgap.retrievers` of its entry points.
+        name: the name of an index of another tool, see `open_adapter`; `module:Name` of a retriever, or of a callable
+            that makes one; `module:Name:TEXT`, which calls it with a text; or the name of an entry point of an
+            installed package in the group `knowgap.retrievers`.
 
     Raises:
         UsageError: it cannot be imported or made, or is no retriever.
@@ -119,9 +119,9 @@ def outside_retriever(name: str | Path) -> Retriever | None:
 def open_or_build(
     path: str | Path, passages: Iterable[Passage], engine: str, *, quality: Quality | None = None, progress: Any = None
 ) -> Retriever:
-    """Open the index in a folder; if there is none, build it of the passages first.
+    """Open the index in a folder; if there is none, build it from the passages first.
 
-    Raises as `open_index` and the `build` of the engine do.
+    The errors are those of `open_index` and of the engine's `build`.
     """
     if not Path(path).exists():
         check_quality(path, [engine], quality)
@@ -144,9 +144,9 @@ def engine_class(engine: str) -> Any:
 
 
 def engine_window(engine: str, encoder: Any = None) -> Window | None:
-    """The window of what encodes the passages of an index: an encoder as its `build` takes it, None the embedded one.
+    """The window of the encoder of an engine's passages; `encoder` is as in `build`, where None is the embedded one.
 
-    There is none for an engine that encodes nothing, nor for a function, whose window is not known.
+    The window is None for an engine without an encoder, and for a function, whose window is not known.
 
     Raises:
         CheckpointError: there is no such encoder.

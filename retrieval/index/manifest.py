@@ -15,24 +15,25 @@
     .index.lock                locked by the process that builds
 
 No path is recorded, so the folder can be moved and copied. A checkpoint outside the index is recorded by name and
-digest. The position of a passage counts through the segments in the order of the manifest.
+digest. The positions of passages are counted through the segments in the order of the manifest.
 
 **Segments.** A segment is written once and never changed.
 
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
 renames the folder to its target. A kill leaves no folder at the target, so nothing opens; the same command continues
-the build, whose `encoded.json` says how many passages are encoded. An index that is overwritten changes places with the
-finished folder in one step, and is then removed. If the target is this very index already, nothing is built; if it is
-this index with a damaged file, it is replaced.
+the build, whose `encoded.json` says how many passages are encoded. An index that is overwritten is exchanged with the
+finished folder in one step, and is then removed. If the target already is the same index, nothing is built; if it has a
+damaged file, it is replaced.
 
-**Changing** (`vector_index`). A writer takes `.writer.lock`. It writes what is added as a new segment, and the
-positions of all deleted passages as a new file. Replacing the manifest, which names both, is the change. Files that the
-manifest no longer names are then removed. A kill leaves the old index or the new one, and perhaps files that the
-manifest does not name, which the next change removes. A reader keeps the files that it has opened until it refreshes.
+**Changing** (`vector_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
+positions of all deleted passages as a new file. The change takes effect when it replaces the manifest, which names
+both. Files that the manifest no longer names are then removed. A kill leaves the old index or the new one, and perhaps
+files that the manifest does not name, which the next change removes. A reader keeps the files that it has opened until
+it refreshes.
 
-**Merging.** When an addition would make more than four segments, the last ones become one with it in the same step: all
-those that are not larger than what follows them together. A merge of the whole index clusters and compresses its
-vectors as a build does.
+**Merging.** If an addition would make more than four segments, it is merged with the last ones in the same step: the
+first segment that is not larger than all that follow it together, and those that follow. A merge of the whole index
+clusters and compresses its vectors as a build does.
 
 **Opening.** Every recorded file must have its size and digest (`knowgap.storage.manifest`).
 """
@@ -61,7 +62,7 @@ class Segment:
 
     Args:
         name: its folder.
-        passages: how many it has, with those that were deleted since.
+        passages: how many it has, including those that were deleted since.
         corpus_digest: SHA-256 over their ids, titles and texts in their order.
     """
 
@@ -76,8 +77,8 @@ class Manifest:
 
     Args:
         engine: a key of `ENGINES`.
-        segments: what it consists of.
-        settings: what the engine was built with; two indexes that differ here were built differently.
+        segments: its segments, in order.
+        settings: the settings of the build.
         checkpoint: name and digest of the encoder, if the engine has one; what the embedded one was fitted to; and the
             precision in which the build encoded, if knowgap chose it ("bfloat16", "float16" or "float32").
         deleted: how many of the passages were deleted.
@@ -102,7 +103,7 @@ class Manifest:
 
     @property
     def corpus_digest(self) -> str:
-        """The digest of the passages of a single segment; of several, or with deletions, a digest of these."""
+        """The digest of the passages; with several segments or deletions, a digest of those of the segments."""
         if len(self.segments) == 1 and not self.deleted:
             return self.segments[0].corpus_digest
         parts = [segment.corpus_digest for segment in self.segments]
@@ -115,7 +116,7 @@ class Manifest:
         return self.digest_with(self.corpus_digest)
 
     def digest_with(self, corpus_digest: str) -> str:
-        """The digest of an index like this one of a corpus with that digest."""
+        """The digest that this index would have with another corpus, given by its digest."""
         encoder = self.checkpoint.get("fitted", self.checkpoint.get("digest"))
         identity = [self.engine, self.settings, corpus_digest, encoder, FORMAT_VERSION]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -126,12 +127,12 @@ class Manifest:
 
         Args:
             folder: the folder of the index.
-            engine: what the index must be, if that matters.
+            engine: the engine that the index must have; None accepts any.
 
         Raises:
             IndexMissing: nothing is at that path.
-            IndexForeign: something else is, or an index of another format or another engine.
-            IndexDamaged: an index that is not whole.
+            IndexForeign: something else is there, or an index of another format or another engine.
+            IndexDamaged: a file of the index is missing or damaged.
         """
         folder = Path(folder)
         while True:
@@ -178,7 +179,7 @@ class Manifest:
         return {name: file for name, file in self.files.items() if name.startswith(f"{segment.name}/")}
 
     def verify(self, folder: str | Path) -> None:
-        """Compare the digests of all files, whatever was found before; `IndexDamaged` names the first that differs."""
+        """Check the digests of all files, even if checked before; `IndexDamaged` names the first that differs."""
         damage = find_damage(Path(folder), self.files, trust_stamps=False)
         if damage is not None:
             raise _damaged(folder, damage)

@@ -29,12 +29,12 @@ _ID_ENTRY = np.dtype([("hash", "<u8"), ("position", "<i8")])
 
 
 def hash_text(text: str) -> int:
-    """64 bits of a text that are the same in every process."""
+    """A 64-bit hash of a text that is the same in every process."""
     return int.from_bytes(hashlib.blake2b(_encode(text), digest_size=8).digest(), "little")
 
 
 def _encode(text: str) -> bytes:
-    # A lone surrogate is legal in a Python string, though not in UTF-8; it must not cost a passage.
+    # A passage may have a lone surrogate, which is legal in a Python string but not in UTF-8.
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -54,7 +54,7 @@ def _update(sha: Any, parts: Iterable[bytes]) -> None:
 
 
 class MemoryStore(list[Passage]):
-    """Passages in memory, under the interface of `PassageStore`.
+    """Passages in memory, with the interface of `PassageStore`.
 
     Raises:
         DataError: two passages have the same id.
@@ -100,10 +100,10 @@ class PassageStore(Sequence[Passage]):
 
     @classmethod
     def build(cls, passages: Iterable[Passage], folder: str | Path) -> tuple[PassageStore, str]:
-        """Write passages, as they come, to a folder.
+        """Write passages to a folder while they are read.
 
         Args:
-            passages: any iterable; it is read once, and takes about 50 bytes of memory a passage.
+            passages: any iterable; it is read once, and takes about 50 bytes of memory per passage.
             folder: an existing folder; the files of an earlier store there are overwritten.
 
         Returns:
@@ -201,7 +201,7 @@ def select_positions(
 ) -> Positions | None:
     """The positions that a filter admits, ascending; None without a filter.
 
-    Unknown ids are ignored. Without ids, `where` is asked of all passages, or of the live positions.
+    Unknown ids are ignored. Without ids, `where` is applied to the passages at `live`, or to all if `live` is None.
     """
     if ids is None and where is None:
         return None
@@ -213,7 +213,7 @@ def select_positions(
 
 
 def scored_hits(passages: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
-    """The `k` best of some positions, with a score for each, as hits; other passages are not read."""
+    """The passages with the `k` best scores, as hits; other passages are not read."""
     if len(scores) > k:
         chosen = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         positions, scores = positions[chosen], scores[chosen]

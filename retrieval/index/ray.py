@@ -1,4 +1,4 @@
-"""A Ray cluster, and the passages of an index encoded by its workers.
+"""Encoding of the passages of an index by the workers of a Ray cluster.
 
 Each chunk of passages is a task. If the worker that has it dies, Ray gives it to another one. The process that builds
 writes the chunks in their order, so that an interrupted build continues as it does without a cluster.
@@ -21,7 +21,7 @@ from knowgap.retrieval.index.encoding import Encode
 from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.window import Encoder
 
-_SECONDS = 10  # until the head of a cluster has to have taken a connection
+_SECONDS = 10  # to wait until the head of a cluster accepts a connection
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
     """Connect to a cluster, and disconnect at the end; yields the module `ray`, or None without an address.
 
     Args:
-        address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
+        address: that of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
 
     Raises:
         MissingDependency: Ray is not installed.
@@ -46,7 +46,7 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
     if not connected:
         try:
             head = urlsplit(address if "://" in address else f"//{address}")
-            if head.port is not None:  # Ray would wait for minutes where nobody listens
+            if head.port is not None:  # Ray would wait for minutes if no one listens
                 socket.create_connection((head.hostname or "", head.port), _SECONDS).close()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
@@ -59,21 +59,21 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
 
 
 def encoding_on(ray: Any, make: Callable[[], Encoder], device: str) -> tuple[Encode | None, str]:
-    """What encodes passages, and in which precision: a cluster, or, without one, the encoder of this process.
+    """Make the function that encodes passages on a cluster, and find the precision of a build.
 
-    Each worker makes an encoder of its own, on a GPU where the cluster has GPUs, and keeps it. Files that the encoder
-    is made from have to be at the same path on all machines.
+    Each worker makes and keeps its own encoder, on a GPU if the cluster has GPUs. The files that the encoder is made
+    from have to be at the same path on all machines.
 
     Args:
-        ray: what `ray_cluster` yields.
+        ray: the module that `ray_cluster` yields, or None.
         make: makes the encoder.
         device: where this process encodes.
 
     Returns:
-        The function for `encode_corpus`, and the name of the precision; see `precision_on`.
+        The function for `encode_corpus`, None without a cluster; and the name of the precision, see `precision_on`.
 
     Raises:
-        UsageError: a worker cannot make the encoder.
+        UsageError: a worker cannot make the encoder. The function raises it if workers have different precisions.
     """
     if ray is None:
         return None, precision_on(device)
@@ -85,7 +85,7 @@ def encoding_on(ray: Any, make: Callable[[], Encoder], device: str) -> tuple[Enc
     def result(waiting: Any) -> tuple[str, Block]:
         try:
             return ray.get(waiting)
-        except KnowgapError as error:  # Ray's error is of the class of its cause as well
+        except KnowgapError as error:  # Ray's error is also an instance of its cause's class
             raise UsageError(
                 f"a worker of the Ray cluster cannot encode: {shorten(getattr(error, 'cause', error), 300)} (the "
                 "folder of an index that is built on Ray, and its checkpoint, have the same path on all machines)"

@@ -10,15 +10,14 @@ from knowgap.errors import UnknownName, ValueOutOfBounds
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How an index of many passages is searched: more of each finds more and takes longer.
+    """How thoroughly an index of many passages is searched; higher values find more and take longer.
 
     The first 50 hits are the same however many are asked for. Beyond 50, twice as many clusters are probed.
 
     Args:
         nprobe: clusters of token vectors that each token of the query probes, from 1.
-        n_rescored: passages of these clusters that are scored exactly, from 1; at least as many as there are hits,
-            and at least 50.
-        n_rescored_per_hit: beyond 50 hits, passages that are scored exactly for each, if that is more, from 1.
+        n_rescored: passages of these clusters that are scored exactly, from 1; at least 50 are.
+        n_rescored_per_hit: for more than 50 hits, the least number of passages per hit that are scored exactly, from 1.
 
     Raises:
         ValueOutOfBounds: a value is below 1.

@@ -1,4 +1,4 @@
-"""Estimate how large an index becomes, from what the passages of a small index take."""
+"""Estimates of the size of a large index from the passages of a small one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 
 _SAMPLE = 2000  # passages whose words are counted, evenly spaced over the index
-_STORE = 3 * 8 + 16  # bytes of a passage besides its text: where it starts, and its entry among the ids
+_STORE = 3 * 8 + 16  # bytes of a passage besides its text: its offsets, and its entry among the ids
 
-# Bytes of memory of a build: those that do not depend on the corpus, and those for each passage.
+# Bytes of memory of a build: a constant part, and a part for each passage.
 _BASE, _STORING, _ENCODING = 120 << 20, 60, 64
 _WORDS, _WEIGHING = 420 << 20, 52  # portions of words; and lengths, and the list of a word that is in every passage
 _CLUSTERING, _CLUSTERING_EACH = 140 << 20, 40  # beside the sample: portions of vectors and of the lists
@@ -28,26 +28,26 @@ _QDRANT_RESERVE = 1.5  # for indexes, point versions and temporary segments: Qdr
 
 @dataclass(frozen=True)
 class PassageSize:
-    """What one passage takes, on average over the `passages` that were measured."""
+    """The average size of a passage, over the `passages` that were measured."""
 
     passages: int
     tokens: float  # token vectors, 0 if there are none
     words: float  # distinct words, as BM25 counts them
     text: float  # bytes of id, title and text
     dim: int  # width of a token vector
-    narrows: bool  # whether it is the embedded checkpoint's full width, which a large corpus does not get
+    narrows: bool  # whether it is the full width of the embedded checkpoint, which is narrower for a large corpus
 
 
 @dataclass(frozen=True)
 class IndexSize:
-    """What an index takes on disk, without its checkpoint, and in memory, so that searches need not wait for a disk.
+    """The size of an index on disk, without its checkpoint, and the memory for searches that do not wait for a disk.
 
-    And what its build takes on this machine, for the unfinished index and temporary files on disk, and in memory beside
-    the encoder. The memory does not depend on how many passages there are, apart from some dozen bytes for each.
+    `build_disk` is what its build takes on this machine for the unfinished index and temporary files, and
+    `build_memory` is the memory of the build without the encoder, which only grows by some dozen bytes per passage.
     """
 
     passages: int
-    engine: str  # and the form of its vectors
+    engine: str  # the engine and the form of its vectors
     vectors: int  # 0 for BM25
     disk: int  # bytes
     memory: int  # bytes
@@ -87,13 +87,13 @@ def measure_passages(path: str | Path) -> PassageSize:
 
 
 def estimate_sizes(sample: PassageSize, passages: int) -> list[IndexSize]:
-    """Estimate what indexes of more passages of the same kind take; without token vectors, BM25 and dense ones only.
+    """Estimate the sizes of indexes of more such passages; without token vectors, of BM25 and dense ones only.
 
     - BM25: 8 bytes per distinct word of a passage; in memory, the scores of all passages.
     - Dense, at the width of the embedded encoder: 2 bytes per dimension, all of them read by a search.
     - ColBERT: 2 bytes per dimension of a token vector, or a quarter of a byte and the number of a centroid; and per
       vector at most 8 bytes that say which passages are near which centroid. In memory: the centroids, as many as PLAID
-      has, and 24 bytes per passage; vectors are read from the disk when they are needed.
+      has, and 24 bytes per passage; vectors are read from disk when they are needed.
     - Qdrant: on disk, the token vectors in 2 bytes per dimension and the texts; on disk and in memory, a pooled vector
       per passage in 4 bytes per dimension; and half as much again of everything. For all nodes together, with one copy
       of everything and with two.
@@ -107,7 +107,7 @@ def estimate_sizes(sample: PassageSize, passages: int) -> list[IndexSize]:
     storing = _BASE + passages * _STORING
     encoding = _BASE + passages * _ENCODING
     bm25, dense = 8 * passages * sample.words + store, passages * 2 * WIDTH
-    bm25_memory = 12 * passages  # the sum of its scores, and the passages found with theirs
+    bm25_memory = 12 * passages  # the sum of scores of each passage, and the passages found with their scores
     weighing = _WORDS + passages * _WEIGHING
     dense_disk = dense + 4 * passages + store
     rows: list[tuple[str, int, float, float, float, float]] = [

@@ -1,4 +1,4 @@
-"""What a reader of an index of vectors sees: its segments as they were when it looked, without the deleted passages."""
+"""An index of vectors as a reader sees it: its segments at one moment, without the deleted passages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.window import Encoder
 
-_EXACT_FILTER = 20_000  # passages that a filter admits; up to this many are all scored
-_PREPARED = 50  # hits that a search prepares at least, so that the first hits do not depend on k
+_EXACT_FILTER = 20_000  # if a filter admits at most so many passages, all of them are scored
+_PREPARED = 50  # the least number of hits that a search prepares, so that the first hits do not depend on k
 _PASSAGES_AT_ONCE = 1024
 
 Block: TypeAlias = tuple[npt.NDArray[np.float16], npt.NDArray[np.integer]]
@@ -52,9 +52,9 @@ class OpenSegment:
         admitted: Positions | None,
         deleted: Positions,
     ) -> list[tuple[Positions | None, npt.NDArray[np.float32]]]:
-        """For each query, the positions to be scored exactly, None for all, and their rough scores.
+        """For each query, the positions to be scored exactly (None for all) and their rough scores.
 
-        `admitted` are the positions to search, ascending, None for all; `deleted` are those that no search finds.
+        `admitted` are the positions to search, ascending (None for all); `deleted` are those that no search finds.
         """
         if settings is None or self.centroids is None or self.vectors.on_gpu:
             if admitted is None and len(deleted):
@@ -70,7 +70,7 @@ class OpenSegment:
         admitted: Positions | None,
         deleted: Positions,
     ) -> tuple[Positions | None, npt.NDArray[np.float32]]:
-        """Positions that the settings choose for a query, and their rough scores; see `scan`."""
+        """The positions that are selected for a query by the settings, and their rough scores; see `scan`."""
         assert self.centroids is not None
         nprobe, limit = settings.nprobe, max(settings.n_rescored, _PREPARED)
         if k > _PREPARED:
@@ -87,7 +87,7 @@ class OpenSegment:
 class Snapshot:
     """An index at one moment: the segments that its manifest names, and what was deleted from them.
 
-    Segments that an `earlier` snapshot has open are not opened again. A position counts through all segments.
+    Segments that an `earlier` snapshot has open are not opened again. Positions are counted through all segments.
     """
 
     def __init__(self, path: Path, manifest: Manifest, device: str, earlier: Snapshot | None = None) -> None:
@@ -171,9 +171,9 @@ class Snapshot:
         return [scored_hits(self, np.concatenate(p), np.concatenate(s), k) if p else [] for p, s in found]
 
     def blocks(self, positions: Positions, encoder: Encoder) -> Iterator[Block]:
-        """The vectors of the passages at some positions, which ascend, some passages at a time.
+        """Yield the vectors of the passages at some positions, ascending, some passages at a time.
 
-        Passages of which a segment keeps compressed vectors only are encoded again.
+        The passages of compressed segments are encoded again.
         """
         for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
             mine = _within(positions, start, len(segment))
@@ -187,5 +187,5 @@ class Snapshot:
 
 
 def _within(positions: Positions, start: int, count: int) -> Positions:
-    """Those of some positions that lie in a segment, counted from its start."""
+    """The positions that lie in a segment, counted from its start."""
     return positions[(positions >= start) & (positions < start + count)] - start

@@ -52,11 +52,11 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
 
     @abstractmethod
     def _load_encoder(self) -> E:
-        """Load what encodes queries and passages, or raise `CheckpointError`."""
+        """Load the encoder of queries and passages, or raise `CheckpointError`."""
 
     @property
     def encoder(self) -> E:
-        """What encodes queries and passages, loaded and checked at the first call.
+        """The encoder of queries and passages, loaded and checked at the first call.
 
         Raises:
             CheckpointError: it is absent, or not the one that encoded the passages.
@@ -78,7 +78,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
 
     @property
     def digest(self) -> str:
-        """A digest of what the index is made of; the same as of an index that is built of the same passages."""
+        """A digest of what the index is made of; it equals that of an index built from the same passages."""
         return self._manifest.digest_with(self.corpus_digest)
 
     def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
@@ -92,7 +92,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                     self._current = Snapshot(self.path, manifest, device, earlier)
                 except IndexDamaged:
                     self._manifest = Manifest.read(self.path, engine=manifest.engine)
-                    if self._manifest == manifest:  # else another process has changed the index, and removed files
+                    if self._manifest == manifest:  # otherwise another process has changed the index, and removed files
                         raise
             return self._current
 
@@ -103,7 +103,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         return iter(self._snapshot())
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that neither a passage has nor a document that was split into passages."""
+        """The ids that belong neither to a passage nor to a document that was split into passages."""
         snapshot = self._snapshot()
         missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
         return not_split(missing, (passage.id for passage in self))
@@ -114,13 +114,13 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """The `k` passages that match each query best.
 
         Args:
-            queries: any strings; a blank one has no hits, and of a long one the first 256 tokens count.
+            queries: any strings; a blank one has no hits, and only the first 256 tokens of a long one are read.
             k: at most this many hits, from 1.
             ids: search only the passages with these ids.
             where: search only the passages for which this is true.
 
         Returns:
-            Hits with their exact scores, however they were chosen.
+            Hits with exact scores, even if the search is approximate.
 
         Raises:
             ValueOutOfBounds: k < 1.
@@ -139,7 +139,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         return [list(hits.get(query, [])) for query in queries]
 
     def refresh(self) -> Self:
-        """See what other processes have changed since this index was opened; returns the index itself."""
+        """Read the changes that other processes have made since the index was opened; return the index itself."""
         with self._lock:
             manifest = Manifest.read(self.path, engine=self._manifest.engine)
             if manifest != self._manifest:
@@ -147,7 +147,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         return self
 
     def _see(self, manifest: Manifest) -> None:
-        """Show the index as a manifest has it from now on; segments that are open already stay open."""
+        """Switch to the index that a manifest describes; segments that are already open stay open."""
         with self._lock:
             earlier = self._current
             self._manifest, self._current = manifest, None
@@ -165,7 +165,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             How many were added.
 
         Raises:
-            DataError: an id that the index already has, or that comes twice.
+            DataError: an id is used twice, or the index already has it and `replace` is False.
             IndexFolderError: another process is changing the index.
         """
         new = list(passages)
@@ -210,9 +210,9 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         return len(positions)
 
     def merge(self) -> None:
-        """Write all passages that are left as one segment; whole vectors are not encoded again.
+        """Write all passages that are left as one segment; only those of compressed segments are encoded again.
 
-        Searches go on meanwhile. A kill leaves the old index or the new one.
+        Searches can run at the same time. A kill leaves the old index or the new one.
 
         Raises:
             UsageError: everything was deleted.
@@ -233,10 +233,10 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         *,
         deleted: Collection[int] = (),
     ) -> None:
-        """Replace the manifest by one with the first `kept` segments of the snapshot and a new one, and see it.
+        """Replace the manifest by one with the first `kept` segments of the snapshot and a new one, and switch to it.
 
-        The new segment has the passages, and their vectors `blocks`; None makes no new one. The positions `deleted` are
-        deleted in the same step.
+        The new segment has the passages and their vectors, `blocks`; if these are None, there is no new segment. The
+        positions `deleted` are deleted in the same step.
         """
         old, change = snapshot.manifest, snapshot.manifest.changes + 1
         segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
@@ -291,8 +291,8 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
 def _kept(sizes: list[int]) -> int:
     """How many segments an addition leaves as they are, given the sizes of all segments with the new one as the last.
 
-    If there would be more than `_MOST_SEGMENTS`, those that are not larger than what follows them together become one
-    with the new segment. A passage is therefore written again only when its segment has at least doubled.
+    If there would be more than `_MOST_SEGMENTS`, the first segment that is not larger than all that follow it together
+    is merged with these. A passage is therefore written again only when its segment at least doubles.
     """
     if len(sizes) <= _MOST_SEGMENTS:
         return len(sizes) - 1
@@ -300,9 +300,10 @@ def _kept(sizes: list[int]) -> int:
 
 
 def _write_vectors(folder: Path, blocks: Iterable[Block], settings: dict[str, Any], *, whole: bool) -> None:
-    """Write the vectors of a segment. Those of a whole index are clustered and compressed as its settings say.
+    """Write the vectors of a segment, and cluster and compress them.
 
-    Those of a part are clustered if there are very many, and never compressed.
+    A `whole` index is clustered and compressed by its settings. Part of one is clustered only if it has very many
+    vectors, and is never compressed.
     """
     lengths = []
     with (folder / VECTORS).open("wb") as file:
