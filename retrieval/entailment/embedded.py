@@ -31,15 +31,15 @@ class EntailmentWeights:
     """A logistic regression over the features.
 
     Attributes:
-        coefficients: of `FEATURES`, in their order.
-        intercept: the log-odds where all features are 0.
+        coefficients: one for each of `FEATURES`, in their order.
+        intercept: the log-odds if all features are 0.
     """
 
     coefficients: npt.NDArray[np.float64]
     intercept: float
 
     def probabilities(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The probability that each row of features, [pairs, features], is of a hypothesis that is entailed."""
+        """The probability of entailment, [pairs], for each row of features, [pairs, features]."""
         return expit(features @ self.coefficients + self.intercept)
 
     def save(self, folder: str | Path) -> None:
@@ -69,17 +69,17 @@ class EntailmentWeights:
 
 
 class EmbeddedEntailment(PairScorer):
-    """A logistic regression over what MiniLM and the words say of premise and hypothesis; it is no model of inference.
+    """A logistic regression over features of premise and hypothesis, from their words and from MiniLM.
 
-    It looks at how much of the hypothesis the premise has, in words and in meaning, at the names and numbers that it
-    lacks, at negation, and at the order of names. A name counts as found by its last word where no other name that ends
-    with it comes first. It seldom notices a wrong
-    name or answer that the same premise has, or two names that changed roles; `entailment_card.md` has the figures.
-    `benchmarks/train_bundled_models.py` trains it. Where the hypothesis says that something is the answer to a
-    question, at least half of the answer's words, by rarity, must be in the premise; else the probability is 0.
+    It does not model inference. The features are how much of the hypothesis the premise covers, in words and in
+    meaning; the names and numbers that the premise lacks; negation; and the order of names. A name counts as found by
+    its last word unless another name that ends with that word comes first. The model seldom notices a wrong name or
+    answer that also occurs in the premise, or two names that changed roles; `entailment_card.md` has the figures.
+    `benchmarks/train_bundled_models.py` trains it. If the hypothesis says that something is the answer to a question,
+    at least half of the answer's words, by rarity, must be in the premise; otherwise the probability is 0.
 
     Args:
-        folder: of trained weights; None takes those that come with the package.
+        folder: the folder of trained weights; None takes those that come with the package.
 
     Raises:
         CheckpointError: the weights are missing or damaged.
@@ -112,9 +112,9 @@ class EmbeddedEntailment(PairScorer):
 
 
 def _unframed(hypothesis: str) -> tuple[str, str]:
-    """A hypothesis without the frame that Attributed Question Answering puts around question and answer; the answer.
+    """Remove the template that Attributed Question Answering puts around question and answer; also return the answer.
 
-    Words of the frame are in no premise. A yes or no is left out as well, as the model cannot tell them apart.
+    The words of the template are in no premise. A yes or no is removed too, since the model cannot tell them apart.
     """
     if (match := _FRAME.fullmatch(hypothesis.strip())) is None:
         return hypothesis, ""

@@ -1,4 +1,4 @@
-"""What tells whether a premise says a hypothesis: its words, names, numbers and their order, and MiniLM's vectors."""
+"""The features of entailment: words, names and numbers of premise and hypothesis, their order, and MiniLM's vectors."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from knowgap.retrieval.sentences import split_sentences
 FEATURES = (
     "similarity",  # cosine with the nearest sentence
     "similarity of the premise",  # cosine with the mean of its sentences
-    "late interaction",  # mean of the highest cosines of its tokens, by rarity, with one of the premise's
-    "late interaction, one sentence",  # the same with a token of one sentence, the best
+    "late interaction",  # mean over its tokens, by rarity, of the highest cosine with a token of the premise
+    "late interaction, one sentence",  # the same for the best sentence of the premise
     "worst token",  # the lowest of these cosines among tokens that are not frequent
     "coverage",  # share of the content words, by rarity, that the premise has
-    "coverage, one sentence",  # the same of one sentence with the title
-    "plain words covered",  # share of those that are neither names nor numbers
+    "coverage, one sentence",  # the same for the best sentence with the title
+    "plain words covered",  # the same for words that are neither names nor numbers
     "uncovered words",  # how many content words the premise lacks, as log(1 + n)
     "names missing",  # share of the names of which the premise has no word, or the last word of another name only
-    "names by their end",  # share of which it has the last word by itself, or beside a part of the name
-    "names by another part",  # share of which it has some other word
+    "names by their end",  # share of the names of which it has the last word by itself, or beside a part of the name
+    "names by another part",  # share of the names of which it has some other word
     "a name missing",  # 1 if it lacks one
-    "numbers missing",  # share of the numbers
+    "numbers missing",  # share of the numbers that the premise lacks
     "a number missing",  # 1 if it lacks one
     "negation added",  # the hypothesis has a negation, the nearest sentence none
     "negation dropped",  # the reverse
     "pairs of words",  # share of neighbouring content words that are neighbours in the premise
     "names in another order",  # share of pairs of names whose order differs in the nearest sentence that has both
-    "words in another order",  # the same of all content words of the nearest sentence
+    "words in another order",  # the same for all content words of the nearest sentence
     "turned round on one side",  # one of hypothesis and nearest sentence names the object first: made by, the maker of
     "other order, not turned",  # names in another order, and both or neither are turned round
     "same order, turned",  # names in the same order, and one of them is turned round
     "names apart",  # share of the matched names and numbers that are not in the nearest sentence or the title
-    "distance",  # of a matched name or number to the nearest matched plain word of the same sentence, mean, 0 to 1
+    "distance",  # mean, 0 to 1, from a matched name or number to the nearest matched plain word of its sentence
     "length",  # log(1 + number of content words)
 )
 
@@ -58,11 +58,11 @@ _BESIDE_NAMES = """
     mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess saint captain general
     since although though while because despite unlike like until once yet however later meanwhile
 """
-_BESIDE = frozenset(_BESIDE_NAMES.split())  # words with capitals before a name that are no part of it
-_LEAST_WEIGHT = 0.2  # of a common word, beside the rarity of others
+_BESIDE = frozenset(_BESIDE_NAMES.split())  # capitalized words before a name that are not part of it
+_LEAST_WEIGHT = 0.2  # added to the rarity of each word and token
 _LONGEST_TITLE = 120
-_RARE = 0.35  # from here on a token counts for the worst one
-_FARTHEST = 12  # words between a value and what is said of it
+_RARE = 0.35  # the least rarity of a token for the feature "worst token"
+_FARTHEST = 12  # words; a larger distance counts as this one
 
 
 stemmed = Stemmed()
@@ -86,7 +86,8 @@ def negated(text: str) -> bool:
 def name_runs(text: str) -> list[tuple[str, int]]:
     """The names of a text, each a run of words with capitals, and where it starts.
 
-    Function words at the start of a run do not belong to it. A single capital at the start of a sentence is no name.
+    Function words at the start of a run do not belong to it. A single capitalized word that starts a sentence is not a
+    name.
     """
     found = []
     for match in _NAME.finditer(text):
@@ -160,7 +161,7 @@ class _Premise(NamedTuple):
 
 
 def _read_premise(premise: str) -> _Premise:
-    """The sentences of a premise, whose passages stand on a line each, the stems of the passages' titles, and names."""
+    """Read a premise, which has a passage on each line: its sentences, the stems of the titles, and names."""
     sentences: list[str] = []
     titles: set[str] = set()
     for line in premise.splitlines():
@@ -181,7 +182,7 @@ def _features(premise: _Premise, hypothesis: str, encoded: dict[str, _Text]) -> 
     weights = weights / weights.sum()
     best, rare = matches.max(axis=0), own.rarity >= _RARE
     worst = float(best[rare].min()) if rare.any() else float(best.min())
-    # The nearest sentence is the one that shares most, in words and in meaning.
+    # The nearest sentence is the most similar one, in words and in meaning.
     said, inside = read_words(hypothesis), [read_words(sentence) for sentence in sentences]
     rarity = dict(
         zip(said, sentence_encoder().rarity([hypothesis[w.start : w.end].lower() for w in said]), strict=True)
@@ -224,17 +225,17 @@ def _names(text: str) -> list[list[str]]:
 
 
 def _name_shares(names: Sequence[Sequence[str]], premise: _Premise, stems: frozenset[str]) -> list[float]:
-    """Shares of the names that are missing, there by their last word, or by another; and whether one is missing."""
+    """The shares of the names that are missing, found by their last word, or by another; and whether one is missing."""
     found = [_found(name, premise, stems) for name in names]
     count = max(1, len(found))
     return [*(found.count(how) / count for how in ("missing", "end", "part")), float("missing" in found)]
 
 
 def _found(name: Sequence[str], premise: _Premise, stems: frozenset[str]) -> str:
-    """How a premise has a name: `whole`, by its `end`, by another `part`, or `missing`.
+    """How a premise contains a name: `whole`, by its `end`, by another `part`, or `missing`.
 
-    The last word of a name is no sign of it where the premise has it in another name first: Ada Moor is not John Moor,
-    and Tarn Bridge is not Orle Bridge.
+    The last word of a name does not count if the premise first has it in another name: Ada Moor is not John Moor, and
+    Tarn Bridge is not Orle Bridge.
     """
     if any(_within(name, other) for other in premise.names):
         return "whole"
@@ -248,7 +249,7 @@ def _found(name: Sequence[str], premise: _Premise, stems: frozenset[str]) -> str
 
 
 def _within(some: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether all words of a name are in another one; an initial stands for a word."""
+    """Whether all words of a name are in another one; an initial matches a word."""
     return all(any(w == v or (1 in (len(w), len(v)) and w[0] == v[0]) for v in name) for w in some)
 
 
@@ -259,7 +260,7 @@ def _numbers(said: Sequence[Word], stems: frozenset[str]) -> list[float]:
 
 
 def turned(text: str) -> bool:
-    """Whether a sentence names who does something after what it is done to: made by A, the maker of B is A."""
+    """Whether a sentence names the agent after the object, as in "made by A" and "the maker of B is A"."""
     return bool(_TURNED.search(text))
 
 
@@ -270,7 +271,7 @@ def _neighbours(said: Sequence[Word], inside: Sequence[Sequence[Word]]) -> float
 
 
 def _order(said: Sequence[Word], sentence: Sequence[Word], turn: bool) -> list[float]:
-    """How the order of names and of all words differs from a sentence's; one of them may be turned round."""
+    """The five features of order; `turn` says whether just one of hypothesis and sentence is turned round."""
     place: dict[str, int] = {}
     for i, word in enumerate(sentence):
         place.setdefault(word.stem, i)
@@ -287,7 +288,7 @@ def _inversions(places: Sequence[int]) -> float:
 
 
 def _places(said: Sequence[Word], inside: Sequence[Sequence[Word]], nearest: int, title: set[str]) -> list[float]:
-    """How many matched names and numbers are far from the nearest sentence, and far from what is said of them."""
+    """The features "names apart" and "distance"."""
     here, plain = {w.stem for w in inside[nearest]}, {w.stem for w in said if w.kind == "word"}
     stems = {w.stem for some in inside for w in some}
     values = [w.stem for w in said if w.kind != "word" and w.stem in stems]

@@ -1,4 +1,4 @@
-"""What a program needs of an entailment model, models by name, and those that Transformers loads."""
+"""The interface of entailment models, loading them by name, and the models that Transformers loads."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
     """Load an entailment model by name.
 
     Args:
-        name: `embedded`, or the folder or hub name of a T5 or of a cross-encoder; or one from outside: `module:Name`,
-            or what an installed package offers under that name in the group `knowgap.entailment_models`.
+        name: `embedded`; the folder or hub name of a T5 or of a cross-encoder; or the name of a plugin: `module:Name`,
+            or an entry point of an installed package in the group `knowgap.entailment_models`.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
-        UsageError: a model from outside that cannot be imported or made, or is none.
+        UsageError: a plugin cannot be imported or made, or is not an entailment model.
     """
     if str(name) == "embedded":
         from knowgap.retrieval.entailment.embedded import EmbeddedEntailment

@@ -1,4 +1,4 @@
-"""Cross-encoders of sentence-transformers: loading, batching, the reranker made of one; and rerankers by name."""
+"""Rerankers by name, and the cross-encoders of sentence-transformers as rerankers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from knowgap.retrieval.rerankers.reranker import PairScorer, Reranker, cached, i
 if TYPE_CHECKING:
     import torch
 
-_BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as stay in its cache
+_BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as fit into its cache
 _prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model uses all cores anyway
 
 
 class CrossEncoderReranker(PairScorer):
     """A cross-encoder of sentence-transformers, such as `BAAI/bge-reranker-base`.
 
-    Scores are raw logits, computed in half precision if the processor supports it: right to two or three digits.
+    Scores are raw logits, computed in half precision if the device supports it, and accurate to two or three digits.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
         device: where to compute; None takes a GPU if there is one.
         default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
             setting), and none for any other, whose δ `knowgap compile --optimizer calibrate` finds.
-        trained: False accepts a model that lacks weights, as a training starts from; they are drawn at random.
+        trained: False accepts a model that lacks weights, as at the start of training; they are drawn at random.
 
     Raises:
         CheckpointError: no such model, one that lacks weights, or one that gives more than one score per pair.
@@ -65,13 +65,13 @@ def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
     """Load a reranker by name.
 
     Args:
-        name: `embedded`, or the folder or hub name of a cross-encoder; or one from outside: `module:Name`, or what an
-            installed package offers under that name in the group `knowgap.rerankers`.
+        name: `embedded`; the folder or hub name of a cross-encoder; or the name of a plugin: `module:Name`, or an entry
+            point of an installed package in the group `knowgap.rerankers`.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
-        UsageError: a model from outside that cannot be imported or made, or is none.
+        UsageError: a plugin cannot be imported or made, or is not a reranker.
     """
     if str(name) == "embedded":
         from knowgap.retrieval.rerankers.relevance import EmbeddedReranker
@@ -88,11 +88,11 @@ def load_cross_encoder(
     Args:
         model: a folder, or a name on the hub.
         device: where to compute; None takes a GPU if there is one.
-        labels: how many scores it must give to a pair; None is any number.
+        labels: how many scores it must give to a pair; None accepts any number.
         trained: refuse a model without some of its weights, such as a bi-encoder, whose scores would be random.
 
     Raises:
-        CheckpointError: no such model, or one that lacks weights, or that does not give so many scores to a pair.
+        CheckpointError: no such model, or one that lacks weights or gives another number of scores to a pair.
     """
     import torch
 
@@ -108,7 +108,7 @@ def load_cross_encoder(
     for module in encoder.modules():
         if isinstance(module, torch.nn.Linear) and module.out_features == encoder.num_labels:
             module.register_forward_hook(_in_full_precision)
-        # RoBERTa counts positions from behind that of padding, and its tokenizer may not say how few are left.
+        # RoBERTa's positions begin after that of padding, so that fewer are left than its tokenizer may state.
         positions = getattr(module, "position_embeddings", None)
         if isinstance(positions, torch.nn.Embedding) and positions.padding_idx is not None:
             left = positions.num_embeddings - positions.padding_idx - 1
@@ -123,7 +123,7 @@ def check_trained(model: str | Path, network: Any, source: str, arguments: dict[
         model: its name, for the message.
         network: its class in Transformers.
         source: its folder or hub name.
-        arguments: of `from_pretrained`.
+        arguments: the arguments of `from_pretrained`.
 
     Raises:
         CheckpointError: weights are missing, or have another shape.
@@ -147,7 +147,7 @@ def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], out
 
 
 def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-    """Raw logits, [pairs, labels], in half precision if the processor supports it: right to two or three digits."""
+    """Raw logits, [pairs, labels], in half precision if the device supports it; accurate to two or three digits."""
     if not pairs:
         return np.empty((0, encoder.num_labels))
     batch_size = _BATCH_SIZE.get(encoder.device.type, _BATCH_SIZE["cuda"])

@@ -1,6 +1,6 @@
 """The reranker that needs no download: three features of MiniLM and the words, and their trained weights.
 
-How they are trained: `benchmarks/bundled_models/relevance.py`.
+`benchmarks/bundled_models/relevance.py` trains them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from knowgap.retrieval.sentences import split_sentences
 FEATURES = ("similarity", "late interaction", "coverage")
 
 _NAME = "relevance"
-_FOUND, _SLOPE = 0.7, 10.0  # a query token counts as half found at this cosine, and more the steeper
-_LEAST_WEIGHT = 0.02  # of a frequent query token, beside the rarity of others
+_FOUND, _SLOPE = 0.7, 10.0  # the cosine at which a query token counts as half found, and the steepness
+_LEAST_WEIGHT = 0.02  # added to the rarity of each query token
 _REMEMBERED = 2048
-_AT_ONCE = 256  # texts whose vectors of all tokens are in memory
+_AT_ONCE = 256  # texts whose token vectors are in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class EncodedText:
 
     Attributes:
         mean: the mean of all token vectors, a unit vector, [384].
-        tokens: projected unit vectors of its words' tokens, float16 [words, width]; of all tokens where it has no word.
-        weights: of these tokens where the text is a query; they sum to 1.
+        tokens: projected unit vectors of its words' tokens, float16 [words, width]; of all tokens if it has no word.
+        weights: the weights of these tokens if the text is a query; they sum to 1.
     """
 
     mean: npt.NDArray[np.float32]
@@ -50,13 +50,13 @@ class RelevanceFeatures:
 
     - similarity: the cosine of the means of their token vectors, as all-MiniLM-L6-v2 was trained for.
     - late interaction: for each token of the query, its highest cosine with a token of the text (Khattab and Zaharia
-      2020, "ColBERT"), passed through a sigmoid that counts a token as found from about 0.7 on; weighted by how rare
-      the token is in English. From 0 to 1.
+      2020, "ColBERT"), passed through a sigmoid that counts a token as found from about 0.7 on; the mean weighted by
+      how rare the token is in English. From 0 to 1.
     - coverage: the share of the query's content words, weighted by the square of their rarity, whose stems are in one
-      sentence of the text; of the sentence that has most. From 0 to 1.
+      sentence of the text; the highest of all sentences. From 0 to 1.
 
     Args:
-        projection: of token vectors for the late interaction, [width, 384].
+        projection: the projection of token vectors for the late interaction, [width, 384].
     """
 
     def __init__(self, projection: npt.NDArray[np.floating]) -> None:
@@ -108,13 +108,13 @@ class RelevanceFeatures:
         ]
 
     def _parts(self, words: Sequence[str], text: str) -> list[str]:
-        """The sentences of a text; the whole text where it has one of the words only, which gives the same coverage."""
+        """The sentences of a text; or the whole text if it has at most one of the words, for the same coverage."""
         stems = self._stemmed(text)
         return split_sentences(text) if sum(self._stemmed.word(word) in stems for word in words) > 1 else [text]
 
 
 def stack_tokens(texts: Sequence[EncodedText]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int_]]:
-    """The token vectors of texts one below the other, [tokens, width], and the row at which each text starts."""
+    """The stacked token vectors of texts, [tokens, width], and the row at which each text starts."""
     starts = np.cumsum([0, *(len(text.tokens) for text in texts[:-1])])
     return np.concatenate([text.tokens for text in texts]).astype(np.float32), starts
 
@@ -122,7 +122,7 @@ def stack_tokens(texts: Sequence[EncodedText]) -> tuple[npt.NDArray[np.float32],
 def late_interaction(
     query: EncodedText, tokens: npt.NDArray[np.float32], starts: npt.NDArray[np.int_]
 ) -> npt.NDArray[np.float32]:
-    """The feature of this name of a query with each of the texts that `stack_tokens` stacked."""
+    """The feature "late interaction" of a query and each of the texts that `stack_tokens` stacked."""
     cosines = np.maximum.reduceat(query.tokens.astype(np.float32) @ tokens.T, starts, axis=1)
     return query.weights @ expit(_SLOPE * (cosines - _FOUND))
 
@@ -143,9 +143,9 @@ class RelevanceModel:
     """A logistic regression over the features.
 
     Attributes:
-        projection: of token vectors, [width, 384].
-        coefficients: of the features, [3].
-        intercept: the logit where all features are 0.
+        projection: the projection of token vectors, [width, 384].
+        coefficients: the coefficients of the features, [3].
+        intercept: the logit if all features are 0.
         delta: the logit from which a text counts as relevant.
         prior: how many of 50 retrieved texts were gold in training, on average; a logit is the log-odds at that prior.
     """
@@ -183,13 +183,14 @@ def _numbers(settings: Mapping[str, Any]) -> tuple[npt.NDArray[np.float64], floa
 
 
 class EmbeddedReranker(PairScorer):
-    """What MiniLM knows of a query and a text, in one calibrated logit; trained on public questions.
+    """Scores a query and a text by a calibrated logit from MiniLM and their words, trained on public questions.
 
-    It is no cross-encoder: query and text are encoded separately. A logistic regression over MiniLM's similarity, the
-    late interaction of the token vectors, and the coverage of the query's rare words by one sentence gives the log-odds
-    that a text is gold, where as many of 50 retrieved texts are as in its training; `scale` says how many. At 0, a text
-    is as likely gold as not. The default δ lets pass at least 90% of the gold that ranks among the best five, on each
-    set of questions that was held out of the training in turn. The card beside the weights says how they were trained.
+    It is not a cross-encoder: query and text are encoded separately. A logistic regression over MiniLM's similarity,
+    the late interaction of the token vectors, and the coverage of the query's rare words by one sentence gives the
+    log-odds that a text is gold if as many of 50 retrieved texts are gold as in training; `scale` states how many. At
+    0, a text is as likely gold as not. The default δ keeps at least 90% of the gold texts that rank among the best
+    five, on each set of questions that was held out of training in turn. The card beside the weights describes the
+    training.
 
     Args:
         folder: where `benchmarks/train_bundled_models.py` wrote the model; None takes the one that comes
@@ -208,12 +209,12 @@ class EmbeddedReranker(PairScorer):
 
     @cached
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The logit of each (query, text) pair; the lowest there is, the model's intercept, if either is blank."""
+        """The logit of each (query, text) pair; the lowest possible one, the model's intercept, if either is blank."""
         return self._model.logits(self._features.compute(pairs)).round(4).tolist()
 
 
 @lru_cache(maxsize=4)
 def _load(folder: str | Path | None) -> tuple[RelevanceModel, RelevanceFeatures]:
-    """A model and its features; all rerankers of a process share the texts that these remember."""
+    """A model and its features; all rerankers of a process share the cache of encoded texts."""
     model = RelevanceModel.load(folder)
     return model, RelevanceFeatures(model.projection)

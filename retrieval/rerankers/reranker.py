@@ -1,4 +1,4 @@
-"""What a program needs of a reranker, and the cache that models of pairs of texts have in common."""
+"""The interface of rerankers, and the base class with a cache of models that score pairs of texts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Reranker(Protocol):
     Attributes:
         name: the model.
         default_threshold: the score from which a text counts as relevant (MIGRES' δ), on this reranker's scale; None
-            if unknown, then calibration sets it.
-        scale: what the scores are, in words. A threshold has no meaning without it.
+            if unknown, in which case calibration sets it.
+        scale: a description of the scores in words, without which a threshold has no meaning.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Reranker(Protocol):
 
 
 class PairScorer(NeverCopied):
-    """Base of models that score pairs of texts.
+    """The base class of models that score pairs of texts.
 
     Args:
-        weights: the folder or file that has the model's weights; None if it comes from the hub.
+        weights: the folder or file of the model's weights, if it has one.
     """
 
     def __init__(self, weights: str | Path | None = None) -> None:
@@ -48,7 +48,7 @@ class PairScorer(NeverCopied):
 
     @functools.cached_property
     def digest(self) -> str:
-        """The SHA-256 of the weights, by which scores of another training are told apart; empty for one of the hub."""
+        """The SHA-256 of the weights, which tells scores of different trainings apart; empty for a model on the hub."""
         path = self._weights_path
         if path is None or not path.exists():
             return ""
