@@ -1,4 +1,4 @@
-"""Answer questions of a service: at most so many at a time, each within a deadline, and none that nobody waits for."""
+"""Answering the questions of a service, with a limit on their number, a deadline, and cancellation on disconnect."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from knowgap.signatures.types import SubAnswer
 _LOG = logging.getLogger(__name__)
 
 MAX_QUESTION = 32_768
-"""Characters of a question; those before it and their answers may have as many together."""
-MAX_SAID = 20  # earlier questions and answers
+"""The most characters of a question, and of the questions before it and their answers together."""
+MAX_SAID = 20  # the most earlier questions and answers
 _READY = Passage("ready", "Ready", "It is ready.")
 
 
@@ -45,16 +45,16 @@ class StepTold(dict[str, Any]):
 class Answer(dict[str, Any]):
     """An answer, JSON-ready: `question`, `answer`, `passages`, `cost`.
 
-    It has `cited_answer`, `sources` and `citations`, and `story`, if they are wanted, and `understood_as` for a
-    follow-up question.
+    On request, it also has `cited_answer`, `sources` and `citations`, and `story`; for a follow-up question,
+    `understood_as`.
     """
 
 
 class Answering:
     """A program that answers the questions of a service, and counts them and their cost in Prometheus' registry.
 
-    `link` gives the address of a source's file. The other arguments are those of `Server`. `name` is the program's, and
-    stands for a model's.
+    `link` returns the address of a source's file. The other arguments are those of `Server`. `name` is the program's
+    name, which OpenAI's protocol uses as that of a model.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class Answering:
         """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
         parts = self._program.parts()
         if (retriever := parts.get("retriever")) is not None:
-            with contextlib.suppress(IndexMissing):  # of a folder that is still being read
+            with contextlib.suppress(IndexMissing):  # the folder is still being read
                 retriever.search(["ready"], 1)
             cite_answer("Is it ready?", "yes", [_READY], entailment=parts.get("entailment"))
         if (reranker := parts.get("reranker")) is not None:
             reranker.score([("ready", _READY.text)])
 
     def begin_to_warm_up(self) -> None:
-        """Warm up in another thread; questions wait for it, and fail by themselves where something cannot be loaded."""
+        """Warm up in another thread, for which questions wait; what cannot be loaded only makes the questions fail."""
 
         def load() -> None:
             try:
@@ -130,15 +130,15 @@ class Answering:
     ) -> AsyncGenerator[StepTold | Answer, None]:
         """Answer a question; the last item is the `Answer`.
 
-        Closing the generator ends the work: no call to a model or an index begins any more.
+        Closing the generator ends the work: no further call to a model or an index begins.
 
         Args:
             question: the question.
-            gone: returns when nobody waits for the answer any more.
+            gone: returns when the client no longer waits for the answer.
             said: earlier questions and answers; with any, a call of the language model completes the question first.
             steps: yield the steps as well, as they happen; the answer has their story.
             citations: find the passages that support the answer, and number them as its sources, which may take longer
-                than all other computing.
+                than the rest of the computation.
             sampling: options of the language model for this question, such as `temperature`.
             documents: which documents of the index are searched; None for all.
 
@@ -220,7 +220,7 @@ class Answering:
             raise Problem.of(error) from error
 
     def _answer(self, question: str, prediction: Any, completed: Any, story: bool, citations: bool) -> Answer:
-        """The answer; the entailment model checks its citations here."""
+        """Make the answer, whose citations the entailment model checks."""
         cost: Cost = prediction.trace.cost
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)
@@ -245,7 +245,7 @@ class Answering:
 
 
 async def last_of(items: AsyncGenerator[StepTold | Answer, None]) -> dict[str, Any]:
-    """The answer, at the end of the steps."""
+    """The last item, which is the answer."""
     answer: dict[str, Any] = {}
     async with contextlib.aclosing(items):
         async for item in items:

@@ -1,4 +1,4 @@
-"""Questions to begin with, made of the titles and first sentences of an index."""
+"""Example questions, made from the titles and first sentences of an index."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONGEST_TITLE = 60  # characters
 
 
 def example_questions(index: Any, count: int = 4) -> list[str]:
-    """Make questions that passages of an index answer; no language model is asked.
+    """Make questions that passages of an index answer, without a language model.
 
-    Passages that say in their first sentence what their title is come first: of those, "What is …?" or "Who is …?" is
-    asked. Then come sections of documents, and then documents, of which it is asked what they say.
+    Questions such as "What is …?" and "Who is …?" come first, for passages whose first sentence defines their title.
+    Questions about sections of documents follow, and then questions about documents.
 
     Args:
-        index: one without passages to iterate over, such as a remote one, gives no questions.
+        index: the index; one whose passages cannot be iterated over, such as a remote one, gives no questions.
         count: how many questions at most.
     """
     if not (hasattr(index, "__iter__") and hasattr(index, "__len__")):

@@ -1,4 +1,4 @@
-"""The files that an index is made of, for visitors who open a source at its page, or who add a document."""
+"""The files of an index: visitors may open a source at its page, and add documents."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from knowgap.service.requests import Problem, json_response, read_body
 
 _LARGEST = 64 << 20  # bytes of a file that a visitor adds
 _MOST = 20
-"""Files that visitors add and that have not been read yet: a large one may keep what reads them for five minutes."""
+"""The most added files that wait to be read; reading a large one may take five minutes."""
 _LONGEST_NAME = 255  # bytes
-_SOON = 10.0  # seconds in which a file has usually been read, so that the reply can say whether it could be
+_SOON = 10.0  # seconds to wait until an added file is read, so that the reply can say whether it could be
 _TYPES = {
     ".pdf": "application/pdf",
     ".htm": "text/html",
@@ -33,13 +33,13 @@ _TYPES = {
     ".md": "text/plain; charset=utf-8",
     ".rst": "text/plain; charset=utf-8",
 }
-"""What a browser shows; other files are downloaded."""
+"""The media types of files that a browser displays; other files are downloaded."""
 
 
 class Files:
     """The files of an index.
 
-    A file is shown if the index has recorded it and it still lies in the folder that was indexed. A page is shown
+    A file is shown if the index has recorded it and it is still in the folder that was indexed. A web page is shown
     without its scripts.
 
     Args:
@@ -100,13 +100,13 @@ class Files:
 
 
 async def add_file(request: Request, index: LiveIndex) -> Response:
-    """Write the body of a request to the folder of documents, under the name in its address; the index follows.
+    """Write the body of a request to the folder of documents, under the name in its address; the index then reads it.
 
-    If the file is read soon and cannot be, the reply says why (`left_out`).
+    If it turns out within ten seconds that the file cannot be read, the reply says why (`left_out`).
 
     Raises:
-        Problem: the name is none, or of a kind that is not read (400), it is taken (409), the file is too large (413),
-            or as many files as may wait to be read (429).
+        Problem: the name is not valid, or the kind of file cannot be read (400); the name is taken (409); the file is
+            too large (413); or too many files, or this one, wait to be read (429).
     """
     name = request.path_params["name"]
     path = index.folder / name

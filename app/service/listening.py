@@ -25,16 +25,16 @@ except ImportError:  # a system without such limits
 _LOG = logging.getLogger(__name__)
 _MAX_CONNECTIONS = 2048
 _FILES_PER_CONNECTION = 4
-"""So many of the files that the process may open stand for a connection; the others are the index's and the model's."""
+"""How many files the process must be able to open for each connection, so that the index and the model have enough."""
 _BACKLOG = 256
 _HEAD_TIMEOUT, _BODY_TIMEOUT = 10.0, 60.0
 """Seconds within which the head of a request is due, and its body after that."""
 _TAKING_TIMEOUT = 60.0
-"""Seconds within which a client takes what the server has buffered of its response, which is 64 KiB at most."""
+"""Seconds within which a client has to read what the server has buffered of its response, which is at most 64 KiB."""
 _FILES = 65_536
-"""Open files that are asked for where the system names no limit."""
+"""The limit on open files that is requested if the system has none."""
 _QUIET = 60.0
-"""Seconds between two lines of the log about connections that cannot be accepted."""
+"""Seconds between two log messages about connections that cannot be accepted."""
 
 
 def raise_file_limit() -> None:
@@ -42,7 +42,7 @@ def raise_file_limit() -> None:
     if resource is not None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _FILES if most == resource.RLIM_INFINITY else most
-        with suppress(OSError, ValueError):  # a system that takes less than it says
+        with suppress(OSError, ValueError):  # a system may accept less than it states
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
@@ -82,7 +82,7 @@ class HTTPServer(uvicorn.Server):
         self._announce: Callable[[], object] = lambda: None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
+        """Begin to listen, and announce it."""
         asyncio.get_running_loop().set_exception_handler(_AcceptFailures())
         await super().startup(sockets)
         self._socket.listen(_BACKLOG)  # so many may wait to be accepted
@@ -91,7 +91,7 @@ class HTTPServer(uvicorn.Server):
     def serve_forever(self, announce: Callable[[], object] = lambda: None) -> None:
         """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM.
 
-        `announce` is called once requests are taken and Ctrl-C ends the server in order.
+        `announce` is called once requests are accepted and Ctrl-C shuts the server down gracefully.
         """
         self._announce = announce
         try:
@@ -106,7 +106,7 @@ class HTTPServer(uvicorn.Server):
         return self
 
     def stop(self) -> None:
-        """Take no more requests; return when those in progress are answered or their grace is over."""
+        """Accept no more requests; return when those in progress are answered or the grace period is over."""
         self.should_exit = True
         if self._thread is not None:
             self._thread.join()
@@ -119,7 +119,7 @@ class HTTPServer(uvicorn.Server):
 
 
 class _AcceptFailures:
-    """Logs a minute's connections that cannot be accepted in one line; asyncio would write hundreds a second."""
+    """Logs at most one line a minute about connections that cannot be accepted; asyncio logs hundreds a second."""
 
     _quiet_until = 0.0
 
@@ -132,10 +132,10 @@ class _AcceptFailures:
 
 
 class _Protocol(H11Protocol):
-    """Closes connections whose client does not send a whole request, or take its response, in time.
+    """Closes connections whose client does not send a whole request, or read its response, in time.
 
-    It also closes those that have waited longest for their clients while too many others do. uvicorn would wait for
-    ever, and such clients would keep all others out.
+    If too many connections wait for their clients, it closes the one that has waited longest. uvicorn would wait
+    forever, and such clients would block all others.
 
     Args:
         waiting: the connections of the server that wait for their clients, the one that has waited longest first.
@@ -173,7 +173,7 @@ class _Protocol(H11Protocol):
         self._forget()
 
     def _watch(self) -> None:
-        """Begin to wait for a request where one is due, and end it where one is complete."""
+        """Start the timeout for a request if one is due, and cancel it if the request is complete."""
         if self.flow.write_paused:
             return
         if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
@@ -193,7 +193,7 @@ class _Protocol(H11Protocol):
             self._waiting[self] = self.loop.call_later(_BODY_TIMEOUT, self._close)
 
     def _close(self) -> None:
-        """Close the connection when the client has taken what it was sent."""
+        """Close the connection when the client has read what was sent."""
         self._forget()
         self.transport.close()
         if self.transport.get_write_buffer_size():

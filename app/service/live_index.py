@@ -1,4 +1,4 @@
-"""The index of a folder that is served: by words first, in portions, then with the engine, and what changes later."""
+"""The index of a served folder, which is built with BM25 first, then with the engine, and follows later changes."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from knowgap.storage.progress import Progress, no_progress
 _LOG = logging.getLogger(__name__)
 _WORDS = "bm25"
 _FIRST_PORTION = 2.0  # seconds
-_FOR_VISITORS = 300.0  # seconds of the processor for a file that a visitor adds
+_FOR_VISITORS = 300.0  # seconds of CPU time for a file that a visitor adds
 
 
 class LiveIndex(NeverCopied):
     """A retriever over a folder of documents that follows the folder.
 
-    A thread indexes the folder by words, in portions: the files that are read in the first two seconds can be searched
-    then, and each further portion takes twice as long as the one before. Then it indexes the folder with the engine,
-    whose index takes over when it is complete. From then on it looks for changes. Both indexes are kept, so that the
-    next start reads only what has changed.
+    A thread first indexes the folder with BM25, in portions that can be searched as soon as they are read. The first
+    portion is read in two seconds, and each further portion takes twice as long as the one before. The thread then
+    indexes the folder with the engine, whose index replaces the other when it is complete, and looks for changes from
+    then on. Both indexes are saved, so that the next start reads only what has changed.
 
     Args:
         folder: the documents.
-        kept: the folder in which the indexes are kept.
-        engine: of the index that takes over; "bm25" leaves it at words.
-        seconds: between two looks for changes.
+        kept: the folder in which the indexes are saved.
+        engine: the engine of the final index; with "bm25" there is no other.
+        seconds: the interval between two looks for changes.
         progress: called as documents are read and passages are encoded.
         say: called with a line when something can be searched, and when a document cannot be read.
 
     Attributes:
-        being_read: how many documents can be searched, and how many there are, while they are not the same; else None.
-        added: the names of files that are being added, or were and have not been read yet.
+        being_read: how many documents can be searched, and how many there are; None if all can be searched.
+        added: the names of files that visitors are adding, or have added and that are not read yet.
 
     Raises:
         DataError: there is no such folder.
@@ -76,7 +76,7 @@ class LiveIndex(NeverCopied):
         self._thread.start()
 
     def close(self) -> None:
-        """End after the file or batch at hand; what is complete is kept."""
+        """End after the current file or batch; what is complete is kept."""
         self._ended.set()
         self._changed.set()
 
@@ -85,7 +85,7 @@ class LiveIndex(NeverCopied):
         self._changed.set()
 
     def problem_of(self, name: str) -> str:
-        """Why a file was left out when the documents were read last; empty if it was not."""
+        """The reason why a file was left out when the documents were last read; empty if it was not."""
         return dict(self._problems).get(name, "")
 
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
@@ -123,7 +123,7 @@ class LiveIndex(NeverCopied):
                     self._index_all()
                 except _Ended:
                     return
-                except DataError as error:  # such as a folder that is empty by now
+                except DataError as error:  # such as for a folder that has become empty
                     self._told = str(error)
                     self._say(self._told)
                 except (KnowgapError, OSError) as error:
@@ -132,7 +132,7 @@ class LiveIndex(NeverCopied):
             self._changed.wait(self._seconds)
 
     def _state(self) -> object:
-        """What changes when a file does."""
+        """A value that changes when a file does."""
         try:
             stats = ((name, path.stat()) for name, path in open_folder(self.folder).files.items())
             return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
@@ -140,7 +140,7 @@ class LiveIndex(NeverCopied):
             return str(error)
 
     def _index_all(self) -> None:
-        """Bring the index up to date; before there is one with the engine, search by words."""
+        """Update the index; until there is one with the engine, build one with BM25."""
         complete = (self._kept / self._engine).is_dir()
         for engine in (self._engine, _WORDS):
             if self._index is None and (self._kept / engine).is_dir():

@@ -39,7 +39,7 @@ def run_tools(program: Program, lm: dspy.BaseLM) -> None:
 
 
 async def _run(server: MCPServer[Any]) -> None:
-    """Run a server over standard input and output; unlike its own `run`, reply to lines that are no message."""
+    """Run a server over standard input and output; unlike its own `run`, reply to lines that are not messages."""
     async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
         send, receive = anyio.create_memory_object_stream[Any](0)
 
@@ -58,7 +58,7 @@ async def _run(server: MCPServer[Any]) -> None:
 
 
 class _Server(MCPServer[Any]):
-    """A server that refuses arguments which its tools do not have; its base drops them."""
+    """A server that refuses arguments that its tools do not have; its base class ignores them."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         known = {tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()}
@@ -110,7 +110,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
 
 
 def _search(retriever: Retriever, query: str, k: int, wanted: DocumentFilter) -> list[dict[str, Any]]:
-    """The hits, JSON-ready, with the file of each passage and its position there, where the index has recorded them."""
+    """The hits, JSON-ready, with the file of each passage and its position there, if the index has recorded them."""
     with only_documents(retriever, wanted):
         [hits] = search_all(retriever, [query], k)
     places = places_of(retriever, [hit.passage.id for hit in hits])

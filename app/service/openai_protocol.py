@@ -1,15 +1,18 @@
 """OpenAI's chat completions, answered by a program.
 
 The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
-that the assistant has answered, one call of the language model completes the question by the last twenty of them, as
-far as they have 32,768 characters. Other messages are not read, and the reply says how many there were. `temperature`,
-`top_p` and `seed` are passed to the language model; `max_tokens` and `stop` end the answer. What cannot be had is
-refused: tools, several choices, log-probabilities, other formats than text. Other settings have no effect, and
-`unread_settings` in the reply has their names. A streamed reply tells the steps as `reasoning_content`, then the
-answer. The answer has the numbers of its sources in the text, `[1]`, and an annotation for each, `url_citation`, with
-title, file and page, and in `content` the sentence. Beside OpenAI's fields, a reply has `knowgap`: passages, sources,
-citations, cost, `unread_messages`, `unread_settings`, and `understood_as` for a completed question. `"citations":
-false` in the request leaves sources and citations out; `files` and `since` are those of /v1/ask.
+that the assistant has answered, one call of the language model completes the question with the last twenty of them, up
+to 32,768 characters. Other messages are not read, and the reply says how many there were.
+
+`temperature`, `top_p` and `seed` are passed to the language model; `max_tokens` and `stop` truncate the answer. Tools,
+several choices, log-probabilities and formats other than text are refused. Other settings have no effect, and
+`unread_settings` in the reply has their names. `"citations": false` in the request leaves sources and citations out;
+`files` and `since` are those of /v1/ask.
+
+A streamed reply sends the steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in
+the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and the sentence in `content`.
+In addition to OpenAI's fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`,
+`unread_settings`, and `understood_as` for a completed question.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ class _StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """The fields of a request that matter here; others are accepted, and have no effect."""
+    """The fields of a request that have an effect; others are accepted without one."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -112,7 +115,7 @@ class ChatRequest(BaseModel):
         return text, "stop"
 
     def said(self) -> list[SubAnswer]:
-        """Earlier questions of the user that the assistant has answered, the oldest first, as far as there is room."""
+        """Earlier questions of the user with the assistant's answers, the oldest first, up to the limits above."""
         texts = [(message.role, "\n".join(part.text for part in message.parts())) for message in self.messages[:-1]]
         answered = [
             SubAnswer(question=asked, answer=answer)

@@ -1,4 +1,4 @@
-"""What all addresses of the service share: reading a request, waiting for its answer, and refusing it.
+"""Reading a request, waiting for its answer, and refusing it, for all addresses of the service.
 
 Every refusal has one format, `{"error": {"message", "type", "param", "code"}}`, which is OpenAI's.
 """
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_BODY = 4 << 20  # bytes
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _FREE_PATHS = ("/", "/healthz")
-"""What is answered without the key."""
+"""The paths that are answered without the key."""
 _OUTCOMES = {400: "refused", 429: "refused", 499: "cancelled", 503: "cancelled", 504: "late"}
 
 Result = TypeVar("Result")
@@ -38,12 +38,12 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class Problem(Exception):
-    """Why a request is not answered.
+    """The reason why a request is not answered.
 
     Args:
-        status: the status code of HTTP; 499 if nobody waits for the answer, and the others as `server` lists them.
+        status: the HTTP status code; 499 if the client has disconnected, and the others as `server` lists them.
         message: one line.
-        id: the name under which the log has the cause, where it does.
+        id: the id of the log message with the cause, if there is one.
     """
 
     def __init__(self, status: int, message: str, id: str | None = None) -> None:
@@ -54,12 +54,12 @@ class Problem(Exception):
     def of(cls, error: BaseException) -> Problem:
         """Find the status for an error.
 
-        The cause of a failure is written to the log, and the client is told under which name, since it may hold
-        addresses, keys and options of the one who runs the server.
+        The cause of a failure is written to the log only, since it may contain addresses, keys and options of the
+        server's operator; the client gets the id of the log message.
         """
         if isinstance(error, UsageError):
             return cls(400, str(error))
-        if isinstance(error, IndexMissing):  # of a folder that is still being read
+        if isinstance(error, IndexMissing):  # the folder is still being read
             return cls(503, str(error))
         if isinstance(error, KeyboardInterrupt):  # all calls were stopped
             return cls(503, "the server ends")
@@ -78,7 +78,7 @@ class Problem(Exception):
 
     @property
     def outcome(self) -> str:
-        """What the metrics call it: refused, cancelled, late or failed."""
+        """The label in the metrics: refused, cancelled, late or failed."""
         return _OUTCOMES.get(self.status, "failed")
 
     def record(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Problem(Exception):
 
 
 class Patience:
-    """Waits for results, until `gone` returns (nobody waits for the answer any more) or so many seconds are over."""
+    """Waits for results, until `gone` returns because the client has disconnected, or `seconds` are over."""
 
     def __init__(self, gone: Callable[[], Awaitable[object]], seconds: float) -> None:
         self._gone, self._seconds = gone, seconds
@@ -162,7 +162,7 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """The body of a request, in parts.
 
     Raises:
-        Problem: it has more than `most` bytes, or will have by its head (413), or the client has disconnected (499).
+        Problem: it has, or its header declares, more than `most` bytes (413), or the client has disconnected (499).
     """
     size, declared = 0, request.headers.get("content-length", "")
     if (declared.isdecimal() and int(declared) <= most) or not declared:
@@ -186,16 +186,16 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 class Guard:
-    """Middleware: refuses requests without the key (401), and to a server on loopback by another name (403).
+    """Middleware that refuses requests without the key (401), or by another name to a server on loopback (403).
 
-    It also refuses requests while so many others are under way that the server could not answer (503). A third of the
-    places is kept for /healthz, and where there is a key, as many for clients that send it.
+    It also refuses requests while too many others are in progress (503). A third of the places is reserved for
+    /healthz and, if there is a key, another third for clients that send it.
 
     Args:
         app: the application.
         key: the key; None if there is none.
         only_loopback: answer to names of this machine only.
-        most: how many requests may be under way.
+        most: how many requests may be in progress.
     """
 
     def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool, most: int) -> None:
@@ -219,7 +219,7 @@ class Guard:
 
         try:
             await self._app(scope, receive, noted)
-        except asyncio.CancelledError:  # the grace is over
+        except asyncio.CancelledError:  # the grace period is over
             if not answering:
                 await Problem(503, "the server ends").response()(scope, receive, send)
             raise
@@ -248,7 +248,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address is this machine's own, which other machines do not reach."""
+    """Whether a host name or address is this machine's loopback, which other machines cannot reach."""
     try:
         return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -32,12 +32,12 @@ from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
 
 _AT_ONCE = {False: 8, True: 4}
-"""How many searches of one query, and of many, are made at a time; they wait apart from each other."""
+"""How many searches of one query (False) and of many (True) run at a time; each kind has its own queue."""
 _MAX_SEARCHES = 10
-"""How many times as many may be in progress and waiting; further ones are refused, so that connections are left."""
+"""How many times as many may run or wait; further ones are refused, so that connections stay free."""
 _Query = Annotated[str, Field(max_length=32_768)]
 Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
-"""Files, folders and patterns, which take the longer to match the longer they are."""
+"""Files, folders and patterns; their length is limited, since longer patterns take longer to match."""
 
 
 def _day(value: Any) -> date | None:
@@ -69,7 +69,7 @@ class SearchRequest(BaseModel):
 
 
 class Searching:
-    """An index that answers the searches of a service, waiting included, within so many seconds."""
+    """An index that answers the searches of a service within `deadline` seconds, waiting included."""
 
     def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
         self._retriever, self._deadline = retriever, deadline
@@ -93,7 +93,7 @@ class Searching:
     async def search(self, asked: SearchRequest, gone: Callable[[], Awaitable[object]]) -> bytes:
         """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
 
-        `gone` returns when nobody waits for the answer any more. A `Problem` says why there is no answer.
+        `gone` returns when the client no longer waits for the answer. If there is no answer, `Problem` is raised.
         """
         outcome, many = "answered", len(asked.queries or "") > 1
         self._in_progress[many] += 1
@@ -137,7 +137,7 @@ class Searching:
 
 
 def how_far(retriever: object) -> dict[str, Any]:
-    """How many documents of a folder that is served can be searched, and how many there are, while some cannot."""
+    """How many documents of a served folder can be searched, and how many there are; empty if all can be searched."""
     documents = getattr(retriever, "being_read", None)
     return {} if documents is None else {"being_read": {"searchable": documents[0], "documents": documents[1]}}
 

@@ -83,7 +83,7 @@ class Server(HTTPServer):
     """Serves a program, an index, or both until it is stopped.
 
     Args:
-        program: the program; what its first question would wait for is loaded here, or, with a `LiveIndex`, meanwhile.
+        program: the program; what its first question needs is loaded first, or in the background with a `LiveIndex`.
         lm: the language model that it asks; None takes the one that DSPy is configured with.
         index: what /search searches; None takes the program's own index.
         max_questions: how many questions are answered at the same time.
@@ -93,12 +93,12 @@ class Server(HTTPServer):
         key: what clients send as `Authorization: Bearer KEY`; None asks for none, and then a server on a loopback
             address answers only to loopback names, so that no page of another site reaches it through a browser.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
-        examples: questions that the page offers to begin with; without any, some are made of the titles of the index.
+        examples: example questions on the page; without any, some are made from the titles of the index.
         show_files: visitors may open the files that the index was made of; sources link to them.
-        allow_upload: visitors may add files to the folder that is served; the index is a `LiveIndex` then.
+        allow_upload: visitors may add files to the folder that is served; the index must be a `LiveIndex`.
 
     Attributes:
-        name: the program's name, which stands for a model's; None without a program.
+        name: the program's name, which OpenAI's protocol uses as that of a model; None without a program.
 
     Raises:
         UsageError: the address cannot be used, there is neither a program nor an index, there are no files to show, or
@@ -132,7 +132,7 @@ class Server(HTTPServer):
             link = self._files.link if self._files is not None else None
             limits = {"max_questions": max_questions, "deadline": deadline}
             self._answering = Answering(program, lm, **limits, metrics=metrics, link=link)
-            if isinstance(index, LiveIndex):  # its page is there before anything has been read
+            if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
                 self._answering.begin_to_warm_up()
             else:
                 self._answering.warm_up()
