@@ -1,4 +1,4 @@
-"""Charts of points over two axes: where each part stands, in pixels; `templates/chart.html.jinja` draws them as SVG."""
+"""Charts of points over two axes: the positions of all parts in pixels. `templates/chart.html.jinja` draws the SVG."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KINDS = {
     "default": "the defaults",
     "chosen": "chosen",
 }
-"""What the marks mean, by kind of point; later ones are drawn above earlier ones."""
+"""The meaning of the marks, by kind of point; later kinds are drawn above earlier ones."""
 
 _SIZES = {"full": (1040, 340), "half": (520, 330)}
 _LEFT, _RIGHT, _TOP = 46, 12, 26
-_WIDE, _HIGH = 16, 12  # of the number of a mark, in pixels
+_WIDE, _HIGH = 16, 12  # size of a mark's number, in pixels
 _BESIDE = [
     (x, y + away) for away in (0, -12, 12, -24, 24, -36, 36) for x, y in ((7, -6), (7, 16), (-20, -6), (-20, 16))
 ]
@@ -28,9 +28,9 @@ _BESIDE = [
 
 @dataclass(frozen=True)
 class Point:
-    """A point of one of the `KINDS`, with the text that it shows when it is pointed at, and the interval of `y`.
+    """A point of one of the `KINDS`, with its tooltip, `label`, and the interval of `y`.
 
-    `number` is that of its name in a chart in which several points have the same name, or most have none.
+    `number` is the number of its name, in a chart in which several points have the same name, or most have none.
     """
 
     x: float
@@ -90,7 +90,7 @@ class Chart:
 
     @property
     def legend(self) -> dict[str, str]:
-        """What the kinds of points mean that there are."""
+        """The meanings of the kinds of points in the chart."""
         shown = {point.kind for point in self.points}
         return {kind: meaning for kind, meaning in KINDS.items() if kind in shown}
 
@@ -103,7 +103,7 @@ class Chart:
 
     @cached_property
     def labels(self) -> list[tuple[float, float]]:
-        """Where the number of each of the `marks` stands beside it, in pixels, so that no two lie over one another."""
+        """The offsets of the numbers from their `marks`, in pixels, so that numbers do not overlap if possible."""
         taken: list[tuple[float, float]] = []
         labels = []
         for number, point in self.marks:
@@ -121,18 +121,18 @@ class Chart:
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """The names with the kind of the last mark of each, which is drawn above the others."""
+        """The names, each with the kind of its last mark, which is drawn above its others."""
         kinds = {number: point.kind for number, point in self.marks}
         return [(name, kinds.get(number, "")) for number, name in enumerate(self.names, start=1)]
 
     @property
     def width(self) -> int:
-        """In pixels."""
+        """The width in pixels."""
         return _SIZES[self.size][0]
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """The height in pixels."""
         return _SIZES[self.size][1]
 
     @cached_property
@@ -162,7 +162,7 @@ class Chart:
 
 
 def _padded(values: Sequence[float]) -> tuple[float, float]:
-    """The range of values with some room on both sides."""
+    """The range of values, with a margin on both sides."""
     low, high = min(values), max(values)
     room = (high - low) * 0.06 or abs(high) * 0.1 or 0.5
     return low - room, high + room

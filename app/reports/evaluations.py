@@ -65,7 +65,7 @@ class EvaluationGroup:
 
     @cached_property
     def intervals(self) -> dict[str, dict[str, Interval]]:
-        """Mean with interval by metric and label, of what is defined for some question."""
+        """The mean with its interval, by metric and label, of the metrics that are defined for some question."""
         metrics = dict.fromkeys(metric for e in self.evaluations.values() for metric in e.all_metrics)
         by_metric = {
             metric: {label: e.interval(metric) for label, e in self.evaluations.items() if e.defines(metric)}
@@ -87,7 +87,7 @@ class EvaluationGroup:
 
     @cached_property
     def fates(self) -> dict[str, dict[str, str]]:
-        """What became of the gold passages: their share by fate and label; fates that occur somewhere."""
+        """The share of the gold passages with each fate, by fate and label; fates that do not occur are left out."""
         by_label = {label: shares for label, e in self.evaluations.items() if (shares := e.evidence())}
         return {
             fate: {label: f"{shares[fate]:.1%}" for label, shares in by_label.items()}
@@ -137,7 +137,7 @@ class EvaluationGroup:
 
     @cached_property
     def listed(self) -> list[Question]:
-        """At most 500 questions; those that are right and the same everywhere are left out first."""
+        """At most 500 questions; those that every evaluation answered correctly are left out first."""
         telling = {"differs", "failed", "short"}
         ranked = sorted(range(len(self.questions)), key=lambda n: telling.isdisjoint(self.questions[n].kinds))
         return [self.questions[n] for n in sorted(ranked[:_MOST_QUESTIONS])]

@@ -1,6 +1,6 @@
-"""An experiment as a page, as Markdown and as a LaTeX table.
+"""Reports of an experiment as an HTML page, as Markdown and as a LaTeX table.
 
-They hold the results, accuracy against cost, comparisons, and what was measured on.
+They show the results, accuracy against cost, comparisons, and the data and models of the measurements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COST_COLUMNS = ("lm_calls", "tokens", *PER_RIGHT_ANSWER)
 
 
 def write_experiment_report(experiment: ExperimentResult, folder: str | Path) -> list[Path]:
-    """Write `experiment.md`, `experiment.tex` and `index.html`, and return them; each is complete, or as it was."""
+    """Write `experiment.md`, `experiment.tex` and `index.html`, each in one step, and return their paths."""
     texts = {
         "experiment.md": render_markdown(experiment),
         "experiment.tex": render_latex(experiment),
@@ -31,7 +31,7 @@ def write_experiment_report(experiment: ExperimentResult, folder: str | Path) ->
 
 
 def render_experiment(experiment: ExperimentResult) -> str:
-    """Render an experiment as an HTML page with its style inside, which may load nothing."""
+    """Render an experiment as a self-contained HTML page, which may not load anything."""
     columns = range(len(experiment.table.columns))
     return render(
         "experiment.html.jinja",
@@ -98,7 +98,7 @@ def few_in_column(experiment: ExperimentResult, column: int) -> str:
 
 
 def _difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int]:
-    """Number the notes that say in what our setting is not the paper's."""
+    """Number the notes on how our setting differs from the paper's."""
     numbers: dict[tuple[str, ...], int] = {}
     for cell in experiment.cells:
         if cell.differs and any(figure.paper is not None for figure in cell.figures):
@@ -107,7 +107,7 @@ def _difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int
 
 
 def _evidence(experiment: ExperimentResult, column: int) -> tuple[list[str], dict[str, list[str]]] | None:
-    """Headings, and by row measures in percent and the share of the gold passages of each fate; None without any."""
+    """The headings, and by row the measures and the shares of gold passages by fate, in percent; None without any."""
     cells = [cell for cell in experiment.cells if cell.column == column and cell.fates]
     if not cells:
         return None
@@ -203,6 +203,6 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
 
 
 def render_cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") -> str:
-    """Render `cost_chart` as HTML that stands alone, for a notebook; empty if there is none."""
+    """Render `cost_chart` as self-contained HTML, for a notebook; empty if there is none."""
     chart = cost_chart(experiment, column, cost)
     return render("cost_chart.html.jinja", plot=chart) if chart is not None else ""

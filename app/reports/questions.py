@@ -1,4 +1,4 @@
-"""Written questions as a page to look through, strike out, and save the rest from."""
+"""A page on which written questions are reviewed, struck out, and saved."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def render_questions(drafts: Sequence[Draft], file_name: str = "questions-kept.j
 
     Args:
         drafts: the questions.
-        file_name: under which the browser saves the lines of those that are kept.
+        file_name: the name under which the browser saves the questions that are kept.
 
     Returns:
-        The page: HTML with its style and script inside, which may load nothing.
+        A self-contained HTML page, which may not load anything.
     """
     script = files("knowgap.reports").joinpath("templates/questions.js").read_text(encoding="utf-8")
     return render(
@@ -39,6 +39,6 @@ def render_questions(drafts: Sequence[Draft], file_name: str = "questions-kept.j
 
 
 def write_questions_page(drafts: Sequence[Draft], path: str | Path) -> Path:
-    """Write the page of `render_questions` to a file, which is complete or not there; return the file."""
+    """Write the page of `render_questions` to a file in one step, and return its path."""
     path = Path(path)
     return write_file(path, render_questions(drafts, f"{path.stem}-kept.jsonl"))

@@ -1,4 +1,4 @@
-"""The templates of the pages, and how they write figures."""
+"""Rendering of the pages' templates, and formatting of figures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def format_setting(value: Any) -> str:
 
 
 def in_words(name: str) -> str:
-    """Word the name of a metric or cost: "exact match" for `exact_match`, "LM calls" for `lm_calls`."""
+    """Spell out the name of a metric or cost: "exact match" for `exact_match`, "LM calls" for `lm_calls`."""
     return re.sub(r"\blm\b", "LM", (name.partition(":")[2] or name).replace("_", " "))
 
 

@@ -1,4 +1,4 @@
-"""A study or evaluations as one HTML page that opens anywhere: without a network, with nothing beside it."""
+"""Reports of a study or of evaluations, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowgap.reports.sources import ReportSource, Source, read_source
 from knowgap.reports.study import StudyView
 from knowgap.storage.files import write_file
 
-_NAMED = 4  # programs, in a title
+_NAMED = 4  # the most programs that a title names
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ def render_report(
     """Render a study or evaluations as an HTML page.
 
     Args:
-        source: the study of what `compile` returned, what `evaluate` returned, evaluations by label, a study's file or
-            database URL, a folder that `knowgap compile` or `eval` wrote, an evaluation's JSON file or a file of
+        source: the study in the result of `compile`, the result of `evaluate`, evaluations by label, a study's file or
+            database URL, a folder that `knowgap compile` or `eval` wrote, an evaluation's JSON file, or a file of
             answers.
         evaluations: more evaluations, by label, such as those before and after a study.
         study_name: which study, if the storage keeps several.
         base: label of the evaluation that the others are compared with; by default one with "before" in its label, or
             the first.
-        cost: what counts as cost in a study, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
-        title: of the page.
-        finding: what stands below the title, such as the verdict of `compile`; default: what the study chose.
+        cost: what counts as cost in a study, a name of `knowgap.compiling.evaluation.costs.COSTS`.
+        title: the title of the page; by default, it names the programs.
+        finding: the text below the title, such as the verdict of `compile`; by default, what the study chose.
 
     Returns:
-        The page: HTML with its style inside, which may load nothing.
+        A self-contained HTML page, which may not load anything.
 
     Raises:
         UsageError: there is nothing to report at that place.
@@ -95,7 +95,7 @@ def render_report(
 
 
 def write_report(source: Source, path: str | Path, **options: Any) -> Path:
-    """Write the page of `render_report` to a file, which is complete or not there; return the file."""
+    """Write the page of `render_report` to a file in one step, and return its path."""
     return write_file(path, render_report(source, **options))
 
 
@@ -118,7 +118,7 @@ def _evaluation_rows(groups: Sequence[EvaluationGroup]) -> Iterator[ScoreRow]:
 
 
 def _artifact_rows(report: ReportSource, known: set[str]) -> Iterator[ScoreRow]:
-    """The scores that a compiled program carries with it, of splits of which no evaluation is at hand.
+    """The scores that are saved in a compiled program, of splits without an evaluation.
 
     Test questions on which the study compared its trials are left out.
     """
@@ -132,7 +132,7 @@ def _artifact_rows(report: ReportSource, known: set[str]) -> Iterator[ScoreRow]:
 
 
 def _trial_rows(study: StudyView | None) -> Iterator[ScoreRow]:
-    """The trials that mark the study's beginning and end: dev scores, by which the choice was made."""
+    """The dev scores, by which the choice was made, of the study's starting trial and of the chosen one."""
     if study is None or study.start is None:
         return
     trials: list[tuple[str, TrialResult, Comparison | None]] = [(study.facts.describe(study.start), study.start, None)]

@@ -1,4 +1,4 @@
-"""What a page is made from: studies, folders of runs and evaluations, recognized by the content of a file."""
+"""The sources of a page: studies, folders of runs, and evaluations, recognized by the contents of files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Source = str | Path | StudyResult[Any] | Evaluation | Mapping[str, Evaluation]
 
 @dataclass(frozen=True)
 class ReportSource:
-    """What there is to report.
+    """The content of a report.
 
     `artifact` is the `config.json` of the compiled program; `questions` are the ids of the dev questions in the order
     of the trials' scores, if they are known; `place` is the name of the file, folder or database; `unfinished` are the
@@ -44,7 +44,7 @@ class ReportSource:
 
 
 def read_source(source: Source, *, study_name: str | None = None, cost: str = "") -> ReportSource:
-    """Read what a source holds; arguments and errors are those of `knowgap.reports.report.render_report`."""
+    """Read the content of a source; arguments and errors are those of `knowgap.reports.report.render_report`."""
     match source:
         case StudyResult():
             facts = replace(read_study(source.study, cost=cost or source.cost), chosen=source.best)
@@ -96,14 +96,14 @@ def _read_files(place: Path, files: list[Path], study_name: str | None, cost: st
 
 
 def write_comparison(folder: Path, stems: Mapping[str, str]) -> None:
-    """Write down what is compared in a folder: by label the names of the evaluations' files, the base first."""
+    """Record a comparison in a folder: the names of the evaluations' files by label, the base first."""
     write_file(folder / _COMPARISON, json.dumps(stems))
 
 
 def _labels(place: Path, evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
     """The labels of evaluations by the names of their files, in the order of the comparison in their folder, if any.
 
-    An evaluation that belongs to none is called after its program, or after its file if another has that name.
+    An evaluation outside of the comparison is named after its program, or after its file if another has that name.
     """
     try:
         compared = {stem: label for label, stem in json.loads((place / _COMPARISON).read_text("utf-8")).items()}
@@ -133,7 +133,7 @@ def _kind(path: Path) -> str:
 
 
 def _has_studies(path: Path) -> bool:
-    """Whether a database is Optuna's; it is opened read-only, so that another program's stays as it is."""
+    """Whether a database is Optuna's; it is opened read-only, so that one of another program is not changed."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchall())

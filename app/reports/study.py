@@ -96,14 +96,14 @@ class StudyView:
         )
 
     def differences(self, trial: TrialResult) -> list[str]:
-        """In which settings a trial differs from the first of its program."""
+        """The settings in which a trial differs from the first of its program, and its demonstrations."""
         first = next(each.values for each in self.facts.trials if each.program == trial.program)
         changed = [f"{name} = {format_setting(v)}" for name, v in trial.values.items() if v != first.get(name)]
         return changed + [f"demonstrations of {p}: {n}" for p, n in self.facts.n_demos(trial).items() if n]
 
     @property
     def compared(self) -> dict[str, TrialResult]:
-        """The trials of the chosen program whose settings stand side by side, by heading."""
+        """The trials of the chosen program whose settings are shown side by side, by heading."""
         own = [trial for trial in reversed(self.facts.trials) if trial.program == self.chosen.program]
         headings = {DEFAULT: "the defaults", "current": "at the start"}
         first = {heading: t for label, heading in headings.items() for t in own if t.label == label}
@@ -125,7 +125,7 @@ class StudyView:
 
     @property
     def n_changed(self) -> int:
-        """In how many settings the trials that are compared differ."""
+        """The number of settings in which the compared trials differ."""
         return sum(len({*values}) > 1 for _, values, _ in self.settings)
 
     @property
