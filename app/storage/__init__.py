@@ -1,4 +1,4 @@
-"""What stands under everything: files and folders written in one step, locks, record files, sealed folders, progress.
+"""Files and folders written in one step, locks, record files, sealed folders, and progress.
 
-This package imports nothing of knowgap's but its errors.
+Of knowgap, this package only imports the errors.
 """

@@ -1,8 +1,8 @@
-"""Files and folders that a reader sees whole or not at all: written beside their target, then renamed into place.
+"""Atomic writing of files and folders, which are written beside their target and then renamed into place.
 
-A writer holds the lock `.NAME.lock`, which the system takes back from a process that dies, on every platform. A killed
-writer leaves the target as it was, and at most its lock and the hidden piece `.NAME.unfinished` beside it; the next
-writer of the same target removes both.
+A writer holds the lock `.NAME.lock`, which the system releases when the process dies, on every platform. A killed
+writer leaves the target as it was, and at most its lock and the hidden `.NAME.unfinished` beside it; the next writer of
+the same target removes both.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def acquire_lock(target: Path, *, timeout: float = -1, reentrant: bool = False) 
         reentrant: a thread that holds the lock may take it again; it is free once every holder has released it.
 
     Raises:
-        Timeout: filelock's; another process has held it for so many seconds.
+        Timeout: (of filelock) the lock was not free within `timeout` seconds.
         OSError: the lock cannot be made; the error names the target.
     """
     from filelock import FileLock, Timeout
@@ -109,7 +109,7 @@ def acquire_lock(target: Path, *, timeout: float = -1, reentrant: bool = False) 
 
 def release_lock(lock: FileLock) -> None:
     """Release a lock, and remove its file unless this thread has taken the lock more than once."""
-    # Removed while it is held: filelock makes a process that waits for the removed file start over.
+    # The file is removed while the lock is held; filelock makes a process that waits for it start over.
     if lock.lock_counter == 1:
         with suppress(OSError):
             os.unlink(lock.lock_file)
@@ -117,10 +117,10 @@ def release_lock(lock: FileLock) -> None:
 
 
 def replace_folder(folder: Path, target: Path) -> None:
-    """Put a finished folder in the place of its target, and remove what stood there.
+    """Replace the target by a finished folder, and remove the old target.
 
-    On Linux and macOS the two folders are exchanged in one step. Where the system or the disk cannot do that, the old
-    one is renamed first; a reader who comes between the two steps puts it back (`restore_folder`).
+    On Linux and macOS the two folders are exchanged in one step. If the system or the disk cannot do that, the old one
+    is renamed first; a reader that looks between the two steps puts it back (`restore_folder`).
     """
     old = target.with_name(f".{target.name}.replaced")
     if target.exists() and _exchange(folder, target):
@@ -134,14 +134,14 @@ def replace_folder(folder: Path, target: Path) -> None:
                 os.replace(folder, target)
                 break
             except OSError:
-                if not target.exists():  # else a reader has put the old one back
+                if not target.exists():  # otherwise a reader has put the old one back
                     raise
     sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def restore_folder(target: Path) -> None:
-    """Put a folder back that a killed writer had renamed and not yet replaced, if there is one."""
+    """Put back a folder that a killed writer had renamed and not yet replaced, if there is one."""
     target = target.absolute()  # the current folder has no name
     old = target.with_name(f".{target.name}.replaced")
     if old.exists() and not target.exists():
@@ -150,7 +150,7 @@ def restore_folder(target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; False where the system or the disk cannot."""
+    """Exchange two paths in one step; return False if the system or the disk cannot."""
     system = {"linux": ("renameat2", [-100, one, -100, other, 2]), "darwin": ("renamex_np", [one, other, 2])}
     if sys.platform not in system:
         return False
@@ -168,12 +168,12 @@ def _exchange(one: Path, other: Path) -> bool:
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Let an `OSError` of the block say which file it is about, if it does not."""
+    """Add the path to an `OSError` of the block that names no file."""
     try:
         yield
     except OSError as error:
         if error.filename is None and not isinstance(error, (ConnectionError, TimeoutError)):
-            reason = error.strerror or str(error)  # NumPy's has a text alone
+            reason = error.strerror or str(error)  # NumPy's errors have a text only
             raise OSError(error.errno or errno.EIO, reason, str(path)) from error
         raise
 
@@ -216,7 +216,7 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """The SHA-256 of the names and contents of a folder's files, in hexadecimal; kept until one of them changes."""
+    """The SHA-256 of the names and contents of a folder's files, in hexadecimal; cached until one of them changes."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return _files_digest(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
 

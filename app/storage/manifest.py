@@ -1,7 +1,7 @@
 """Sealed folders: the size and SHA-256 of every file, so that damage is noticed before a file is used.
 
-A record of files is a JSON-ready mapping from relative path to size and digest. A file that was found right is hashed
-again only if its size or its times differ from those in the stamps, a file inside the folder.
+A record of files is a JSON-ready mapping from relative path to size and digest. A file that was found intact is hashed
+again only if its size or times differ from those in the stamps, which are in the file `.checked.json` in the folder.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _SYNCED_AT_ONCE = 8
 
 
 class FileRecord(TypedDict):
-    """What is recorded of a file: its size in bytes, and its SHA-256 in hexadecimal."""
+    """The record of a file: its size in bytes, and its SHA-256 in hexadecimal."""
 
     size: int
     sha256: str
 
 
 def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileRecord]:
-    """Bring the files below a folder to disk, and record them by their relative paths.
+    """Sync the files below a folder to disk, and record them by their relative paths.
 
-    What a killed process left there is removed; files and folders directly in it that `leave_out` names are not
+    Locks, stamps and unfinished files are removed; files and folders directly in it that `leave_out` names are not
     recorded.
     """
     files, folders = dict[str, Path](), [folder]
@@ -41,7 +41,7 @@ def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileReco
             folders.append(path)
         elif name.parts[0] not in leave_out:
             files[name.as_posix()] = path
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:  # the disk writes files together that are asked for together
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:  # syncs in parallel are written together
         list(threads.map(sync, [*files.values(), *folders]))
     return {name: record_file(path) for name, path in files.items()}
 
@@ -52,9 +52,9 @@ def record_file(path: Path) -> FileRecord:
 
 
 def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: bool = True) -> str | None:
-    """What is wrong with the first file of a sealed folder that is not as it was recorded; None if all are right.
+    """Describe the damage of the first file of a sealed folder that differs from its record; None if all are intact.
 
-    With `trust_stamps`, files that were found right before, and whose times have not changed, are not hashed.
+    With `trust_stamps`, files that were found intact before, and whose times have not changed, are not hashed.
     """
     stamps: dict[str, list[Any]] = {}
     for name, recorded in files.items():
@@ -67,12 +67,12 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: 
         stamps[name] = [recorded["sha256"], status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     try:
         known = json.loads((folder / STAMPS).read_bytes())
-    except (OSError, ValueError):  # none yet, or a power cut came
+    except (OSError, ValueError):  # there are none yet, or a power cut damaged them
         known = {}
     for name, stamp in stamps.items():
         if not (trust_stamps and known.get(name) == stamp) and file_digest(folder / name) != stamp[0]:
             return f"{name} was altered after it was written"
     if stamps != known:
         with suppress(OSError):  # the folder may be on a read-only disk
-            write_json(folder / STAMPS, stamps, durable=False)  # what is lost of it is hashed again
+            write_json(folder / STAMPS, stamps, durable=False)  # a file whose stamp is lost is hashed again
     return None

@@ -22,7 +22,7 @@ def is_main_process() -> bool:
 
 @contextmanager
 def main_process_first() -> Iterator[None]:
-    """Let the first process go through the block alone, and then the others, which find what it has written."""
+    """Run the block in the first process alone, and then in the others, which find what it has written."""
     if process_count() == 1:
         yield
         return

@@ -1,4 +1,4 @@
-"""How long work says how far it is."""
+"""The callback with which long work reports its progress."""
 
 from __future__ import annotations
 

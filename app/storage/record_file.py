@@ -1,9 +1,9 @@
-"""The one file that long work continues from: a header that says what it is about, then one record a line.
+"""The file from which long work continues: a header that says what it is about, then one record per line.
 
 The file is JSON Lines. Its first line is ``{"about": {"program": "3f…", …}}``: whatever the records depend on, as JSON
-values. A record is handed to the operating system before `RecordFile.append` returns, so a killed run loses what was
-under way and nothing else. The next run cuts off a line that was left unfinished, and goes on with what is missing. Of
-several records with one id the last one counts.
+values. A record is handed to the operating system before `RecordFile.append` returns, so a killed run only loses what
+was in progress. The next run cuts off an unfinished line, and continues with the records that are missing. If several
+records have the same id, the last one counts.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class RecordFile(Generic[R]):
     """A record file that is being written. Use it as a context manager; several threads may append.
 
     Args:
-        path: the file; it is made, with its folder, if it is not there.
+        path: the file; it is created, with its folder, if it does not exist.
         kind: the class of its records: a pydantic model with an `id`.
         about: what the records depend on, as JSON values by name.
         what: what a record is called in an error, such as "answer".
 
     Attributes:
-        records: those in the file, by id.
+        records: the records in the file, by id.
 
     Raises:
         UsageError: the file is about something else (the message names what differs), is no record file, or another
@@ -100,7 +100,7 @@ class RecordFile(Generic[R]):
         self.records[record.id] = record
 
     def missing(self, ids: Sequence[str]) -> list[str]:
-        """Those ids of which there is no record yet, in their order."""
+        """The ids that have no record yet, in their order."""
         return [id for id in ids if id not in self.records]
 
     def keep(self, made: Iterable[R | None], total: int, progress: Progress | None = None, tell: Any = str) -> None:
@@ -108,9 +108,9 @@ class RecordFile(Generic[R]):
 
         Args:
             made: the records that were missing; None for one that could not be made, which a later run makes.
-            total: how many records there shall be in the end.
-            progress: called with how many are there, how many there shall be, and the words of `tell()`.
-            tell: says how it goes.
+            total: how many records there will be in the end.
+            progress: called with the number of records so far, with `total`, and with the text of `tell()`.
+            tell: returns a text about the progress.
         """
         for record in made:
             if record is not None:
@@ -131,7 +131,7 @@ class RecordFile(Generic[R]):
 
 
 def read_records(path: str | Path, kind: type[R], what: str = "record") -> tuple[dict[str, Any], dict[str, R]]:
-    """What a record file is about, and its records by id; a last line without an end does not count.
+    """The header of a record file, and its records by id; an unfinished last line is ignored.
 
     Reading takes no lock, so a file that is being written can be read.
 
