@@ -114,7 +114,7 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
 
 @contextmanager
 def _opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tuple[Program, dspy.LM]]:
-    """The program of the options, with its index open, or with `index`, and its language model.
+    """Make the program of the options, with its index open or with `index`, and its language model.
 
     Raises:
         IndexMissing: a real language model is to be asked, and neither an index nor a data set is named.
@@ -275,7 +275,7 @@ def serve(
         raise UsageError("--allow-upload goes with a folder of documents: `knowgap serve FOLDER --allow-upload`")
     with factories.open_index(options) if search_only else _opened(options, live) as opened:
         leave_ctrl_c_to_the_server()
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to, at the end
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
         key = os.environ.get(_KEY) or None
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
         page: dict[str, Any] = {"examples": example or (), "show_files": show_files, "allow_upload": allow_upload}
@@ -292,7 +292,7 @@ def serve(
 
 
 def _live_index(folder: Path | None, options: AskOptions, search_only: bool) -> LiveIndex | None:
-    """The index of a folder that is served, which is not begun yet; None without a folder."""
+    """The index of a served folder, which is not started yet; None without a folder."""
     if folder is None:
         return None
     for name, given in (("--index", options.folder), ("--data", options.data), ("--search-only", search_only)):

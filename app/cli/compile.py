@@ -176,7 +176,7 @@ def _optimize(
 
 
 def _parse(text: str) -> Any:
-    """A number or another value of JSON, else the text."""
+    """Parse a JSON value such as a number; return other text as it is."""
     try:
         return json.loads(text)
     except ValueError:

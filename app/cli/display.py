@@ -22,13 +22,13 @@ from knowgap.storage.processes import is_main_process
 
 Report = Callable[..., None]
 _WIDTH = 80  # columns where there is no terminal and COLUMNS does not say
-_TEXT = 16  # columns that a text has at least
+_TEXT = 16  # the least columns of a text
 _LONGEST = 24  # a longer word may be cut
 _BORDER = 3  # columns that a table adds to each of its own
 _INTERVAL = 5.0  # seconds between lines of progress
-_LONG = 60.0  # seconds from which on lines say how much time is left
-_LATEST = 8  # reports
-_REMEMBERED = 3600.0  # seconds over which the speed is estimated: of a slow model, little is done in a minute
+_LONG = 60.0  # seconds; a shorter remaining time is not shown
+_LATEST = 8  # how many reports count as the latest
+_REMEMBERED = 3600.0  # seconds over which the speed is estimated, since a slow model does little in a minute
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
 _CONTROLS += [*range(0x2066, 0x206A), *range(0xD800, 0xE000)]
@@ -36,10 +36,10 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS if chr(code) not in "\n
 
 
 class _SafeConsole(Console):
-    """Writes control characters of texts as escapes: those of terminals, and those that reverse the direction.
+    """Escapes control characters in texts: those of terminals, and those that reverse the direction of text.
 
-    A passage or an answer could otherwise command the terminal. JSON stays what it was. Where there is no terminal, a
-    line of text stays one line.
+    A passage or an answer could otherwise control the terminal. JSON is not changed. Lines of text are not wrapped if
+    the output is not a terminal.
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -50,14 +50,14 @@ class _SafeConsole(Console):
             yield segment if segment.control else Segment(segment.text.translate(_ESCAPED), segment.style)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
-        """Print; if the disk of a file that the output goes to is full, the error says so."""
+        """Print; an error, such as for a full disk, names standard output or standard error."""
         if soft_wrap is None and not self.is_terminal:
             soft_wrap = all(isinstance(each, str) for each in objects)
         with naming("standard error" if self.stderr else "standard output"):
             super().print(*objects, soft_wrap=soft_wrap, **options)
 
     def on_broken_pipe(self) -> None:
-        """Go on without standard error, where nobody reads it; raise `BrokenPipeError` for standard output."""
+        """Continue without standard error if nothing reads it; raise `BrokenPipeError` for standard output."""
         if not self.stderr:
             raise BrokenPipeError
         self.quiet = True
@@ -73,7 +73,7 @@ def _console(*, stderr: bool = False) -> Console:
 
 out = _console()
 err = _console(stderr=True)
-out.quiet = err.quiet = not is_main_process()  # of processes that train together, one speaks for all
+out.quiet = err.quiet = not is_main_process()  # of processes that train together, only one prints
 
 
 def remark(text: str) -> None:
@@ -84,10 +84,10 @@ def remark(text: str) -> None:
 def show_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str | None = None
 ) -> None:
-    """Print a table on standard output, no wider than it; columns of numbers are aligned right.
+    """Print a table on standard output, within its width; columns of numbers are aligned right.
 
-    Texts go over several lines where they have to, numbers do not. Columns that do not fit beside the others follow in
-    a second table, which has the first column, too.
+    Texts are wrapped if necessary, numbers are not. Columns that do not fit follow in a further table, which repeats
+    the first column.
     """
     every = [_Column(*(str(cell).translate(_ESCAPED) for cell in cells)) for cells in zip(columns, *rows, strict=True)]
     groups = [[every[0]]]
@@ -107,7 +107,7 @@ def show_table(
 
 
 class _Column:
-    """A column of a table: its cells, the width it would like to have, and the least that cuts no word or number."""
+    """A column of a table: its cells, its natural width, and the least width that cuts no word or number."""
 
     def __init__(self, header: str, *cells: str):
         self.header, self.cells = header, cells
@@ -120,12 +120,12 @@ class _Column:
 
 
 def _room(group: Sequence[_Column]) -> int:
-    """Columns of the console that are left beside a table of the least width; negative if it does not fit."""
+    """The console columns that a table of the least width leaves free; negative if it does not fit."""
     return out.width - 1 - sum(column.least + _BORDER for column in group)
 
 
 def _widths(group: Sequence[_Column]) -> list[int]:
-    """The width of each column: the least, and of the room that is left as much as it would like to have."""
+    """The width of each column: its least width, widened up to its natural width as far as the console allows."""
     widths = [column.least for column in group]
     for _ in range(_room(group)):
         wanting = [n for n, column in enumerate(group) if widths[n] < column.natural]
@@ -137,9 +137,9 @@ def _widths(group: Sequence[_Column]) -> list[int]:
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """Show how far a piece of work has come; the block calls `report(done, total, text)`.
+    """Show the progress of work, of which the block reports by `report(done, total, text)`.
 
-    On a terminal, a bar with the remaining time; elsewhere, a line every few seconds.
+    A terminal shows a bar with the remaining time; other outputs get a line every few seconds.
     """
     if not err.is_terminal:
         yield line_progress(what)
@@ -167,17 +167,17 @@ _bars: list[Callable[[str], None]] = []
 
 
 def show_wait(text: str) -> bool:
-    """Put a text about what is waited for into the progress bar, an empty one for none; False if there is no bar."""
+    """Show a text about a wait in the progress bar, or none if it is empty; return False if there is no bar."""
     for show in _bars[-1:]:
         show(text)
     return bool(_bars)
 
 
 def line_progress(what: str) -> Report:
-    """Show how far a piece of work has come by a line every few seconds.
+    """Show the progress of work by a line every few seconds.
 
-    The time that is left is estimated at the speed since the beginning, or at that of the latest reports if it is
-    lower: what an earlier run has recorded is done at once.
+    The remaining time is estimated from the speed since the beginning, or from that of the latest reports if it is
+    lower, since the records of an earlier run count as done at once.
     """
     last, all_of = 0.0, None
     began, latest = (time.monotonic(), 0), deque[tuple[float, int]](maxlen=_LATEST)
@@ -201,6 +201,6 @@ def line_progress(what: str) -> Report:
 
 
 def time_left(seconds: float) -> str:
-    """An estimate of a time, in minutes or hours."""
+    """Format a time, rounded to minutes or hours."""
     minutes = round(seconds / 60)
     return f"some {minutes} min" if minutes < 120 else f"some {minutes / 60:.0f} h"

@@ -51,7 +51,7 @@ def doctor(
 
 
 def _told(finding: Finding) -> str:
-    """What was found; of what is missing, also what needs it and how to get it."""
+    """The detail of a finding; if something is missing, also what needs it and how to get it."""
     if finding.state == "ok":
         return finding.detail
     serves = f"would serve {finding.serves}" if finding.serves else ""

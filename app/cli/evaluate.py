@@ -33,7 +33,7 @@ _COSTS = {
     "tokens": 0,
     "calls_per_right_answer": 1,
     "tokens_per_right_answer": 0,
-}  # with the digits behind the point
+}  # with the number of decimals
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Job:
     def evaluate(
         self, programs: Mapping[str, Program], split: str, output: Path | None = None, *, traces: bool = False
     ) -> Evaluations:
-        """Evaluate programs on a split, with a progress bar; a report shows what goes into the output folder."""
+        """Evaluate programs on a split, with a progress bar; the output folder is a source for reports."""
         from knowgap.compiling import evaluate
         from knowgap.compiling.evaluation.evaluator import file_name
         from knowgap.reports.sources import write_comparison
@@ -158,7 +158,7 @@ class Job:
         return results
 
     def write_predictions(self, result: Evaluation, split: str, form: str, path: Path) -> None:
-        """Write the answers to the questions of a split in the form of an official scorer."""
+        """Write the answers to the questions of a split in the format of an official scorer."""
         from knowgap.compiling.evaluation.predictions import write_predictions
 
         examples = self.dataset.questions(split, self.options.limit)
@@ -185,8 +185,9 @@ def open_job(
 ) -> Iterator[Job]:
     """Load what the options and the programs need, and check the metrics and that the splits have questions.
 
-    Where generators answer and no metric judges, no language model is loaded. `asks` says whether one will be asked, so
-    that it has to answer; by default unless it is a dry run. `undivided_as` is the split that all questions are.
+    No language model is loaded if generators answer and no metric asks one. `asks` says whether the model will be asked
+    and therefore has to be reachable, which is the default except in a dry run. `undivided_as` is the name of the one
+    split that all questions form.
     """
     from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, get_metric
 
@@ -216,7 +217,7 @@ def show_estimates(
     of: str = "program",
     caption: str = "",
 ) -> None:
-    """Show what runs would cost, by label, and all of them together; `of` says what the labels are."""
+    """Show what runs would cost, by label and in total; `of` is the heading of the labels."""
     if as_json:
         out.print_json(json.dumps({label: estimate.model_dump() for label, estimate in estimates.items()}))
         return

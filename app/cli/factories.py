@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever
 
 _DEFAULT_PROGRAM = "migres"
-_BASE = "rag"  # of all programs, the one that the others are compared with
+_BASE = "rag"  # the program that the others of `all` are compared with
 _LM_OPTIONS, _API_BASE = "KNOWGAP_LM_OPTIONS", "KNOWGAP_API_BASE"
 _EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
@@ -34,7 +34,7 @@ _SAMPLE_NOTICE = (
 
 
 def home() -> Path:
-    """The folder of caches, and of indexes that are built without a folder being named; others cannot read it."""
+    """The folder of caches, and of indexes for which no folder is named; other users cannot read it."""
     import platformdirs
 
     folder = Path(os.environ.get("KNOWGAP_HOME") or platformdirs.user_cache_dir("knowgap"))
@@ -59,15 +59,15 @@ def cache_folder() -> Path:
 def load_lm(
     options: o.ModelOptions, artifact: Path | None = None, *, asks: bool = True, generator: Any = None
 ) -> dspy.LM:
-    """Load the language model of the options and check that it answers; by default the embedded reader, which is said.
+    """Load the language model of the options and check that it answers; the default is the embedded reader.
 
-    Options of the model on the command line come before those in the environment, and these before those of an
+    The model's options on the command line take precedence over those in the environment, and these over those of an
     artifact that was compiled with the same model.
 
     Args:
         options: the model's name and options.
         artifact: a compiled program.
-        asks: False for a model that is only named.
+        asks: False if the model will not be asked, so that it need not answer.
         generator: answers in place of a language model.
     """
     import dspy
@@ -90,7 +90,7 @@ def load_lm(
     if name is None and asks:
         remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
-    dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
+    dspy.configure(disable_history=True)  # it would keep every prompt in memory; traces have the same content
     lm = make_lm(name or "extractive", api_base=api_base, **given)
     if asks:
         check_reachable(lm)
@@ -98,7 +98,7 @@ def load_lm(
 
 
 def _address_to_ask(name: str | None, api_base: str | None) -> str | None:
-    """The address of the language model's server; None, which is said, if the environment has one for another model.
+    """The address of the language model's server; None, with a remark, if the environment's is for another model.
 
     Raises:
         UsageError: --api-base is given without a model that a server answers for.
@@ -115,7 +115,7 @@ def _address_to_ask(name: str | None, api_base: str | None) -> str | None:
 
 
 def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the language model that an artifact was compiled with, which are said; none if it is another."""
+    """The saved options of an artifact's language model, which a remark lists; empty if `name` is another model."""
     from knowgap.compiling import read_config
     from knowgap.lms.providers import check_option
 
@@ -130,7 +130,7 @@ def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -
 
 
 def load_data(options: o.IndexOptions, undivided_as: str | None = None) -> Dataset:
-    """Load the data set of the options, by default the sample, which is said; or all of it as one split."""
+    """Load the data set of the options, by default the sample; `undivided_as` names the one split that it forms."""
     from knowgap.compiling.data import load_dataset
 
     if options.data is None:
@@ -153,8 +153,8 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     """Open the index of the options, and close it at the end of the block.
 
     Args:
-        options: a folder, a URL or a retriever from outside; or an engine, whose index of the data set's passages is
-            built at first use. A server gets the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve` asks for.
+        options: they name a folder, a URL or a plugin; otherwise, an index of the data set's passages is built at first
+            use. A server is sent the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve` asks for.
         dataset: the data set, if it is loaded already.
     """
     from knowgap.retrieval import RemoteRetriever
@@ -226,10 +226,10 @@ def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None)
 
 
 def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dict[str, o.ProgramOptions]:
-    """The options of each program of --program by its label; of `all`, a remark names those that are left out.
+    """The options of each program of --program, by label; for `all`, a remark names the programs that are left out.
 
-    With `searching`, these are also the programs that search no index, which one compares with and does not deploy. A
-    single program has no label, and all options are its own. Of several, each has those of --part that it takes.
+    With `searching`, the programs that search no index are left out too, since they only serve for comparison. A single
+    program has an empty label and all options. Each of several has those of --part that it takes.
     """
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.programs.base import PAPER
@@ -270,9 +270,9 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
 
 
 def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
-    """What --program names: a program or None, and the folder of a compiled one or None.
+    """Split --program into the name of a program, or None, and the folder of a compiled program, or None.
 
-    `module:Name:FOLDER` is a compiled program from outside; `module:Name:FILE` is a program, see `get_program`.
+    `module:Name:FOLDER` is a compiled program of a plugin; `module:Name:FILE` is a program, see `get_program`.
     """
     from knowgap.plugins import split_argument
     from knowgap.programs import PROGRAMS
@@ -305,11 +305,11 @@ class CheckedProgram(NamedTuple):
 def check_program(options: o.ProgramOptions) -> CheckedProgram:
     """Check every name and value of the options, before anything is asked.
 
-    Settings go over those of the artifact or preset.
+    Settings take precedence over those of the artifact or preset.
 
     Raises:
         UnknownName: there is no such program, preset or hyperparameter.
-        UsageError: options that do not go together, or a model that cannot be loaded.
+        UsageError: options contradict each other, or a part would have no effect.
         ArtifactError: the artifact cannot be loaded.
     """
     from knowgap.compiling import load
@@ -375,12 +375,12 @@ def _paper_preset(program_class: type[Program], dataset: str) -> str:
 
 
 def is_module(program_class: Any) -> bool:
-    """Whether what makes programs is for a `dspy.Module`."""
+    """Whether a program class is a factory of programs from a `dspy.Module`."""
     return not isinstance(program_class, type)
 
 
 def program_class_of(program: str | None) -> type[Program]:
-    """The class that --program names, or that the artifact holds; one from outside is named with the artifact."""
+    """The class that --program names, or the artifact's; a plugin's class has to be named with the artifact."""
     from knowgap.compiling.artifact import artifact_class
     from knowgap.programs import get_program
 

@@ -51,7 +51,7 @@ class Command(TyperCommand):
     """A command whose help page leaves out the options of groups (`rich_help_panel`) if it has `--help-all`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters; those that a help page shows, while it is written."""
+        """The parameters; while a short help page is being written, only those outside of groups."""
         every: list[Any] = super().get_params(ctx)
         return [each for each in every if not (ctx.meta.get(_BRIEF) and getattr(each, "rich_help_panel", None))]
 

@@ -111,7 +111,7 @@ def index(
     if dry_run:
         _show_sizes(folder, engine, dry_run, as_json)
         return
-    data, corpus = data or None, corpus or None  # the shell writes a variable that is not set as nothing
+    data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
     columns = factories.named_values(column, "--column")
@@ -145,7 +145,7 @@ def index(
 
 
 def _local_corpus(corpus: str) -> Path:
-    """The file or folder of a corpus; of a web address, a folder with its pages, and a line about what was read."""
+    """The path of a corpus; the pages at a web address are downloaded to a folder, and a remark counts them."""
     if not is_address(corpus):
         if "://" in corpus:
             raise UsageError(f"--corpus {corpus}: pages are read from addresses of http and https")
@@ -164,7 +164,7 @@ def _local_corpus(corpus: str) -> Path:
 
 
 def _remark_checkpoint() -> None:
-    """Name, for a new index, a checkpoint on the hub that is trained for retrieval, if the hub answers."""
+    """Recommend a checkpoint on the hub that is trained for retrieval, if the hub answers."""
     from knowgap.retrieval.hub import better_checkpoint
 
     if better := better_checkpoint("--engine-option checkpoint=NAME --overwrite"):
@@ -228,12 +228,12 @@ def search(
 
 
 def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_json: bool) -> None:
-    """Show what indexes of so many passages take, of one engine or of all, from what those of a small index take."""
+    """Show the estimated sizes of indexes of one engine or all, for each number of passages, from a small index."""
     from knowgap.retrieval.index.engines import engine_class
     from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
 
     if engine is not None:
-        engine_class(engine)  # which says what engines there are
+        engine_class(engine)  # raises an error that lists the engines
     sample = measure_passages(folder)
     estimates = [estimate for count in passages for estimate in estimate_sizes(sample, count)]
     if engine is not None:

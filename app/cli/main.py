@@ -67,7 +67,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class _FileError(KnowgapError):
-    """A file that cannot be read or written, as one line that says what to do."""
+    """The error for a file that cannot be read or written, with one line that says what to do."""
 
     def __init__(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
     stopping = stopping_soon() if arguments is None else nullcontext()  # a caller keeps its own signals
     arguments = sys.argv[1:] if arguments is None else arguments
-    with suppress(FileNotFoundError):  # a folder that was removed
+    with suppress(FileNotFoundError):  # the current folder was removed
         import_from(os.getcwd())
     try:
         with stopping, saying_what_is_waited_for(debug="--debug" in arguments), warnings.catch_warnings():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take groups of options: a parameter whose type is a dataclass stands for the dataclass's fields."""
+    """Let a command take groups of options: a parameter whose type is a dataclass becomes the dataclass's fields."""
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {
         name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
@@ -68,7 +68,7 @@ def _parse_prices(text: str) -> tuple[float, float]:
     return prompt, completion
 
 
-# Groups of options that stand on a command's help page if it has room for them, and else with --help-all.
+# Groups of options that a command with many options shows only with --help-all.
 INDEX, MODELS, RUNNING, STUDY = "Index", "Models beside the language model", "Running", "Study"
 
 Engine = Annotated[

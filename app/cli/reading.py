@@ -1,4 +1,4 @@
-"""What commands say of documents that were read, and of changes of an index."""
+"""Messages of commands about documents that were read, and about changes to an index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from knowgap.cli.display import remark
 if TYPE_CHECKING:
     from knowgap.retrieval.documents.reading import Reading, Update
 
-_NAMED = 100  # files
+_NAMED = 100  # the most files that are named
 
 
 def show_reading(reading: Reading) -> None:
@@ -35,7 +35,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def said_of_update(update: Update) -> str:
-    """What has changed in an index, in words."""
+    """Describe the changes to an index."""
     if not update.files:
         return f"nothing has changed: {update.kept:,} passages"
     files, added = _counted(update.files, "file"), _counted(update.added, "passage")

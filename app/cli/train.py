@@ -1,4 +1,4 @@
-"""The command that trains models on one's own questions: train."""
+"""The command that trains models on the user's own questions: train."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ def train(
 
 
 def _of_paper(plan: TrainingPlan, config: LanguageModelConfig, examples: int) -> TrainingPlan:
-    """What the training takes with so many examples, each like those at hand."""
+    """The plan of a training with another number of examples of the same size."""
     ratio = examples / max(1, plan.examples)
     calls = round(plan.teacher_calls * ratio)
     return replace(plan, examples=examples, steps=config.steps(examples), hours=plan.hours * ratio, teacher_calls=calls)
 
 
 def _load_data(options: TrainOptions, questions: int | None) -> Dataset:
-    """The data set of the options, or so many of its questions, mixed with further ones."""
+    """The data set of the options, or an amount of its questions, mixed with questions of other data sets."""
     from knowgap.compiling.data import load_dataset, mix
 
     dataset, amounts = factories.load_data(options), factories.named_values(options.mix, "--mix")

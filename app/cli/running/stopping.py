@@ -1,9 +1,9 @@
 """Ctrl-C ends a command within two seconds, and no call to a language model or an index begins after it.
 
-The main thread gets a `KeyboardInterrupt`, as usual, and ends what it does. It may be kept from that: by code that does
-not look at signals, or by a thread that waits for a reply. Therefore the system tells another thread of the signal.
-This thread cancels all questions, and after a moment it ends the process. That loses nothing: whatever a command does
-is written in such a way that it can be killed at any time.
+The main thread gets a `KeyboardInterrupt`, as usual, and ends. It may be kept from that by code that does not handle
+signals, or by a thread that waits for a reply. Therefore another thread is told of the signal as well. It cancels all
+questions, and after a moment it ends the process. Nothing is lost, since commands write their results in such a way
+that they can be killed at any time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def leave_ctrl_c_to_the_server() -> None:
 def stopping_soon() -> Iterator[None]:
     """Let Ctrl-C end this process, which runs one command in the block, in its main thread.
 
-    A second Ctrl-C changes nothing. Where SIGINT is ignored, as in a background job of a shell, it stays so.
+    A second Ctrl-C changes nothing. If SIGINT is ignored, as in a background job of a shell, it stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         try:

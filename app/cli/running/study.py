@@ -61,21 +61,21 @@ def run_study(
             config=config,
             demos=demos,
             teacher_lm=teacher_lm,
-            hold_out=0,  # which is the caller's to do
+            hold_out=0,  # the caller holds them out
         ).study
         assert tuned is not None
     for problem in problems:
         remark(f"a worker gave up, the others did its trials: {problem}")
-    return tuned.reread() if options.num_workers > 1 else tuned  # the others may have finished trials since
+    return tuned.reread() if options.num_workers > 1 else tuned  # other workers may have finished trials since
 
 
 def study_label(programs: Sequence[Program]) -> str:
-    """What a study is called: after its program, or "programs"."""
+    """The name of a study: that of its program, or "programs" for several."""
     return programs[0].name if len(programs) == 1 else "programs"
 
 
 def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None) -> StudyConfig:
-    """How a study searches, and its limits; they are checked."""
+    """The search settings and limits of a study, checked."""
     from knowgap.compiling import StudyConfig
 
     settings: dict[str, Any] = {"cache_dir": factories.cache_folder(), "prices": options.prices}
@@ -110,7 +110,7 @@ def show_estimate(
 
     devset, limit = job.dataset.questions("dev", options.limit), options.limit
     trainset, spare = job.dataset.splits["train"][:limit], 0
-    if optimizer == "study":  # which tests its choice on some of the training questions as well
+    if optimizer == "study":  # a study also tests its choice on some of the training questions
         spare = len(trainset) - len(split_off(devset, trainset, hold_out, options.seed)[1])
     estimates = estimate_compile(
         programs,
@@ -188,7 +188,7 @@ def _show_programs(tuned: StudyResult[Any]) -> None:
 
 
 def _changes(tuned: StudyResult[Any], trial: TrialResult) -> str:
-    """The hyperparameters in which a trial differs from the program as it was, and its demonstrations if others."""
+    """The hyperparameters, and the numbers of demonstrations, in which a trial differs from the original program."""
     program = tuned.bases[trial.program]
     before, shown = program.values(), tuned.n_demos(trial)
     changed = [f"{name}={_format_value(value)}" for name, value in trial.values.items() if value != before[name]]

@@ -1,4 +1,4 @@
-"""Say what a command waits for: the language model, when nothing has come from it for a while."""
+"""Announcing that a command waits for the language model, when no reply has come for a while."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SAID_EVERY = 60.0  # seconds between two such lines
 
 
 class Announcer:
-    """Decides when a wait is told.
+    """Decides when a wait is announced.
 
     Args:
         say: prints a line.
-        show: puts a text into the progress bar, an empty one for none; False if there is no bar.
+        show: shows a text in the progress bar, or none if it is empty; returns False if there is no bar.
     """
 
     def __init__(self, say: Callable[[str], None] = remark, show: Callable[[str], bool] = show_wait):
@@ -30,7 +30,7 @@ class Announcer:
         self._said_at = -_SAID_EVERY
 
     def look(self, wait: tuple[str, float] | None, now: float) -> None:
-        """Tell of a wait: the model and the seconds since its last reply."""
+        """Announce a wait, given as the model and the seconds since its last reply, if it is long enough."""
         model, seconds = wait or ("", 0.0)
         text = f"waiting for {model} {seconds:.0f} s"
         if self._show(text if seconds >= _SHOWN_AFTER else ""):
@@ -47,7 +47,7 @@ class _Remarks(logging.Handler):
 
 @contextmanager
 def saying_what_is_waited_for(*, debug: bool = False) -> Iterator[None]:
-    """Tell of waits, and of what the library logs, while the block runs; with `debug`, of all that it logs."""
+    """Announce waits and print the library's log messages while the block runs; with `debug`, all of them."""
     ended, announcer = threading.Event(), Announcer()
 
     def watch() -> None:
