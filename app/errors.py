@@ -34,7 +34,7 @@ from difflib import get_close_matches
 class KnowgapError(Exception):
     """Root of the tree: catch it to catch everything that knowgap raises on purpose.
 
-    Its text has no user names and passwords of URLs.
+    User names and passwords are removed from URLs in its text.
 
     >>> import knowgap
     >>> try:
@@ -54,7 +54,7 @@ def without_credentials(text: str) -> str:
 
 
 def shorten(text: object, width: int = 150) -> str:
-    """A text in one line of at most `width` characters, cut between words where it has any, and then ending in "…"."""
+    """Put a text on one line of at most `width` characters; a longer one is cut between words if possible, with "…"."""
     line = " ".join(str(text).split())
     if len(line) <= width:
         return line
@@ -62,15 +62,15 @@ def shorten(text: object, width: int = 150) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is meant as the address of a web server, with both slashes or, as a path keeps it, with one."""
+    """Whether a text is meant as the address of a web server; one slash is enough, since a path drops the other."""
     return re.match(r"https?:/", text, re.IGNORECASE) is not None
 
 
 def check_address(text: str, option: str) -> None:
-    """Refuse an address that has no host, or one slash instead of two.
+    """Check that an address has a host, and two slashes before it.
 
     Raises:
-        UsageError: it names the option, and the address as it was probably meant.
+        UsageError: it does not; the message names the option, and the address that was probably meant.
     """
     found = re.match(r"(https?):/*([^/\s]*)", text, re.IGNORECASE)
     if found is None or not found[2]:

@@ -1,10 +1,10 @@
-"""Programs, metrics, loaders, retrievers and models from outside the package.
+"""Plugins: programs, metrics, loaders, retrievers and models from outside the package.
 
-`module:Name` is `Name` in an importable module; where the thing is called to get what is wanted, `module:Name:TEXT`
-calls it with that text. A plain name that knowgap does not have is looked up among the entry points of installed
-packages, in the groups of `GROUPS`.
+`module:Name` is `Name` in an importable module. If it is a callable that makes the plugin, `module:Name:TEXT` calls it
+with that text. A plain name that knowgap does not have is looked up among the entry points of installed packages, in
+the groups of `GROUPS`.
 
-An exception that somebody's own code raises passes with its traceback.
+An exception that a plugin's own code raises is passed on with its traceback.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GROUPS = {
     "reranker": "knowgap.rerankers",
     "entailment model": "knowgap.entailment_models",
 }
-"""The group of entry points in which packages offer things of a kind."""
+"""The group of entry points for each kind of plugin."""
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"({_NAME}:{_NAME})(?::(.+))?", re.DOTALL)
@@ -40,7 +40,7 @@ _folders: list[str] = []
 
 
 def import_from(folder: str | Path) -> None:
-    """Import named modules from a folder, too: it goes to the front of `sys.path` when a module is first named."""
+    """Import plugins from a folder as well; it is put at the front of `sys.path` when a plugin is first looked up."""
     _folders[:] = [str(folder)]
 
 
@@ -56,7 +56,7 @@ def split_argument(name: str) -> tuple[str, str | None]:
 
 
 def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
-    """What a name from outside stands for; its module is imported.
+    """Import the plugin with a name.
 
     Args:
         kind: a key of `GROUPS`.
@@ -90,13 +90,13 @@ def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
 
 
 def make(kind: str, name: str | Path, protocol: type) -> Any:
-    """What a name from outside stands for, or what calling that makes, if it is of a protocol.
+    """Import the plugin with a name, and call it if it makes the object that is wanted.
 
     Returns:
-        None for the path of something that exists, and for a plain name that no package offers.
+        The object; None for an existing path, and for a plain name that no package offers.
 
     Raises:
-        UsageError: it cannot be found, or is or makes something else.
+        UsageError: the plugin cannot be found, or the object is not of the protocol.
     """
     if Path(name).exists() or not (is_reference(str(name)) or str(name) in _installed(kind)):
         return None
@@ -113,7 +113,7 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
 
 
 def list_installed(kind: str, known: Iterable[str], describe: Callable[[Any], str]) -> dict[str, str]:
-    """What installed packages offer beside the known names, each with a line about it, or why it cannot be used."""
+    """The plugins of installed packages that are not `known`, each with a line about it, or why it cannot be used."""
     lines: dict[str, str] = {}
     for name in sorted(_installed(kind).keys() - set(known)):
         try:
@@ -124,15 +124,15 @@ def list_installed(kind: str, known: Iterable[str], describe: Callable[[Any], st
 
 
 def offered_as(kind: str, reference: str) -> str:
-    """The name under which an installed package offers what `module:Name` stands for; empty if none does."""
+    """The name of the entry point for `module:Name` in an installed package; empty if there is none."""
     offers = (point for points in _installed(kind).values() for point in points)
     return next((point.name for point in offers if point.value == reference), "")
 
 
 def reference_of(thing: Any) -> str:
-    """`module:Name` of a class or function, or of the class of an object; or what the object names as its `reference`.
+    """The `reference` of an object, or else the `module:Name` of a class or function, or of the object's class.
 
-    What makes programs of a module has such a reference, which is that of the module.
+    A factory of programs from a `dspy.Module` has such a `reference`, which is that of the module.
     """
     own = getattr(thing, "reference", None)
     if isinstance(own, str) and is_reference(own):
@@ -148,14 +148,14 @@ def source_of(thing: Any) -> Path | None:
 
 
 def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Of those things that are not knowgap's own: `module:Name`, digest of the file that defines it, and version.
+    """The `module:Name`, the digest of the defining file, and the version of each plugin among `things`, by role.
 
     The version is that of the installed package with the name of the module, if there is one.
     """
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
         while _package_of(thing) == "knowgap" and getattr(thing, "__dict__", {}).get("wrapped") is not None:
-            thing = thing.wrapped  # behind a cache
+            thing = thing.wrapped  # what a cache wraps
         thing = inspect.unwrap(thing) if callable(thing) else thing
         package = _package_of(thing)
         if thing is None or package in ("", "knowgap", "builtins"):
