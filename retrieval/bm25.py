@@ -79,7 +79,7 @@ class BM25Index(NeverCopied):
 
         Args:
             passages: what to index; read once. Title and text are both searched.
-            path: the folder; if this very index is there already, it is opened as it is.
+            path: the folder; if it already holds the same index, that is opened.
             k1: term frequency saturation, at least 0; the higher, the more repetitions of a word count.
             b: length normalization, from 0 to 1; the higher, the more long passages are penalized.
             stemmer: a Snowball language of PyStemmer, or None.

@@ -163,7 +163,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
 
         Args:
             passages: what to index; read once. Title and text are encoded together.
-            path: the folder; if this very index is there already, it is opened as it is.
+            path: the folder; if it already holds the same index, that is opened.
             encoder: a bi-encoder of sentence-transformers by folder or hub name (`facebook/contriever`); or a
                 function from texts to vectors, such as `dspy.Embedder("openai/text-embedding-3-large")`. None takes
                 the embedded MiniLM encoder.

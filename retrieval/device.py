@@ -45,7 +45,7 @@ def bfloat16_on(device: str) -> bool:
 
 
 def precision_on(device: str) -> str:
-    """The precision of `half_precision` on a device: "float16", "bfloat16", or "float32" where there is none."""
+    """The precision of `half_precision` on a device: "float16", "bfloat16", or "float32" if neither is supported."""
     if device.startswith("cuda"):
         return "float16"
     return "bfloat16" if bfloat16_on(device) else "float32"

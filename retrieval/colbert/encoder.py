@@ -24,10 +24,10 @@ from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.window import Window, tokenizer_of
 
 SETTINGS = "knowgap.json"
-"""The file with knowgap's own settings, which only an embedded checkpoint has."""
+"""The file with knowgap's own settings, which other tools' checkpoints do not have."""
 
 TOKEN_WEIGHTS = "token_weights.npy"
-"""The file with the weight of each token's query vector, float32 [vocabulary]; only an embedded checkpoint has it."""
+"""The file with the weight of each token's query vector, float32 [vocabulary]; other tools' checkpoints have none."""
 
 _MAX_QUERY_TOKENS = 256
 _CACHED_QUERIES = 2048

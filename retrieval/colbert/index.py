@@ -72,7 +72,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
 
         Args:
             passages: what to index; read once. Title and text are encoded together.
-            path: the folder; if this very index is there already, it is opened as it is.
+            path: the folder; if it already holds the same index, that is opened.
             checkpoint: a ColBERT checkpoint by folder or hub name (`colbert-ir/colbertv2.0`). None makes one from the
                 embedded MiniLM encoder and the corpus, without the network, and saves it inside the index.
             dim: width of the token vectors, for the embedded checkpoint: a multiple of 16 up to 384. None takes 384 for

@@ -18,7 +18,7 @@ from knowgap.errors import IndexDamaged
 
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
-_TOKENS_AT_ONCE = 1 << 13  # so many fit into a CPU's cache in 32 bits
+_TOKENS_AT_ONCE = 1 << 13  # as many as fit into a CPU's cache in 32 bits
 _TOKENS_AT_ONCE_ON_GPU = 1 << 18
 _ROWS_AT_ONCE = 128  # query token vectors in one matrix product
 _KEPT_VALUES = 1 << 27  # up to this size, 512 MiB, the vectors of an index are kept in single precision

@@ -95,7 +95,7 @@ class Converter:
 
         Raises:
             Unreadable: the file cannot be read, or takes too long.
-            NotNow: the file may be readable later, since the time for all files is used up or the machine is busy.
+            NotNow: the file may be readable later: the time is used up, the machine is busy, or a package is missing.
         """
         used_up = (
             f"is not read any more: the files before it took {self._budget.all:g} seconds more than their sizes allow; "

@@ -14,12 +14,12 @@ from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_sta
 _LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
 _EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
 _ROMAN = "i"  # a page number in Roman digits
-_REPEATED = 3  # a line on so many pages is a running head
+_REPEATED = 3  # pages on which a line has to appear to be a running head
 _LARGER = 1.12  # a line is a heading if it is larger than this many times the body size
 _LONGEST_HEADING = 120  # characters
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _CONTENTS = {"contents", "tableofcontents", "listoffigures", "listoftables", "inhaltsverzeichnis", "inhalt", "sommaire"}
-_LED = 5  # a page with so many lines with leaders belongs to a table of contents
+_LED = 5  # lines with leaders that make a page part of a table of contents
 _NUMBERING = re.compile(r"(?:chapter|appendix|part|section|kapitel|anhang|teil)?(?:[a-z]?\d{0,6}[a-z]?|[ivxlc]{0,6})")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)

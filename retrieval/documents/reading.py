@@ -152,7 +152,7 @@ def read_bytes(path: Path) -> bytes:
 
 @dataclass
 class Reading:
-    """The progress and the limits of reading a folder or file.
+    """The results so far, and the limits, of reading a folder or file.
 
     Args:
         kinds: how many files of each kind were read.

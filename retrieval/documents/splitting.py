@@ -34,7 +34,7 @@ _SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])
 _SMALLEST = 32
 _CHARACTERS_PER_TOKEN = 12  # the most in a passage, since a long string without spaces may be a single token
 _BLOCK = 32  # characters of a block per token of a passage: a block has about eight passages
-_QUICK = 3  # in most languages, a token has at least so many bytes on average
+_QUICK = 3  # the least average bytes per token in most languages
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
 
 LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
-_FIRST = 20  # the header row is searched for among so many rows
+_FIRST = 20  # rows among which the header row is searched for
 _YEARS = range(1800, 2101)  # a year may be the name of a column
 _OF_THE_READER = {"mm-dd-yy", "m/d/yy h:mm"}  # formats that Excel displays in the order of the reader's locale
 _LITERAL = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.|_.|\*.')

@@ -29,7 +29,7 @@ FEATURES = (
     "plain words covered",  # the same for words that are neither names nor numbers
     "uncovered words",  # how many content words the premise lacks, as log(1 + n)
     "names missing",  # share of the names of which the premise has no word, or the last word of another name only
-    "names by their end",  # share of the names of which it has the last word by itself, or beside a part of the name
+    "names by their end",  # share of the names of which it has the last word by itself, or with a part of the name
     "names by another part",  # share of the names of which it has some other word
     "a name missing",  # 1 if it lacks one
     "numbers missing",  # share of the numbers that the premise lacks

@@ -48,7 +48,7 @@ QUALITIES: dict[str, SearchSettings | None] = {
 
 
 def settings_of(quality: Quality) -> SearchSettings | None:
-    """The settings that a quality stands for.
+    """The settings of a quality, given by its name or as settings.
 
     Raises:
         UnknownName: there is no quality of that name.

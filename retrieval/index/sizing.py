@@ -21,7 +21,7 @@ _STORE = 3 * 8 + 16  # bytes of a passage besides its text: its offsets, and its
 # Bytes of memory of a build: a constant part, and a part for each passage.
 _BASE, _STORING, _ENCODING = 120 << 20, 60, 64
 _WORDS, _WEIGHING = 420 << 20, 52  # portions of words; and lengths, and the list of a word that is in every passage
-_CLUSTERING, _CLUSTERING_EACH = 140 << 20, 40  # beside the sample: portions of vectors and of the lists
+_CLUSTERING, _CLUSTERING_EACH = 140 << 20, 40  # without the sample: portions of vectors and of the lists
 
 _QDRANT_RESERVE = 1.5  # for indexes, point versions and temporary segments: Qdrant's guide to capacity planning
 

@@ -25,7 +25,7 @@ from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.window import Encoder
 
-_EXACT_FILTER = 20_000  # if a filter admits at most so many passages, all of them are scored
+_EXACT_FILTER = 20_000  # passages; if a filter admits no more, all of them are scored
 _PREPARED = 50  # the least number of hits that a search prepares, so that the first hits do not depend on k
 _PASSAGES_AT_ONCE = 1024
 

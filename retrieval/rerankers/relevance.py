@@ -94,7 +94,7 @@ class RelevanceFeatures:
 
         kept = text.is_word if text.is_word.any() else np.ones_like(text.is_word)
         weights = text.rarity[kept] + _LEAST_WEIGHT
-        # numpy has threads of its own, which would contend with torch's for the cores
+        # NumPy's own threads would contend with torch's for the cores
         projected = torch.from_numpy(text.states[kept]) @ self._projection.T
         tokens = _unit(projected.numpy()).astype(np.float16)
         return EncodedText(_unit(text.states.mean(0)), tokens, weights / weights.sum())
