@@ -113,7 +113,7 @@ def find_question(
     """Find the first question that `program` answers exactly and `base` does not.
 
     Returns:
-        Its position in `examples`, from 0, with the predictions of `base` and of `program`; None where there is none.
+        Its position in `examples`, from 0, with the predictions of `base` and of `program`; None if there is none.
     """
     import dspy
 
@@ -206,7 +206,7 @@ def _first(records: Sequence[QuestionRecord], right: bool) -> QuestionRecord | N
 
 
 def _show_fates(record: QuestionRecord, titles: Mapping[str, str]) -> None:
-    """Show what became of the evidence of a question."""
+    """Show the fate of each gold passage of a question."""
     lines = ["", record.question, f"  answer: {record.answer}; the encyclopedia says: {record.reference[0]}"]
     lines += [f"  {titles.get(passage, passage)}: {fate}" for passage, fate in record.evidence.items()]
     out.print("\n".join(lines), markup=False)

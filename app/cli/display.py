@@ -21,10 +21,10 @@ from knowgap.storage.files import naming
 from knowgap.storage.processes import is_main_process
 
 Report = Callable[..., None]
-_WIDTH = 80  # columns where there is no terminal and COLUMNS does not say
+_WIDTH = 80  # columns if there is no terminal and COLUMNS is not set
 _TEXT = 16  # the least columns of a text
 _LONGEST = 24  # a longer word may be cut
-_BORDER = 3  # columns that a table adds to each of its own
+_BORDER = 3  # console columns that a table adds to each of its columns
 _INTERVAL = 5.0  # seconds between lines of progress
 _LONG = 60.0  # seconds; a shorter remaining time is not shown
 _LATEST = 8  # how many reports count as the latest

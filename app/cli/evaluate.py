@@ -238,7 +238,7 @@ def show_estimates(
 
 
 def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first: bool = False) -> None:
-    """Show evaluations: scores with intervals and costs; what was found, shown and used of the evidence; its fates."""
+    """Show evaluations: scores with intervals, costs, and the shares and fates of the gold passages."""
     if evidence_first:
         _show_evidence(results)
     metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
@@ -275,7 +275,7 @@ def _asked_of_fewer(results: Mapping[str, Evaluation], metrics: Sequence[str]) -
 
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
-    """Show what was found, shown and used of the gold passages, and what became of them, if the questions have any."""
+    """Show the shares of gold passages that were found, shown and used, and their fates, if the questions have any."""
     from knowgap.compiling.evaluation.metrics import EVIDENCE
 
     fates = {label: shares for label, result in results.items() if (shares := result.evidence())}

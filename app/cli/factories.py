@@ -293,7 +293,7 @@ class CheckedProgram(NamedTuple):
     Attributes:
         retrieves: whether it searches an index.
         make: makes it from the index and the language model that it will be asked with, and the name of the data set,
-            from which `--preset paper` tells the task; an artifact that was compiled with others warns.
+            from which `--preset paper` infers the task; an artifact that was compiled with others warns.
         generator: the model that writes everything in place of the language model, if the program has one.
     """
 

@@ -185,7 +185,7 @@ class ModelOptions(NamedModel):
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """A program with its settings, and the models beside the language model."""
+    """A program with its settings, and the models other than the language model."""
 
     program: Annotated[
         str | None,
@@ -315,7 +315,7 @@ class JobOptions(ModelOptions, DataOptions, ProgramOptions):
 
 @dataclass(frozen=True)
 class StudyOptions(JobOptions):
-    """An Optuna study: its trials, its limits, and where it is kept."""
+    """An Optuna study: its trials, its limits, and its storage."""
 
     n_trials: Annotated[int, Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")] = (
         20

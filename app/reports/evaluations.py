@@ -29,7 +29,7 @@ _MOST_QUESTIONS = 500
 class Question:
     """A question with its records by label of the evaluation, and its scores by the main metric.
 
-    `kinds` are the filters that let it through; `difference` is second minus first score if there are two, else 0.
+    `kinds` are the filters that it passes; `difference` is the second minus the first score if there are two, or 0.
     """
 
     records: dict[str, QuestionRecord]

@@ -85,7 +85,7 @@ class HTTPServer(uvicorn.Server):
         """Begin to listen, and announce it."""
         asyncio.get_running_loop().set_exception_handler(_AcceptFailures())
         await super().startup(sockets)
-        self._socket.listen(_BACKLOG)  # so many may wait to be accepted
+        self._socket.listen(_BACKLOG)  # uvicorn has set a smaller backlog
         self._announce()
 
     def serve_forever(self, announce: Callable[[], object] = lambda: None) -> None:

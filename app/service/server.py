@@ -24,9 +24,9 @@ Without a program, there are only the last three; without an index, there is no 
 Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request that is not as above, 401 without the
 key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415 if it is not
 JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language model does not
-answer, and 504 if there is no answer before the deadline. These three have an `id`, too, under which the log has the
-cause. The answer is 503 if too many requests are under way or the server ends. A client that disconnects ends the work
-on its question: no call to the language model or the index begins after that.
+answer, and 504 if there is no answer before the deadline. The last three also have an `id`, under which the log has the
+cause. The status is 503 if too many requests are in progress, no document can be searched yet, or the server ends. If a
+client disconnects, the work on its question ends: no call to the language model or the index begins after that.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 from knowgap.cli.display import remark, show_wait
 
 _SHOWN_AFTER = 5.0  # seconds without a reply after which a progress bar shows the wait
-_SAID_AFTER = 10.0  # seconds without a reply after which a line says so
+_SAID_AFTER = 10.0  # seconds without a reply after which a line is printed
 _SAID_EVERY = 60.0  # seconds between two such lines
 
 
