@@ -267,6 +267,7 @@ def serve(
     Clients send the key in KNOWGAP_SERVE_KEY, where it is set, as `Authorization: Bearer KEY`.
     """
     from knowgap.service.listening import raise_file_limit
+    from knowgap.service.requests import is_loopback
     from knowgap.service.server import Server
 
     raise_file_limit()
@@ -283,7 +284,7 @@ def serve(
         if live is not None:
             live.start()
         server = Server(program, lm, index=index, host=host, port=port, key=key, **limits, **page)
-        if key is None and host not in ("127.0.0.1", "localhost", "::1"):
+        if key is None and not is_loopback(host):
             remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             name = server.name or f"the index {options.folder or options.data}"

@@ -126,7 +126,7 @@ def start_build(
         build = IndexBuild(target, overwrite, check)
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)
-            (build.folder / "manifest.json").unlink(missing_ok=True)  # a killed build may have written it
+            (build.folder / MANIFEST).unlink(missing_ok=True)  # a killed build may have written it
             try:
                 yield build
             except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
