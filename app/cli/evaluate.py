@@ -72,7 +72,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             raise UsageError("--predictions: goes with one program, and not with --dry-run")
     asks = not options.dry_run or options.measure
     split = options.split if options.whole else None
-    with open_job(options, [options.split], checked.values(), asks=asks, undivided_as=split) as job:
+    with open_job(options, [options.split], checked.values(), asks=asks, split_as=split) as job:
         made = {label: each.make(job.retriever, job.lm, job.dataset.name) for label, each in checked.items()}
         programs = {label or program.name: program for label, program in made.items()}
         if options.dry_run:
@@ -181,12 +181,12 @@ def open_job(
     checked: Iterable[factories.CheckedProgram],
     *,
     asks: bool | None = None,
-    undivided_as: str | None = None,
+    split_as: str | None = None,
 ) -> Iterator[Job]:
     """Load what the options and the programs need, and check the metrics and that the splits have questions.
 
     No language model is loaded if generators answer and no metric asks one. `asks` says whether the model will be asked
-    and therefore has to be reachable, which is the default except in a dry run. `undivided_as` is the name of the one
+    and therefore has to be reachable, which is the default except in a dry run. `split_as` is the name of the one
     split that all questions form.
     """
     from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, get_metric
@@ -194,7 +194,7 @@ def open_job(
     checked, metrics = list(checked), list(options.metric or _DEFAULT_METRICS)
     for name in metrics:
         get_metric(name)
-    dataset = factories.load_data(options, undivided_as)
+    dataset = factories.load_data(options, split_as)
     for split in splits:
         dataset.questions(split, options.limit)
     generated = all(each.generator is not None for each in checked) and not JUDGING_CALLS.keys() & {*metrics}

@@ -129,14 +129,14 @@ def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -
     return options
 
 
-def load_data(options: o.IndexOptions, undivided_as: str | None = None) -> Dataset:
-    """Load the data set of the options, by default the sample; `undivided_as` names the one split that it forms."""
+def load_data(options: o.IndexOptions, split_as: str | None = None) -> Dataset:
+    """Load the data set of the options, by default the sample; `split_as` names the one split that it forms."""
     from knowgap.compiling.data import load_dataset
 
     if options.data is None:
         remark(_SAMPLE_NOTICE)
     corpus, seed = (options.corpus, options.seed) if isinstance(options, o.DataOptions) else (None, 0)
-    return load_dataset(options.data or "sample", corpus=corpus, seed=seed, split_as=undivided_as)
+    return load_dataset(options.data or "sample", corpus=corpus, seed=seed, split_as=split_as)
 
 
 @contextmanager
