@@ -1,9 +1,9 @@
-"""What Ray adds: questions and passages a second with workers of this machine.
+"""What Ray adds: questions and passages per second with workers on this machine.
 
-Questions are asked by 1, 2 and 4 workers, which are processes that answer one question at a time, of a server that
-takes 200 ms for a reply. The workers are started, and have answered a question each, before time is taken; what Ray,
-the search and the program add to the replies of the server is in it. Passages are encoded into a ColBERT index by this
-process and by 1 and 2 workers.
+Workers are processes that answer one question at a time. 1, 2 and 4 of them ask a server that takes 200 ms for a
+reply. Time is taken after the workers have started and have answered a question each; it includes what Ray, the search
+and the program add to the server's replies. Passages are encoded into a ColBERT index by this process, and by 1 and 2
+workers.
 """
 
 from __future__ import annotations

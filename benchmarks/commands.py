@@ -1,8 +1,9 @@
-"""What one question costs on the command line: processor time of `search` and `ask`, and of what they import.
+"""What one question costs on the command line: processor time of `search` and `ask`, and time of what `ask` imports.
 
-Each command runs in a process of its own, with indexes that are there; with `--before`, the same commands of another
-installation run in turns with them. A figure is the least of the rounds. Of `ask`, the time before its program gets the
-question is told as well: what follows is searching, the embedded models' work and checking the answer.
+Each command runs in a process of its own, over indexes that exist already; with `--before`, it takes turns with the
+same command of another installation. A figure is the least of the rounds. For `ask`, a second figure is the time
+before its program gets the question: what follows is the search, the work of the embedded models and the check of the
+answer.
 """
 
 from __future__ import annotations

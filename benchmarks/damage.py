@@ -1,8 +1,8 @@
 """Every file of an index and its changes, an artifact and a file of answers, damaged in many ways.
 
-After each damage, what reads the file is called: a search, loading the artifact, continuing the evaluation. It is right
-if it gives what it gave before. Digests guard an index; in an artifact and in answers, JSON that still can be read is
-taken as it is, as if a person had edited it.
+After each damage, whatever reads the file is called: a search, loading the artifact, continuing the evaluation. The
+outcome is `right` if this gives what it gave before. Digests guard an index; in an artifact and in answers, JSON that
+can still be read is taken as it is, as if a person had edited it.
 """
 
 from __future__ import annotations

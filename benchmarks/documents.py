@@ -1,9 +1,9 @@
 """A folder of thirty files of seven kinds, indexed, searched, changed and indexed again.
 
-Among them are a PDF of 100 pages and a text of 600,000 words. At the end of each file stands a fact that is nowhere
-else; it is found if it is in one of the first three passages for the question about it. Then a sentence is put into the
-long text, after a tenth of it, and the folder is indexed again. What is encoded is counted where passages are encoded.
-Texts are paragraphs of Wikipedia (HotpotQA's, see --data), without them the bundled sample's.
+Among the files are a PDF of 100 pages and a text of 600,000 words. Each file ends with a fact that is nowhere else;
+the fact counts as found if one of the first three passages for the question about it holds it. Then a sentence is put
+into the long text, after a tenth of it, and the folder is indexed again. `encoded` counts passages. Texts are
+paragraphs of Wikipedia (HotpotQA's, see --data), or without them those of the bundled sample.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """The models that come with knowgap, on development sets, on which nothing was trained.
 
 Reading: F1 of short answers where the passages are given. The reader as a whole answers the prompt of plain retrieval;
-the span head alone gives its best span. Relevance: the 50 passages that ColBERT finds for each question are reranked,
-for questions of several steps (where there is one gold paragraph, ColBERT finds it among the best five).
-Entailment: statements are made of the questions by what is done to them (see `bundled_models.statements`); "said" and
-"surname" are true, the other kinds are false. QED (Natural Questions) and XQuAD (English) have one paragraph a
-question, HotpotQA and 2WikiMultihopQA their gold paragraphs.
+the span head (the trained model of answer spans) alone gives its best span. QED (Natural Questions) and XQuAD
+(English) have one paragraph per question; HotpotQA and 2WikiMultihopQA have their gold paragraphs.
+
+Relevance: the 50 passages that ColBERT finds for each question are reranked. The questions take several steps; where
+there is one gold paragraph, ColBERT finds it among the best five. δ is the relevance threshold.
+
+Entailment: the statements are made from questions, and their kind says what was done to them (see
+`bundled_models.statements`). "said" and "surname" are true, the other kinds are false.
 """
 
 from __future__ import annotations

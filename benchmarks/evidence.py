@@ -1,11 +1,11 @@
-"""What becomes of gold evidence in each method, under a reader that knows but acts from its prompt alone.
+"""What becomes of gold evidence in each method, under a reader that knows it but acts from its prompt alone.
 
-`found`: gold passages that some search of the question returned. `shown`: those that stood before the reader. `used`:
-those that stood before it when it answered, or what was taken from them did.
-`answered`: questions answered exactly. What is lost here is lost by the method's flow; the second table says where.
+`found`: gold passages that some search of the question returned. `shown`: those that a prompt of the reader held.
+`used`: those that the prompt held when the reader answered, themselves or as something taken from them. `answered`:
+questions answered exactly. What is lost here is lost by the method's flow; the second table says where.
 
 With `--evidence-reranker`, programs that rerank also run with this cross-encoder: with its own threshold, if it has
-one, and with a δ that was calibrated on the data set's train questions.
+one, and with a δ (relevance threshold) that was calibrated on the data set's train questions.
 """
 
 from __future__ import annotations

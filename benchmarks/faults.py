@@ -1,8 +1,8 @@
 """What becomes of questions when the language model's server fails in nearly a third of its answers.
 
-A server of OpenAI's protocol answers by the embedded reader, and fails in many ways. Each program is evaluated under
-these faults, then by the same command again, when the server has recovered. Every question has to be answered or named
-as failed, what was answered is not asked again, and the second run asks only what failed.
+A server that speaks OpenAI's protocol answers with the embedded reader, and fails in many ways. Each program is
+evaluated under these faults, and again by the same command when the server has recovered. Every question has to be
+answered or named as failed, what was answered must not be asked again, and the second run must ask only what failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run work in a forked process: what it returns, how it ended, and ending it at a given moment; and what to work on."""
+"""Run work in a forked process: what it returned and how it ended, or end it at a given moment; and work to run."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """A tiny causal model, made here, learns RQ-RAG's format and is asked with and without search.
 
 A scripted teacher, which knows the gold sub-questions and answers, writes transcripts about worlds of the fictional
-encyclopedia that are not in the sample. A model of 3 layers, 128 wide, with random weights, is trained on them by
-`generator_job`, and answers the sample's test split, whose entities it has never seen: without search (depth 0), as
-a chain of decompositions, and as the whole tree of depth 2, by ensemble.
+encyclopedia that are not in the sample. A causal model of 3 layers, 128 wide, is initialized with random weights,
+trained on these transcripts by `generator_job`, and asked the questions of the sample's test split, whose entities it
+has never seen: without search (depth 0), as a chain of decompositions, and as the whole tree of depth 2, whose answer
+is chosen by ensemble.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The size of the house: `python benchmarks/house.py` prints lines, files, options, names and circles, one a row.
+"""The size of the project: `python benchmarks/house.py` prints lines, files, options, names and circles, one a row.
 
-A place is one option on one command. A circle is a set of files that import each other, wherever in a file the import
-stands; imports for type checkers alone count as well.
+`places of options` counts each option once for every command that has it. A circle is a set of files that import each
+other, wherever in a file the import is; imports for type checkers alone count as well.
 """
 
 from __future__ import annotations

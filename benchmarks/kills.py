@@ -1,8 +1,8 @@
 """Every kind of long job, killed (SIGKILL) at random moments and started again until it ends.
 
-`identical`: of the jobs that were killed and then ended, those with the result of an undisturbed one. `calls repeated`:
-calls of the language model beyond those of an undisturbed job, for each kill; what ran at the moment of a kill is asked
-again. `leftovers`: files that an undisturbed job does not leave.
+`identical` counts the ended jobs with the result of an undisturbed one, and `undisturbed` is the time that one takes.
+`calls repeated per kill` counts the calls of the language model beyond those of an undisturbed job: what ran at the
+moment of a kill is asked again. `leftovers` are files that an undisturbed job does not leave.
 """
 
 from __future__ import annotations

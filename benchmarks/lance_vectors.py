@@ -1,7 +1,7 @@
 """LanceDB over the token vectors that the benchmark `scale` makes up; needs `lancedb`, `pyarrow` and `numpy` only.
 
-The benchmark runs it with the interpreter of `--lance-python`, since LanceDB is no dependency of knowgap. The table is
-in the folder, or on the object store of `object_store.py` whose address is given.
+The benchmark runs it with the interpreter of `--lance-python`, since knowgap does not depend on LanceDB. The table is
+in the folder or, if an address is given, on the object store of `object_store.py`.
 """
 
 from __future__ import annotations

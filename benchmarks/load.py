@@ -1,7 +1,7 @@
 """Memory and threads of this process while it answers thousands of questions, many at a time.
 
-A local server answers every request after a fixed delay, and retrieval takes no time, so the process has as many
-questions under way as it can. Memory is what the process holds at that moment (VmRSS); both columns must stay flat.
+A local server answers every request after a fixed delay, and retrieval takes no time, so that nothing else keeps the
+questions waiting. Memory is what the process holds at that moment (VmRSS); memory and threads must stay flat.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What batches save where a local model of Transformers is asked by many threads.
+"""What batches save when many threads ask a local model of Transformers.
 
-The model and its tokenizer are made on the spot: random weights, a vocabulary from the texts of the sample. A request
-is a question of the sample with passages. Replies are cut off at lengths that differ from request to request, as those
-of a trained model would. All ways answer the same requests at temperature 0.
+The model and its tokenizer are made on the spot: random weights, and a vocabulary from the texts of the sample. A
+request is a question of the sample with passages. Replies are cut off at lengths that differ from request to request,
+as those of a trained model would. Both ways answer the same requests at temperature 0.
 """
 
 from __future__ import annotations

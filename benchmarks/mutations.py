@@ -2,8 +2,9 @@
 
 A scripted language model fills in the output fields by their names and types. First, half of its replies are mutated:
 pieces lost, doubled or replaced, wrong types, endless brackets, lone surrogates. No question may raise an error. Then
-passages hold field marks with an answer of their own, which the model quotes in every text it writes but the answer,
-in each format of DSPy's adapters. No answer may be the passage's.
+passages hold field marks (the marks that separate the fields of a reply) with an answer of their own. The model quotes
+these in every text that it writes except the answer, in each format of DSPy's adapters. No answer may be the
+passage's.
 """
 
 from __future__ import annotations

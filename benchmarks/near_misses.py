@@ -1,7 +1,8 @@
 """How many replies are read that are nearly, but not quite, what a signature asks for.
 
-For each signature: its deciding fields written as models write them, alone and beside the other fields, in chat, JSON
-and XML form. A reply counts as read if the deciding fields have the right values at the first call.
+For each signature, the deciding fields are written as models write them, alone and beside the other fields, in chat,
+JSON and XML form. A reply counts as read if the deciding fields, which the program cannot do without, have the right
+values at the first call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An S3-compatible object store of this machine, moto's, which counts what is read; needs `moto[s3,server]`.
+"""An S3-compatible object store on this machine, moto's, which counts what is read; needs `moto[s3,server]`.
 
-The benchmark `scale` starts it with the interpreter of `--lance-python`. It prints its address, has an empty bucket,
-and answers one request at a time, since moto reads the whole object for every part of it that is asked for. `GET
-/counts` returns the requests so far, and the bytes of the replies.
+The benchmark `scale` starts it with the interpreter of `--lance-python`. It prints its address and has an empty
+bucket. It answers one request at a time, since moto reads the whole object for every part of it that is asked for.
+`GET /counts` returns the number of requests so far, and the bytes of the replies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trainings of a tiny generator in several processes, and the memory that a training takes beside its estimate.
 
-Every training has the same examples, eleven, in steps of eight. It is run on the CPU in one process, in two and in
-four, with FSDP, which divides the weights, with LoRA, with weights in 4 bits, and killed and started again.
+Every training has the same eleven examples, in steps of eight. It is run on the CPU in one, two and four processes;
+with FSDP, which divides the weights; with LoRA; with weights in 4 bits; and killed and started again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Encoding in bfloat16, where the processor computes in it, beside single precision: processor time, and recall.
+"""Encoding in bfloat16, where the processor supports it, beside single precision: processor time, and recall.
 
 Both are measured in one process, in turns, so that a busy machine slows both down alike; a figure is the least of the
 rounds.

@@ -1,12 +1,12 @@
-"""One study over several programs against a study of each: the test score of what is chosen, and what it costs.
+"""One study of several programs against a study of each: the test score of what is chosen, and what it costs.
 
 The first study searches among all programs, their settings included. The others tune one program each, with as many
-trials as the first has in all. Of these, the first few trials say what studies would have found that have as many
-trials together as the first: a study follows from its seed, so that a shorter one is the beginning of a longer one.
-Every study starts with empty caches; answers, retrieved lists and scores are shared within each.
+trials as the first has in all. The first few trials of each of these show what shorter studies would have found, which
+together have about as many trials as the first: a study follows from its seed, so a shorter one is the beginning of a
+longer one. Every study starts with empty caches; answers, retrieved lists and scores are shared within each.
 
 The second table counts what programs share: every program that a study can tune with nothing but an index and a
-language model has one trial, with its defaults, in a study of all and in a study of its own.
+language model has one trial, with its defaults, in a study of all programs and in a study of its own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """How often RA-ISF's sub-models agree with their teacher on questions that they have not seen (the paper's table 4).
 
-The teacher knows the gold evidence of the fictional encyclopedia, and remembers everything in it but dates, numbers and
-places. Self-knowledge is learnt from what it answers rightly without passages (appendix A.1), relevance from its
-judgement of each passage (A.2), both by a cross-encoder that starts from the embedded reader's encoder; decomposition
-from its sub-questions (A.3), by a causal model of two layers that starts from nothing. Majority: the most frequent
-label; for decomposition, the question itself as the only sub-question.
+The teacher knows the gold evidence of the fictional encyclopedia, and remembers everything in it but dates, numbers
+and places. Self-knowledge is learnt from what the teacher answers rightly without passages (appendix A.1), and
+relevance from its judgement of each passage (A.2), both by a cross-encoder that starts from the embedded reader's
+encoder. Decomposition is learnt from the teacher's sub-questions (A.3), by a causal model of two layers that starts
+from random weights. `majority` always gives the most frequent label; for decomposition, it gives the question itself
+as the only sub-question.
 """
 
 from __future__ import annotations

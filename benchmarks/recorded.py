@@ -1,4 +1,4 @@
-"""Keep the answers of an experiment without the text of its data, so that a later run goes on from them.
+"""Keep the answers of an experiment without the text of its data, so that a later run continues from them.
 
     python benchmarks/recorded.py OUTPUT benchmarks/recorded/NAME   # after `knowgap experiment … --output-dir OUTPUT`
     cp -r benchmarks/recorded/NAME/answers OUTPUT/                  # before it, where there is no OUTPUT yet

@@ -2,9 +2,9 @@
 
     python benchmarks/recorded_replies.py openai/MODEL http://127.0.0.1:8081/v1 tests/programs/replies/recorded.jsonl
 
-Each line of the file is a model, a signature (a name in `knowgap.signatures`, or a signature of DSPy's in one line),
-the form that was asked for (or a way of asking for none), the inputs, and the reply. What a model has been asked
-already is not asked again.
+Each line of the file has a model, a signature (a name in `knowgap.signatures`, or one of DSPy's one-line signatures),
+the form that was asked for (where none was, what was asked for instead), the inputs, and the reply. What a model has
+already been asked is not asked again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ColBERT index beside stock colbert-ai and exact search; recall of gold paragraphs; MIGRES' reading step.
 
-Both ColBERT engines encode with the same embedded checkpoint. Each runs in its own process.
+Both ColBERT engines encode with the same embedded checkpoint, each in a process of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run all benchmarks, or those that are named: `python benchmarks/run.py concurrency retrieval --quick`.
 
-Each benchmark is a module of this folder with `add_arguments(group)` and `measure(options)`, which yields tables; its
-docstring stands above its tables.
+Each benchmark is a module in this folder with `add_arguments(group)` and `measure(options)`, which yields tables; the
+report prints its docstring above them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Large indexes: time, memory and disk over made-up passages, each engine in a process of its own.
 
-The words of the passages are as frequent as Zipf's law says. Memory is the peak of what a process cannot give back
-(anonymous memory): pages of mapped files, which the system can take back, are not in it.
+The word frequencies of the passages follow Zipf's law. Memory is the peak of what a process cannot give back
+(anonymous memory): pages of mapped files, which the system can take back, are not counted.
 """
 
 from __future__ import annotations

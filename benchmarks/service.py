@@ -1,13 +1,13 @@
 """A program behind `knowgap serve` beside the same program called directly, and questions that are cut short.
 
-A local server answers every call of the model after a fixed delay, and replies are cached on disk, as the command does
-it; no question comes twice. Served, the program runs in a process of its own, and as many clients as the service
+A local server answers every call of the model after a fixed delay, and replies are cached on disk, as by the command;
+no question is asked twice. Served, the program runs in a process of its own, and as many clients as the service
 answers at once ask one question after another over HTTP. Called directly, it runs in as many threads of this process.
-Both take turns, so that what else the machine does meets both. Either way, once with the citations of each answer,
-which the embedded entailment model finds, and once without.
+The two take turns, so that other work on the machine slows both. Each is measured with the citations of every answer,
+which the embedded entailment model finds, and without.
 
 Then the service gets SIGTERM under the same load: an answer is lost if the model was asked and no client got a reply.
-And all clients disconnect while the model is being asked: no call may begin after a second.
+Finally, all clients disconnect while the model is being asked: a second later, no call may begin any more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""When methods stop by themselves, under a language model of your own, on questions of train sets.
+"""How often methods stop too early or too late, under a language model that you name, on questions of train sets.
 
-`wrong early stops`: questions whose search the model ended although some gold passage was missing, with a wrong answer.
-`needless rounds`: rounds a question that began when all gold passages had been taken up. A passage is taken up when a
-statement cites it, a note is written from it, or, in methods without either, when a search shows it.
+`wrong early stops` is the share of questions whose search the model ended although a gold passage was missing, and
+whose answer was wrong (F1 below 0.5). `needless rounds` is the mean number of rounds per question that began after all
+gold passages had been taken up. A passage is taken up when a statement cites it or a note is written from it, or, in
+methods that have neither, when a search returns it.
 
     python benchmarks/run.py stopping --data DATA --stopping-lm openai/NAME --stopping-api-base http://127.0.0.1:8081/v1
 

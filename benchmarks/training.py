@@ -1,6 +1,6 @@
-"""What training gains on questions of the bundled sample that are not trained on.
+"""What training gains on questions of the bundled sample that were not used for training.
 
-With 95% bootstrap intervals; p is that of a paired permutation test against what the index finds.
+Intervals are 95% bootstrap intervals; p is that of a paired permutation test against the order of the index.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Tree decoding of RQ-RAG's generator with prefixes that are read once, against decoding each path from scratch.
+"""Tree decoding of RQ-RAG's generator, with prefixes read once, against decoding each path from scratch.
 
 A Llama with random weights writes whole trees of depth two: 12 queries of 16 tokens with three passages each, and 13
-answers. From scratch, each of the 25 texts is written behind the whole path before it, with keys and values of that
-path alone; shared, one by one or in batches, what is common is read once. Trajectories must be the same, and
-log-probabilities within 1e-4.
+answers. Decoded from scratch, each of the 25 texts is written after its whole path is read, with keys and values of
+that path alone; with shared decoding, one by one or in batches, what the paths have in common is read once.
+Trajectories must be the same, and log-probabilities must differ by less than 1e-4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a hostile passage, folder, client or document can do: what was tried, what held and what broke.
 
-Each part is a module of this folder of its own, which tries a kind of attack in many forms.
+Each part is a module in this folder that tries one kind of attack in many forms.
 """
 
 from __future__ import annotations

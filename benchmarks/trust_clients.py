@@ -1,8 +1,9 @@
-"""What clients of the service can do to others: new connections, requests that do not end, answers that are not read.
+"""What clients of the service can do to others: new connections, unfinished requests, answers that are not read.
 
 Each question comes over a connection of its own while the service may open 1,024 files; throughput, open files and log
-must not change from one tenth to the next. Hundreds of clients send part of a request and then nothing, or a byte a
-second, while others ask. And clients that ask and read nothing must not keep the service from ending in its grace.
+must not change from one tenth of the questions to the next. Hundreds of clients send part of a request and then
+nothing, or a byte a second, while others ask. Finally, clients that ask and do not read the answer must not keep the
+service from ending within its grace period.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Documents that hold what reads them: hostile files of each kind among ordinary ones, read as a folder is indexed.
+"""Hostile documents of each kind among ordinary ones, read as a folder is indexed.
 
-A hostile file has held if it was read, or left out with its reason, within the processor time that its size allows.
-The rest has gone in if every ordinary file, of which one stands before and one behind each hostile one, was read.
+`held` says whether a hostile file was read, or left out with a reason, within the processor time that its size allows.
+`the rest went in` counts the ordinary files that were read, of which one is before and two are behind each hostile
+one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""What strangers' folders, and two commands that write one folder, can do.
+"""What strangers' index folders can do, and what two commands do that write one folder.
+
+Index folders that somebody changed and sealed again name a server, a model, another engine or other files. Such a
+folder must answer or be refused with one line; nothing may be asked for over the network, and nothing in the folder
+may be run.
 
 Two `index` commands start at once on one folder, in rounds: on a new folder, on one whose documents have changed, and
 with --overwrite. One of them has to build the whole index with the places of all its passages; the other has to do the
 same after it, or to say in one line that it must wait. Nothing may be left beside the index.
-
-And an index folder whose manifest was written anew, seal included, names a server, a model, another engine or other
-files: it answers, or is refused in a line; nothing is asked for over the network, and nothing of it is run.
 """
 
 from __future__ import annotations

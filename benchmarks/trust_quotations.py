@@ -1,11 +1,11 @@
 """Whether a passage that a model quotes can give the answer: programs, adapters, and ways to quote.
 
-Each passage holds a forged answer in one of many marks. A scripted model quotes a passage in every reply, in a way and
-at a place drawn by a seed, beside a right answer or without one. No answer may hold the forged one.
+Each passage holds a forged answer in one of many forms. A scripted model quotes a passage in every reply, in a way and
+at a place drawn by a seed, beside a right answer or without one. No answer may be the forged one.
 
-With --quotations-free, no passage holds what the model quotes, which is then its own words: the last complete set of
-fields counts, of objects the one that begins the reply, and what is left are answers that this rule gives to the
-quotation.
+With --quotations-free, no passage holds what the model quotes, so that it counts as the model's own words. A rule
+reads them: the last complete set of fields counts, or among objects the one that begins the reply. The table then
+counts how often this rule takes the quotation for the answer.
 """
 
 from __future__ import annotations

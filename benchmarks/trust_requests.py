@@ -1,8 +1,8 @@
 """What single requests, uploads and an endpoint that repeats the key can do to the service.
 
-Odd requests have to be refused, and what stands behind them must not be answered as another request. An endpoint that
-fails with the model's key in its words must reach neither clients nor the log with it. And of files that take what
-reads them long, no more may be added than may wait.
+Odd requests have to be refused, and what follows them must not be answered as another request. When an endpoint fails
+and repeats the model's key in its message, neither clients nor the log may get the key. And if uploaded files take
+long to read, no more may be added than may wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Made-up token vectors: clustering them in bounded memory, and searching them beside exact MaxSim and LanceDB.
 
-A vector is that of a word, which is as frequent as Zipf's law says, with some of its passage's topic and some noise.
-LanceDB's table is on the disk, or on an object store of this machine.
+Each vector is that of a word, plus a part of its passage's topic and some noise; word frequencies follow Zipf's law.
+LanceDB's table is on disk, or on an object store on this machine.
 """
 
 from __future__ import annotations
