@@ -39,8 +39,8 @@ class StudyConfig(BaseModel):
             language model per question, cached ones included.
         max_cost_per_question: US dollars that a question may cost on average, by `prices` or DSPy's table; more
             expensive trials are not chosen, and are stopped once they are certain to exceed it.
-        prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
-            see `knowgap.compiling.study.pruning`.
+        prune: stop a trial early if it can be expected to gain less than 0.01 over the best one; see
+            `knowgap.compiling.study.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
         ranges: (low, high) for numbers by name; they may be narrower or wider than the declared search ranges, but must

@@ -24,7 +24,7 @@ from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.runner import QuestionRecord, resolve_lm, run_questions
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.initial_trials import InitialTrial
-from knowgap.compiling.study.pruning import Pruner
+from knowgap.compiling.study.pruning import LEAST_GAIN, expected_gain
 from knowgap.compiling.study.racing import in_race
 from knowgap.compiling.study.sampler import TrialSeededSampler
 from knowgap.compiling.study.shared import read_demos, store_demos
@@ -53,7 +53,6 @@ _LOG = logging.getLogger("knowgap")
 
 _UNFINISHED = (TrialState.WAITING, TrialState.RUNNING)
 _CHECK_EVERY = 5  # questions
-_LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
 _LOST_TRIALS = 3  # this many in a row end the run
 
 
@@ -250,7 +249,7 @@ class Worker:
         name, metric = self.metric
         tracker, records = UsageTracker(self.config.prices), list[QuestionRecord]()
         may_stop = self.config.prunes and not (label == DEFAULT and program.name == self._base)
-        pruner = self._pruner() if may_stop and self.pruner is None else None
+        best = self._best_scores() if may_stop and self.pruner is None else ()
         try:
             stream = run_questions(
                 program,
@@ -271,7 +270,7 @@ class Worker:
                     if len(records) == len(self.questions):
                         break
                     if len(records) % _CHECK_EVERY == 0:
-                        if may_stop and self._is_hopeless(trial, records, pruner):
+                        if may_stop and self._is_hopeless(trial, records, best):
                             break
                         self._exchange_spending(trial, tracker.usage)
                     if self._limit_reached(tracker.usage):
@@ -298,21 +297,19 @@ class Worker:
             "same_as": None,
         }
 
-    def _pruner(self) -> Pruner | None:
-        """Compares a trial with the best complete one so far, if there is one."""
+    def _best_scores(self) -> Sequence[float]:
+        """The scores of the best complete trial so far; empty if there is none."""
         rivals = [trial for trial in finished(self.study) if trial.complete and self.config.permits(trial.costs)]
-        if not rivals:
-            return None
-        return Pruner(choose(rivals).scores, max(_LEAST_ASKED, len(self.questions) // 10))
+        return choose(rivals).scores if rivals else ()
 
-    def _is_hopeless(self, trial: Trial, records: Sequence[QuestionRecord], pruner: Pruner | None) -> bool:
+    def _is_hopeless(self, trial: Trial, records: Sequence[QuestionRecord], best: Sequence[float]) -> bool:
         """Whether the trial cannot win, or is beyond the price even if the questions that are left cost nothing."""
         result = self._result(records)
         if self.pruner is not None:
             trial.report(float(np.mean(result["scores"])), len(records))
             if trial.should_prune():
                 return True
-        if pruner is not None and pruner.should_prune(result["scores"]):
+        if best and expected_gain(result["scores"], best) < LEAST_GAIN:
             return True
         return not self.config.permits(result["costs"], len(records) / len(self.questions))
 

@@ -7,27 +7,27 @@ from statistics import fmean
 
 import pytest
 
-from knowgap.compiling.study.pruning import Pruner
+from knowgap.compiling.study.pruning import LEAST_GAIN, expected_gain
 
 BEST = [float(n % 4 != 0) for n in range(100)]  # 0.75
 
 
-def pruned_after(scores, best=BEST, startup=15):
+def pruned_after(scores, best=BEST):
     """After how many questions the trial is pruned; None if it is not."""
-    pruner = Pruner(best, startup)
-    return next((n for n in range(5, len(best), 5) if pruner.should_prune(scores[:n])), None)
+    return next((n for n in range(5, len(best), 5) if expected_gain(scores[:n], best) < LEAST_GAIN), None)
 
 
 @pytest.mark.parametrize(
-    ("scores", "startup", "earliest", "latest"),
+    ("scores", "best", "earliest", "latest"),
     [
-        ([0.0] * 100, 15, 15, 15),  # loses everywhere
-        ([0.0] * 100, 40, 40, 40),  # not before the startup
-        (BEST, 15, 30, 60),  # answers alike
+        ([0.0] * 100, BEST, 5, 5),  # loses everywhere
+        (BEST, BEST, 30, 60),  # answers alike
+        ([0.0] * 20, BEST[:20], 5, 10),  # loses everywhere, among few questions
+        ([float(n % 4 == 1) for n in range(20)], BEST[:20], 5, 15),  # loses half
     ],
 )
-def test_what_has_nothing_to_gain_ends(scores, startup, earliest, latest):
-    assert earliest <= pruned_after(scores, startup=startup) <= latest
+def test_what_has_nothing_to_gain_ends(scores, best, earliest, latest):
+    assert earliest <= pruned_after(scores, best) <= latest
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_may_win_is_never_pruned(scores):
 def test_the_expected_gain_by_hand(seen, left, gain):
     best = [0.0 if d > 0 else 1.0 if d < 0 else 0.5 for d in seen] + [0.5] * left
     scores = [b + d for b, d in zip(best, seen, strict=False)]
-    assert Pruner(best, 1).expected_gain(scores) == pytest.approx(gain, abs=1e-6)
+    assert expected_gain(scores, best) == pytest.approx(gain, abs=1e-6)
 
 
 def test_little_is_lost():
