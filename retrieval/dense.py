@@ -130,7 +130,7 @@ def _wrap_function(embed: Embed) -> DenseEncoder:
         array = np.asarray(embed(texts), dtype=np.float32)
         if array.ndim != 2 or len(array) != len(texts):
             raise UsageError(
-                f"embed: returned an array of shape {array.shape} for {len(texts)} texts; "
+                f"embed returned an array of shape {array.shape} for {len(texts)} texts; "
                 "it must return one vector for each"
             )
         return array
@@ -220,7 +220,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         recorded = self.manifest.checkpoint
         if "probe" in recorded and not callable(self._given):
             raise CheckpointError(
-                f"{self.path}: encoded by the function {recorded['name']}; open it with encoder=that function"
+                f"{self.path}: encoded by the function {recorded['name']}; open it with that function as encoder=…"
             )
         if self._given is None and recorded["name"] != EMBEDDED:
             encoder = load_encoder(recorded["name"], self._device, named_by=self.path)

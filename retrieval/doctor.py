@@ -104,7 +104,7 @@ def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
     findings = [_check(f"{path} {check.__name__}", "", check, remedy) for check in (manifest, files, search)]
     unfinished = building_folder(path)
     if unfinished.exists():
-        detail = f"{unfinished} is what an interrupted build left"
+        detail = f"{unfinished} is left over from an interrupted build"
         findings.append(Finding("unfinished build", "absent", detail, "", "build again to continue it, or remove it"))
     return findings
 

@@ -94,7 +94,7 @@ def better_checkpoint(options: str) -> str:
         return ""
     how = options.replace("NAME", next(iter(CHECKPOINTS)))
     return (
-        "encoded with the embedded checkpoint, which is not trained for retrieval; one that is usually finds more: "
+        "encoded with the embedded checkpoint, which is not trained for retrieval; a trained one usually finds more: "
         f"{how} (others: `knowgap ls checkpoints`)"
     )
 
@@ -118,8 +118,8 @@ def not_allowed(name: str, place: str | Path) -> CheckpointError:
     """The error for a model on the hub that the file or folder `place` names and the user has not allowed."""
     name = shorten(name, 100)
     return CheckpointError(
-        f"{place} names the model {name!r}, which is no folder of this machine: --allow-hub {name} lets it be fetched "
-        "from the Hugging Face hub (in Python, the argument allow_hub)"
+        f"{place} names the model {name!r}, which is not a folder on this machine: add --allow-hub {name} to fetch "
+        "it from the Hugging Face hub (in Python, the argument allow_hub)"
     )
 
 
@@ -151,7 +151,7 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def why_not_loaded(error: Exception, source: str) -> str:
     """One line that says why loading the model from `source`, a folder or hub name, raised `error`."""
     if isinstance(error, pickle.UnpicklingError):
-        return "its weights are damaged, or a pickle that could run code; safetensors files cannot"
+        return "its weights are damaged, or a pickle that could run code; use safetensors files instead"
     adapter = Path(source) / "adapter_config.json"
     if adapter.is_file():
         try:

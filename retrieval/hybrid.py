@@ -50,7 +50,7 @@ def _check_fusion(count: int, weights: Sequence[float], depth: int, constant: fl
     if min(weights) < 0 or not sum(weights):
         raise ValueOutOfBounds(f"weights = {weights!r}: none may be negative, and one must be above 0")
     if depth < 1 or constant < 0:
-        raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: at least 1 and 0")
+        raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: must be at least 1 and 0")
 
 
 class HybridRetriever(NeverCopied):
@@ -146,7 +146,7 @@ class HybridIndex(HybridRetriever):
         """
         arguments = dict(parts) if isinstance(parts, Mapping) else {name: {} for name in parts}
         if unknown := [name for name in arguments if name not in ENGINES or name == "hybrid"]:
-            raise UsageError(f"no engine {unknown[0]!r} to be fused; known are {', '.join(sorted(ENGINES))}")
+            raise UsageError(f"the engine {unknown[0]!r} cannot be fused; known are {', '.join(sorted(ENGINES))}")
         weights = [1.0] * len(arguments) if weights is None else list(weights)
         _check_fusion(len(arguments), weights, depth, constant)
         settings = {"parts": list(arguments), "weights": weights, "depth": depth, "constant": constant, "digests": {}}

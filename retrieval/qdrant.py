@@ -116,9 +116,9 @@ class QdrantIndex(NeverCopied):
         client_class()  # raises MissingDependency before anything is read
         layout = {"shard_number": shards, "replication_factor": replicas}
         if any(number is not None and number < 1 for number in layout.values()):
-            raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
+            raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: must be at least 1")
         if url is None:
-            raise UsageError("a Qdrant index is kept by a server: give its URL (--engine-option url=https://HOST:6333)")
+            raise UsageError("a Qdrant index is kept on a server: give its URL (--engine-option url=https://HOST:6333)")
         device, key = choose_device(device), key_for(url, api_key)
 
         def check(folder: Path) -> None:
@@ -174,8 +174,8 @@ class QdrantIndex(NeverCopied):
         server = url or manifest.settings["url"]
         if url is None and address(server) != address(os.environ.get("QDRANT_URL", "")):
             raise UsageError(
-                f"{path} names the Qdrant server {shorten(server, 100)}: QDRANT_URL={shorten(server, 100)} in the "
-                "environment lets it be asked (in Python, the argument url)"
+                f"{path} names the Qdrant server {shorten(server, 100)}: set QDRANT_URL={shorten(server, 100)} in "
+                "the environment to allow it (in Python, the argument url)"
             )
         client = connect(server, key_for(server, api_key))
         try:
@@ -325,7 +325,7 @@ class QdrantIndex(NeverCopied):
 
 def _check_collection(folder: Path, client: Any, collection: str) -> None:
     if not client.collection_exists(collection):
-        raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")
+        raise IndexDamaged(f"{folder}: the collection {collection!r} no longer exists; build the index again")
 
 
 def _create(
@@ -342,7 +342,9 @@ def _create(
 
     if client.collection_exists(collection):
         if not overwrite and not state.collection:
-            raise IndexFolderError(f"the collection {collection!r} is there already; choose another, or overwrite it")
+            raise IndexFolderError(
+                f"the collection {collection!r} already exists; choose another, or overwrite it (--overwrite)"
+            )
         client.delete_collection(collection)
     state.save(collection=True)
     tokens = models.VectorParams(

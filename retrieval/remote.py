@@ -79,7 +79,7 @@ class RemoteRetriever(NeverCopied):
         if documents is not None:
             wanted = {"files": documents.files, "since": documents.since and documents.since.isoformat()}
         if wanted and not self._batch:
-            raise UsageError(f"{self.name}: only `knowgap serve` searches some documents of an index, and not others")
+            raise UsageError(f"{self.name}: only an index behind `knowgap serve` can be searched by document")
         # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
         distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
@@ -99,7 +99,7 @@ class RemoteRetriever(NeverCopied):
             if self._batch:
                 self._keep_places(record for records in answers for record in records)
         except (KeyError, TypeError, ValueError) as error:
-            raise IndexFolderError(f"{self.url}: answered with something else than passages ({error!r})") from error
+            raise IndexFolderError(f"{self.url} answered with something other than passages ({error!r})") from error
         return [list(hits.get(query, [])) for query in encodable]
 
     def _keep_places(self, records: Iterable[dict[str, Any]]) -> None:

@@ -58,7 +58,7 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
         return wanted
     if sources is None or "ids" not in takes:
         raise UsageError(
-            "the index does not know the files of its passages: only an index of documents has some to choose"
+            "this index does not know the files of its passages: only in an index of documents can some be chosen"
         )
     ids = sources.ids(wanted)
     if not ids:

@@ -100,6 +100,6 @@ def warn_of_cut(cut: int, total: int, window: Window | None) -> None:
     if cut and window is not None:
         warnings.warn(
             f"{cut:,} of {total:,} passages are longer than the {window.size} tokens that the encoder reads: what "
-            "follows these is not searched (`knowgap index` splits long texts of --corpus FILE)",
+            "comes after them is not searched (`knowgap index` splits long texts of --corpus FILE)",
             stacklevel=2,
         )

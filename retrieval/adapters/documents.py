@@ -79,7 +79,7 @@ class Adapter(NeverCopied):
             try:
                 found |= zip(asked, self._ask(asked, k), strict=True)
             except (KeyError, TypeError, ValueError, IndexError) as error:
-                problem = f"answered with something else than passages ({shorten(repr(error), 120)})"
+                problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
                 raise IndexFolderError(f"{self.name}: {problem}") from error
         return [rank_hits(found.get(query, ()), k) for query in encodable]
 

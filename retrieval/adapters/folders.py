@@ -20,7 +20,7 @@ def only_file(folder: Path, patterns: Sequence[str], what: str) -> Path:
     found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
     if len(found) != 1:
         named = " and ".join(path.name for path in found) or "none"
-        raise IndexForeign(f"{folder}: needs one {what} ({', '.join(patterns)}), and has {named}")
+        raise IndexForeign(f"{folder} must hold exactly one {what} ({', '.join(patterns)}); found: {named}")
     return found[0]
 
 
@@ -51,7 +51,7 @@ class Lines:
             if not line.startswith(b"{"):
                 id, *columns = line.decode().rstrip("\r\n").split("\t")
                 if not columns:
-                    raise ValueError("it is neither JSON nor text between tabs")
+                    raise ValueError("it is neither JSON nor tab-separated text")
                 return Passage(id, columns[1] if len(columns) > 1 else "", columns[0])
             document = json.loads(line)
             id = next((document[name] for name in ("id", "_id", "pid") if name in document), number)
@@ -83,14 +83,14 @@ class FaissIndex(Adapter):
         try:
             self._index: Any = faiss.read_index(str(index))
         except RuntimeError:
-            raise IndexForeign(f"{index}: is no index of FAISS, or is damaged") from None
+            raise IndexForeign(f"{index} is not a FAISS index, or is damaged") from None
         self._lines, self._lock = Lines(lines), threading.Lock()
         if (vectors := int(self._index.ntotal)) != len(self._lines):
             raise IndexForeign(
-                f"{folder}: {index.name} has {vectors} vectors, {lines.name} {len(self._lines)} passages"
+                f"{folder}: {index.name} has {vectors} vectors, but {lines.name} {len(self._lines)} passages"
             )
         if self._index.d != self._encoder.dim:
-            wide = f"vectors of {self._index.d} numbers, and the encoder makes {self._encoder.dim}"
+            wide = f"vectors of {self._index.d} numbers, but the encoder makes {self._encoder.dim}"
             raise IndexForeign(f"{folder}: {index.name} has {wide}: put the encoder's folder there as {folder}/encoder")
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
@@ -111,7 +111,7 @@ class LuceneIndex(Adapter):
 
     def __init__(self, folder: str | Path) -> None:
         if not any(Path(folder).glob("segments_*")):
-            raise IndexForeign(f"{folder}: is no index of Lucene: it has no file segments_…")
+            raise IndexForeign(f"{folder} is not a Lucene index: it has no file segments_…")
         try:
             searcher: Any = importlib.import_module("pyserini.search.lucene").LuceneSearcher
         except Exception as error:  # without Java, Pyserini raises exceptions of many types
@@ -130,7 +130,7 @@ class LuceneIndex(Adapter):
     def _passage(self, id: str) -> Passage:
         stored = self._searcher.doc(id)
         if stored is None or (text := stored.raw() or stored.contents()) is None:
-            raise IndexForeign(f"{self._folder}: does not store its documents: build it with storeRaw")
+            raise IndexForeign(f"{self._folder} does not store its documents: build it again with storeRaw")
         try:
             return passage_of(id, text)
         except ValueError as error:

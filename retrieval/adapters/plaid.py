@@ -38,7 +38,7 @@ class PlaidIndex(Adapter):
         try:
             self._load()
         except (AttributeError, KeyError, TypeError) as error:
-            raise IndexDamaged(f"{folder}: is no index of colbert-ai's layout ({shorten(repr(error), 80)})") from error
+            raise IndexDamaged(f"{folder} is not a colbert-ai index ({shorten(repr(error), 80)})") from error
 
     def _load(self) -> None:
         from knowgap.retrieval.colbert.checkpoint import resolve_checkpoint
@@ -61,10 +61,10 @@ class PlaidIndex(Adapter):
         lengths = np.concatenate([self._json(f"doclens.{part}.json") for part in parts]).astype(np.int64)
         cells, sizes = (each.numpy() for each in self._tensor("ivf.pid.pt"))
         if not (len(codes) == len(residuals) == lengths.sum() and len(sizes) == len(centroids)):
-            raise IndexDamaged(f"{self._folder}: the files of its vectors do not fit each other")
+            raise IndexDamaged(f"{self._folder}: the files of its vectors do not belong together")
         self._passages = Lines(self._collection(config.get("collection")))
         if len(self._passages) != len(lengths):
-            numbers = f"has {len(lengths)} passages, and the collection {len(self._passages)}"
+            numbers = f"has {len(lengths)} passages, but the collection has {len(self._passages)}"
             raise IndexForeign(f"{self._folder}: {numbers}")
         codec = residual_codec(centroids, int(config["nbits"]), cuts, values)
         self._vectors = TokenVectors(ResidualVectors(codes, residuals, codec), lengths)

@@ -52,8 +52,8 @@ class QdrantCollection(Adapter):
         if len(fitting) != 1:
             held = ", ".join(f"{name or 'one vector'} of {size} numbers" for name, size in sizes.items()) or "none"
             raise IndexForeign(
-                f"{self.name}: needs one vector of the {self._encoder.dim} numbers that the encoder makes, and has "
-                f"{held}: name the encoder that made them, and the vectors: {self._collection}?encoder=MODEL&using=NAME"
+                f"{self.name} needs one vector of {self._encoder.dim} numbers, as the encoder makes, and has {held}: "
+                f"name the encoder that made them, and the vectors: {self._collection}?encoder=MODEL&using=NAME"
             )
         return fitting[0] or None
 

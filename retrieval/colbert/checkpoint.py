@@ -227,7 +227,8 @@ def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Pat
             raise not_allowed(text, named_by) from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
-            f"{text}: not a folder, and the hub does not give it ({reason}); give the path of a downloaded checkpoint"
+            f"{text}: not a folder, and cannot be fetched from the hub ({reason}); give the path of a "
+            "downloaded checkpoint"
         ) from error
 
 

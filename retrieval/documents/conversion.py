@@ -87,7 +87,7 @@ def _read_page(content: bytes) -> Text:
 def decode(content: bytes) -> tuple[str, str]:
     """The text of a file, and its encoding if that had to be guessed; raises `Unreadable` if it is not text."""
     if content.startswith(b"%PDF-"):
-        raise Unreadable("is a PDF file by its content, and not by its name")
+        raise Unreadable("holds a PDF file, but its name does not end in .pdf")
     encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
     guessed = ""
     try:
@@ -113,7 +113,7 @@ def decode(content: bytes) -> tuple[str, str]:
 def _checked_office(content: bytes) -> bytes:
     """Return the content of an Office file that is safe to unpack; raise `Unreadable` for others."""
     if content.startswith(_LAYERED):
-        raise Unreadable("is encrypted, or of a format from before 2007")
+        raise Unreadable("is encrypted, or in a format older than 2007")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())

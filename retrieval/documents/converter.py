@@ -98,8 +98,8 @@ class Converter:
             NotNow: the file may be readable later: the time is used up, the machine is busy, or a package is missing.
         """
         used_up = (
-            f"is not read any more: the files before it took {self._budget.all:g} seconds more than their sizes allow; "
-            "the same command again reads on from here"
+            f"was not read, since the files before it took {self._budget.all:g} seconds more than their sizes allow; "
+            "run the same command again to continue from here"
         )
         if self._left <= 0:
             raise NotNow(used_up)
@@ -119,7 +119,7 @@ class Converter:
             if allowed == most:
                 reason = f"takes longer than the {seconds:.3g} seconds that a file that was added here may take"
             if error.args == (True,):
-                raise NotNow(f"{reason}, since the machine is busy; the same command again reads it") from error
+                raise NotNow(f"{reason}, since the machine is busy; run the same command again to read it") from error
             raise Unreadable(f"{reason}; save it in another format, or in parts") from error
         finally:
             self._left = min(self._left - self._used, self._budget.all)
@@ -155,7 +155,7 @@ class Converter:
             return json.loads(answer.result())
         except (OSError, ValueError) as error:
             self._end()
-            raise Unreadable(f"brings its converter down (exit code {process.returncode})") from error
+            raise Unreadable(f"crashes its converter (exit code {process.returncode})") from error
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:

@@ -83,7 +83,7 @@ def open_folder(root: str | Path) -> Folder:
     """
     root = Path(root)
     if not root.is_dir():
-        problem = "is a file, and a folder of documents is needed here" if root.exists() else "there is no such folder"
+        problem = "is a file, but a folder of documents is needed here" if root.exists() else "there is no such folder"
         raise DataError(problem, path=root)
     found = Folder(root)
     for path in sorted(_walk(root, found), key=lambda path: os.fsencode(path.relative_to(root))):

@@ -174,7 +174,7 @@ class Sources:
                 return database.execute(query, arguments).fetchall()
         except sqlite3.Error as error:
             raise IndexDamaged(
-                f"{self.path}: where passages come from cannot be read ({error}); remove this file, or build again"
+                f"{self.path}: the sources of passages cannot be read ({error}); remove this file, or build again"
             ) from error
 
     def settings(self) -> dict[str, Any]:

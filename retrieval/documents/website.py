@@ -115,13 +115,13 @@ class _Reader:
                 found = self._read_page(address)
             except _Unread as reason:
                 if address == self.start:
-                    raise DataError(f"cannot be read: it is one {reason}", path=address) from None
+                    raise DataError(f"cannot be read: it is a page {reason}", path=address) from None
                 self.site.leave_out(str(reason))
                 continue
             except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
                 reason = str(error) or type(error).__name__
                 if address == self.start:
-                    raise DataError(f"cannot be read ({reason}); is the network there?", path=address) from error
+                    raise DataError(f"cannot be read ({reason}); check address and network", path=address) from error
                 self.site.problems[address] = reason
                 continue
             for each in found:
@@ -147,7 +147,7 @@ class _Reader:
             lines = []
         except httpx.HTTPError as error:
             raise DataError(
-                f"cannot be read ({error or type(error).__name__}); is the network there?", path=self.start
+                f"cannot be read ({error or type(error).__name__}); check address and network", path=self.start
             ) from error
         robots.parse(lines)
         return robots

@@ -71,7 +71,10 @@ class IndexBuild:
             if self._overwrite:
                 return False
             if existing.digest != manifest.digest:
-                raise UsageError(f"{self._target}: another index stands there; choose another path, or overwrite it")
+                raise UsageError(
+                    f"{self._target}: another index is already there; choose another path, or overwrite it "
+                    "(--overwrite)"
+                )
             existing.verify(self._target)
             if self._check is not None:
                 self._check(self._target)
@@ -79,7 +82,7 @@ class IndexBuild:
             changed = {path.name for pattern in ("segment-*", "deleted-*") for path in self._target.glob(pattern)}
             if not self._overwrite and changed - {FIRST_SEGMENT}:
                 raise IndexDamaged(
-                    f"{error} (a new build, which needs overwrite, is without what was added and deleted)"
+                    f"{error} (a new build needs --overwrite, and loses what was added and deleted)"
                 ) from error
             return False  # a damaged index is replaced by the build that its error message asks for
         self._verified = True
@@ -149,7 +152,7 @@ def lock_index(path: str | Path) -> Iterator[Path]:
     from filelock import Timeout
 
     if not Path(path).name:
-        raise UsageError(f"'{path}': name another folder than the current one, which an index cannot replace")
+        raise UsageError(f"'{path}': an index cannot replace the current folder; name another one")
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -91,7 +91,7 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: C
             return open_index(retriever, quality=quality, allow_hub=allow_hub)
         retriever = outside
     if quality is not None:
-        raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
+        raise UsageError(f"quality {str(quality)!r} applies only to an index folder: open_index(folder, quality=…)")
     if is_url:
         return RemoteRetriever(str(retriever))
     if retriever is None or isinstance(retriever, Retriever):
@@ -163,6 +163,6 @@ def check_quality(path: str | Path, engines: Iterable[str], quality: Quality | N
     """Raise `UsageError` for a quality that none of an index's engines takes."""
     if quality is not None and not any(map(takes_quality, engines)):
         raise UsageError(
-            f"{path}: quality {str(quality)!r} goes with a ColBERT index; this index is searched in one way only, so "
+            f"{path}: quality {str(quality)!r} applies only to a ColBERT index; this index is searched in one way, so "
             "leave the quality out"
         )

@@ -154,10 +154,10 @@ class Manifest:
         except (OSError, ValueError, RecursionError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
         if not isinstance(record, dict) or record.get("format") != _FORMAT:
-            raise IndexForeign(f"{folder}: {MANIFEST} is not that of a knowgap index; {_REMEDY}")
+            raise IndexForeign(f"{folder}: {MANIFEST} does not belong to a knowgap index; {_REMEDY}")
         if record.get("version") != FORMAT_VERSION:
             raise IndexForeign(
-                f"{folder}: format {record.get('version')!r}, and this knowgap reads {FORMAT_VERSION}; "
+                f"{folder}: the index has format {record.get('version')!r}, but this knowgap reads {FORMAT_VERSION}; "
                 "build the index again"
             )
         if record.pop("sha256", None) != json_digest(record):
@@ -221,7 +221,7 @@ def check_place(target: Path) -> None:
         IndexForeign: there is a file, or a folder with other files.
     """
     if target.is_file() or (target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file()):
-        raise IndexForeign(f"{target}: not an index, but other files: an index has a folder of its own; name another")
+        raise IndexForeign(f"{target} holds other files, not an index: name a folder that is empty or does not exist")
 
 
 def building_folder(target: Path) -> Path:

@@ -96,7 +96,7 @@ class PassageStore(Sequence[Passage]):
                 f"{self.folder}: the passages cannot be read ({error}); build the index again"
             ) from error
         if self._ids.dtype != _ID_ENTRY or len(self._offsets) != 3 * len(self._ids) + 1 or self._offsets[-1] != size:
-            raise IndexDamaged(f"{self.folder}: the passage files do not fit each other; build the index again")
+            raise IndexDamaged(f"{self.folder}: the passage files do not belong together; build the index again")
 
     @classmethod
     def build(cls, passages: Iterable[Passage], folder: str | Path) -> tuple[PassageStore, str]:

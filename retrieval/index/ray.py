@@ -88,7 +88,7 @@ def encoding_on(ray: Any, make: Callable[[], Encoder], device: str) -> tuple[Enc
         except KnowgapError as error:  # Ray's error is also an instance of its cause's class
             raise UsageError(
                 f"a worker of the Ray cluster cannot encode: {shorten(getattr(error, 'cause', error), 300)} (the "
-                "folder of an index that is built on Ray, and its checkpoint, have the same path on all machines)"
+                "folder of an index that is built on Ray, and its checkpoint, must have the same path on all machines)"
             ) from error
 
     precision, _ = result(task.remote(key, recipe, []))
@@ -97,8 +97,8 @@ def encoding_on(ray: Any, make: Callable[[], Encoder], device: str) -> tuple[Enc
         used, block = result(waiting)
         if used != precision:
             raise UsageError(
-                f"the machines of the Ray cluster encode in different precisions ({precision} and {used}), of which "
-                "one index has one: build it on machines of one kind"
+                f"the machines of the Ray cluster encode in different precisions ({precision} and {used}), but an "
+                "index needs a single one: build it on machines of one kind"
             )
         return block
 

@@ -104,7 +104,7 @@ def load_cross_encoder(
         if trained and not hasattr(encoder.transformers_model, "peft_config"):
             check_trained(model, type(encoder.transformers_model), source, arguments)
     if labels is not None and encoder.num_labels != labels:
-        raise CheckpointError(f"{model}: gives {encoder.num_labels} scores to a pair, where {labels} is needed")
+        raise CheckpointError(f"{model} gives {encoder.num_labels} scores to a pair, but must give {labels}")
     for module in encoder.modules():
         if isinstance(module, torch.nn.Linear) and module.out_features == encoder.num_labels:
             module.register_forward_hook(_in_full_precision)

@@ -182,7 +182,7 @@ class IndexConformance(RetrieverConformance, FilterConformance):
 
     def test_something_else_is_not_replaced_unasked(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")
-        with pytest.raises(UsageError, match="another index stands there"):
+        with pytest.raises(UsageError, match="another index is already there"):
             self.make(passages[2:], tmp_path / "index")
         assert len(self.make(passages[2:], tmp_path / "index", overwrite=True)) == len(passages) - 2
         assert [path.name for path in tmp_path.iterdir()] == ["index"]

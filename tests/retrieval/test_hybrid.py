@@ -94,5 +94,5 @@ def test_the_quality_is_that_of_the_colbert_part(checkpoint, tmp_path):
     assert open_index(tmp_path / "index", quality="fast").quality == "fast"
     words = HybridIndex.build(corpus(), tmp_path / "words", parts=["bm25"])
     assert words.quality is None
-    with pytest.raises(UsageError, match="quality 'fast' goes with a ColBERT index"):
+    with pytest.raises(UsageError, match="quality 'fast' applies only to a ColBERT index"):
         HybridIndex.open(words.path, quality="fast")

@@ -59,7 +59,7 @@ class TestQdrantIndex(IndexConformance, UpdateConformance):
     def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
         index = self.make(passages, tmp_path / "index")
         index.client.delete_collection(index.manifest.settings["collection"])
-        with pytest.raises(IndexDamaged, match=r"the collection .* is gone"):
+        with pytest.raises(IndexDamaged, match=r"the collection .* no longer exists"):
             open_index(tmp_path / "index")
         assert len(self.make(passages, tmp_path / "index")) == len(passages)
 
@@ -120,18 +120,18 @@ def test_another_machine_needs_the_folder_alone(server, checkpoint, tmp_path):
 def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, tmp_path):
     arguments = {"url": server.url, "checkpoint": checkpoint}
     QdrantIndex.build(corpus(), tmp_path / "one", **arguments).close()
-    with pytest.raises(IndexFolderError, match="'knowgap' is there already"):
+    with pytest.raises(IndexFolderError, match="'knowgap' already exists"):
         QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
     with closing(QdrantIndex.build(corpus(20), tmp_path / "two", overwrite=True, **arguments)) as index:
         assert len(index) == 20
     server.store.delete_collection("knowgap")
-    with pytest.raises(IndexDamaged, match="the collection 'knowgap' is gone"):
+    with pytest.raises(IndexDamaged, match="the collection 'knowgap' no longer exists"):
         open_index(tmp_path / "two")
     with closing(QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)) as index:
         assert len(index) == 20
         index.delete([corpus()[0].id])
     server.store.delete_collection("knowgap")
-    with pytest.raises(UsageError, match="another index stands there"):
+    with pytest.raises(UsageError, match="another index is already there"):
         QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
 
 

@@ -59,8 +59,8 @@ def test_remote_equals_local(monkeypatch):
     [
         (b'{"topk": [{"pid": 7, "text": "Aldren | A river.", "score": 2}]}', Passage("7", "Aldren", "A river.")),
         (b'{"topk": [{"pid": 7, "text": "No title.", "score": 2}]}', Passage("7", "", "No title.")),
-        (b'{"topk": [{"pid": 7, "text": "a", "score": "high"}]}', "something else than passages"),
-        (b'{"topk": 3}', "something else than passages"),
+        (b'{"topk": [{"pid": 7, "text": "a", "score": "high"}]}', "something other than passages"),
+        (b'{"topk": 3}', "something other than passages"),
         (b"[]", "refused the search"),
         (b"<html>", "refused the search"),
     ],
@@ -101,7 +101,10 @@ def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
         for nothing in (DocumentFilter(("*.pdf",)), DocumentFilter(since=date.max)):
             with only_documents(remote, nothing), pytest.raises(IndexFolderError, match="no document of the index is"):
                 search_all(remote, ["town"], 5)
-    with RemoteRetriever(server.url, batch=False) as other, pytest.raises(UsageError, match="only `knowgap serve`"):
+    with (
+        RemoteRetriever(server.url, batch=False) as other,
+        pytest.raises(UsageError, match="only an index behind `knowgap serve`"),
+    ):
         other.search(["town"], 5, documents=DocumentFilter(("*.md",)))
 
 

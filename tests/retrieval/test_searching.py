@@ -79,9 +79,11 @@ def test_a_service_answers_from_some_documents(index, stream):
         assert client.post("/v1/ask", json={**asked, "files": ["none"]}).status_code == 400
         for day in ("May", "31.1.2026", 5):
             told = client.post("/v1/ask", json={**asked, "since": day}).json()["error"]["message"]
-            assert told == "since: write a day as 2026-01-31"
+            assert told == "since: write the day in the form 2026-01-31"
         told = client.post("/v1/ask", json={**asked, "file": "old"}).json()["error"]["message"]
-        assert told == "file: there is no such field; known are question, stream, citations, said, files, since"
+        assert (
+            told == "file: there is no such field; the known fields are question, stream, citations, said, files, since"
+        )
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -62,7 +62,7 @@ def test_a_folder_of_faiss_is_known_by_its_files(tmp_path: Path, measure: Any):
 
 def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
     narrow = write_faiss(tmp_path / "narrow", faiss.IndexFlatIP(8))
-    with pytest.raises(IndexForeign, match=r"vectors of 8 numbers, and the encoder makes 384: put .*/narrow/encoder"):
+    with pytest.raises(IndexForeign, match=r"vectors of 8 numbers, but the encoder makes 384: put .*/narrow/encoder"):
         open_adapter(f"faiss:{narrow}")
     short = write_faiss(tmp_path / "short")
     (short / "corpus.jsonl").write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
@@ -77,7 +77,7 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
         with pytest.raises(IndexForeign, match=problem):
             open_adapter(short).search(["Tarn?"], 1)
     (short / "flat.index").write_bytes(b"hello")
-    with pytest.raises(IndexForeign, match="is no index of FAISS"):
+    with pytest.raises(IndexForeign, match="is not a FAISS index"):
         open_adapter(short)
     (short / "other.faiss").write_bytes(b"")
     with pytest.raises(IndexForeign, match=r"needs one index .* has flat\.index and other.faiss"):

@@ -87,18 +87,20 @@ def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: 
     ):
         open_adapter(moved)
     shutil.copytree(checkpoint, moved / "checkpoint")
-    with pytest.raises(IndexForeign, match=r"needs one file of passages \(\*\.tsv, \*\.jsonl\), and has none"):
+    with pytest.raises(
+        IndexForeign, match=r"must hold exactly one file of passages \(\*\.tsv, \*\.jsonl\); found: none"
+    ):
         open_adapter(moved)
     rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
     (moved / "passages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]), encoding="utf-8")
-    with pytest.raises(IndexForeign, match="has 40 passages, and the collection 39"):
+    with pytest.raises(IndexForeign, match="has 40 passages, but the collection has 39"):
         open_adapter(moved)
     (moved / "passages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     hits = open_adapter(moved).search(QUERIES[:1], 3)[0]
     assert [hit.score for hit in hits] == [hit.score for hit in before]
     assert [hit.passage for hit in hits] == [PASSAGES[int(hit.passage.id)] for hit in before]
     (moved / "metadata.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(IndexDamaged, match=r"is no index of colbert-ai's layout \(KeyError"):
+    with pytest.raises(IndexDamaged, match=r"is not a colbert-ai index \(KeyError"):
         open_adapter(moved)
     (moved / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     (moved / "0.codes.pt").write_bytes(b"cos\nsystem\n(S'true'\ntR.")

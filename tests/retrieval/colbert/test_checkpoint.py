@@ -132,7 +132,7 @@ def test_names(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert resolve_checkpoint("lab/safe") == checkpoint
     assert resolve_checkpoint("lab/old") == tmp_path
-    with pytest.raises(CheckpointError, match="lab/gone: not a folder, and the hub does not give it"):
+    with pytest.raises(CheckpointError, match="lab/gone: not a folder, and cannot be fetched from the hub"):
         resolve_checkpoint("lab/gone")
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
 

@@ -79,8 +79,8 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
         "broken.xlsx": (archive({"a.txt": "no sheet"}), "is damaged ("),
         "empty.txt": (b"", "is empty"),
         "locked.pdf": (pdf([["Secret."]], password="key"), "is encrypted"),
-        "old.docx": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and so on", "is encrypted, or of a format from before 2007"),
-        "named.txt": (pdf([["Named."]]), "is a PDF file by its content, and not by its name"),
+        "old.docx": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and so on", "is encrypted, or in a format older than 2007"),
+        "named.txt": (pdf([["Named."]]), "holds a PDF file, but its name does not end in .pdf"),
         "pictures.pdf": (pdf([[], []]), "has 2 pages without text"),
     }
     found = problems(tmp_path, {"a.txt": b"Readable.", **{name: content for name, (content, _) in told.items()}})
@@ -182,7 +182,7 @@ def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read(where: str
 
 def test_a_file_that_a_busy_machine_keeps_waiting_is_read_the_next_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("knowgap.retrieval.documents.converter._processor_seconds", lambda process: 0.0)
-    again = pytest.raises(NotNow, match="since the machine is busy; the same command again reads it")
+    again = pytest.raises(NotNow, match="since the machine is busy; run the same command again to read it")
     with Converter(SPLITTER, Budget(file=0.2, mib=0)) as converter, again:
         converter.convert("a.html", *HANGING["html.parser"])
 
@@ -201,7 +201,7 @@ def test_all_files_together_have_a_budget_and_those_left_are_read_the_next_time(
     monkeypatch.setattr("knowgap.retrieval.documents.converter.Budget", lambda: Budget(file=1, mib=0, all=1))
     files, reading = read(tmp_path)
     assert reading.problems["b.html"].startswith("takes longer than the 1 seconds")
-    assert reading.problems["d.txt"].startswith("is not read any more: the files before it took 1 seconds more")
+    assert reading.problems["d.txt"].startswith("was not read, since the files before it took 1 seconds more")
     known = {name: file.record for name, file in files.items()}
     assert known["d.txt"].digest is None
     again = Reading()
@@ -256,7 +256,7 @@ def test_a_converter_that_dies_costs_one_file():
         process = converter._running()
         process.kill()
         process.wait()
-        with pytest.raises(Unreadable, match="brings its converter down"):
+        with pytest.raises(Unreadable, match="crashes its converter"):
             converter.convert("one.html", "HTML", b"<p>One.")
         assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
 

@@ -152,7 +152,7 @@ def test_an_address_that_cannot_be_read_is_one_line(server, tmp_path, robots, st
 
 
 def test_no_network_is_one_line(tmp_path):
-    with pytest.raises(DataError, match="is the network there"):
+    with pytest.raises(DataError, match="check address and network"):
         read_site("http://127.0.0.1:9/", tmp_path)
 
 

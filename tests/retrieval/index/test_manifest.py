@@ -37,8 +37,8 @@ def test_what_is_no_index(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"version": FORMAT_VERSION + 1}, IndexForeign, f"format {FORMAT_VERSION + 1}, and this knowgap reads"),
-        ({"format": "web-extension"}, IndexForeign, "not that of a knowgap index"),
+        ({"version": FORMAT_VERSION + 1}, IndexForeign, f"format {FORMAT_VERSION + 1}, but this knowgap reads"),
+        ({"format": "web-extension"}, IndexForeign, "does not belong to a knowgap index"),
         ({"engine": "alta vista"}, IndexForeign, "'alta vista'; this knowgap opens bm25, colbert"),
         ({"engine": ...}, IndexDamaged, "incomplete"),
     ],
@@ -51,7 +51,7 @@ def test_manifests_that_are_refused(index, changes, error, message):
     with pytest.raises(error, match=message):
         open_index(index)
     path.write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(IndexForeign if "format" in message or "not that of" in message else IndexDamaged):
+    with pytest.raises(IndexForeign if "format" in message or "does not belong" in message else IndexDamaged):
         open_index(index)
     path.write_text(path.read_text(encoding="utf-8")[:50], encoding="utf-8")
     with pytest.raises(IndexDamaged, match="cannot be read"):

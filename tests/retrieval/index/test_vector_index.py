@@ -171,12 +171,12 @@ def test_damage_after_a_change_is_refused(index):
                 reopen(index)
             with pytest.raises(IndexDamaged):
                 index.refresh()
-            with pytest.raises(UsageError, match="another index stands there"):
+            with pytest.raises(UsageError, match="another index is already there"):
                 build(corpus(), index.path)
         path.write_bytes(content)
     assert len(reopen(index)) == len(index.refresh()) == len(corpus()) + len(NEW) - 2
     (index.path / "manifest.json").write_bytes(b"{")
-    with pytest.raises(IndexDamaged, match=r"without what was added and deleted"):
+    with pytest.raises(IndexDamaged, match=r"loses what was added and deleted"):
         build(corpus(), index.path)
     assert len(DenseIndex.build(corpus(), index.path, encoder=count_words, overwrite=True)) == len(corpus())
 
