@@ -125,7 +125,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     if api_base:
         check_address(api_base, "--api-base")
     if api_base and "@" in urlsplit(api_base).netloc:
-        raise UsageError(f"{api_base}: the address has a user name or password; leave it out, and give an api_key")
+        raise UsageError(f"{api_base}: leave user name and password out of the address, and give an api_key instead")
     # A local server needs no key, but its client requires one.
     if provider == "openai" and api_base and not os.environ.get("OPENAI_API_KEY"):
         api_key = api_key or "none"
@@ -133,7 +133,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     try:
         return dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
     except (LMError, ValueError, TypeError) as error:
-        raise UsageError(f"the language model {name!r} cannot be used so: {shorten(error, 200)}") from error
+        raise UsageError(f"the language model {name!r} cannot be used: {shorten(error, 200)}") from error
 
 
 def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
@@ -156,7 +156,7 @@ def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str
     """Refuse options that a model in this process would ignore."""
     unknown = sorted({*options} - {*known, "cache", "callbacks"})
     if unknown:
-        raise UsageError(f"the language model {name!r} takes no {', '.join(unknown)}")
+        raise UsageError(f"the language model {name!r} does not take the options {', '.join(unknown)}")
 
 
 def is_secret(name: str) -> bool:
@@ -199,8 +199,8 @@ def check_option(name: str, value: Any) -> Any:
             raise UsageError(f"{name}={value}: {reason}") from None
     if name in _OURS or is_secret(name):
         raise UsageError(
-            f"{name} is not given as an option: --lm names the model, --api-base its server, the provider's "
-            "environment variable, such as OPENAI_API_KEY, has the key, and programs set the rest"
+            f"{name} cannot be set as an option: --lm names the model and --api-base its server; the key is read from "
+            "the provider's environment variable, such as OPENAI_API_KEY, and programs set the rest"
         )
     if not name.isidentifier() or get_close_matches(name, _TYPES, n=1, cutoff=0.8):
         raise UnknownName.among("option of a language model", name, _TYPES)
@@ -244,7 +244,7 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
         where = lm.kwargs.get("api_base") or "its provider's address"
         return LanguageModelUnreachable(
             f"the language model {lm.model!r} does not answer at {where}: {reason}; "
-            "start the server, or name another with --lm and --api-base"
+            "check that it is running, or name another with --lm and --api-base"
         )
     problem = "refuses the key" if isinstance(error, LMAuthError) else "cannot be used"
     return LanguageModelError(f"the language model {lm.model!r} {problem}: {reason}")
@@ -396,4 +396,4 @@ def cache_replies(folder: str | Path | None) -> None:
     try:
         module.cache = _EndpointCache(str(folder))
     except (sqlite3.Error, OSError) as error:
-        raise UsageError(f"{folder} cannot be used as a cache ({error}): make room for it, or remove it") from error
+        raise UsageError(f"{folder} cannot be used as a cache ({error}): free some space, or remove it") from error

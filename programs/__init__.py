@@ -88,7 +88,7 @@ def get_program(name: str | ModuleLike) -> type[Program]:
         made = ModuleFactory(found, reference, name=reference if ours else "", state=state or "")
         return cast("type[Program]", made)
     if state is not None:
-        raise UsageError(f"{name}:{state}: {state} is no folder with a compiled program")
+        raise UsageError(f"{name}:{state}: {state} is not a folder with a compiled program")
     _check_class(found, f"program {name}")
     return found
 
@@ -150,7 +150,7 @@ def program_reference(program_class: type[Program], *, lasting: bool = False) ->
             "in a function: put it into a module of its own, such as mine.py, and import it from there"
         )
     if lasting and isinstance(program_class, type) and get_program(name) is not program_class:
-        raise UsageError(f"{name} is another class by now: it could not be loaded again")
+        raise UsageError(f"{name} now names a different class, so this program could not be loaded again")
     return name
 
 
@@ -165,11 +165,11 @@ def _check_class(found: Any, what: str) -> None:
     if not isinstance(found, type) or not issubclass(found, Program) or not hasattr(found, "forward"):
         kind = f"the class {found.__name__}" if isinstance(found, type) else f"of the type {type(found).__name__}"
         raise UsageError(
-            f"{what}: is {kind}; a program is a subclass of knowgap.Program that writes forward(self, question), or a "
+            f"{what} is {kind}; a program is a subclass of knowgap.Program that defines forward(self, question), or a "
             "dspy.Module"
         )
     if program_reference(found) in PROGRAMS:
         return
     if found.name in PROGRAMS:
-        raise UsageError(f"{what}: its attribute name is {found.name!r}, a program of knowgap's own: choose another")
+        raise UsageError(f"{what}: its attribute `name` is {found.name!r}, a built-in program: choose another name")
     found(None, style="short").parts()  # fails here if the class needs other arguments

@@ -202,7 +202,7 @@ class Program(Streamable, dspy.Module):
             TypeError: there is an argument besides the question.
         """
         if unknown := [*kwargs.keys() - {"question"}, *map(repr, args[1:])]:
-            raise TypeError(f"{self.name} takes a question alone, and not {', '.join(unknown)}: program(question=…)")
+            raise TypeError(f"{self.name} takes only a question, not {', '.join(unknown)}: call program(question=…)")
         question = kwargs.get("question", args[0] if args else "")
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
@@ -424,8 +424,8 @@ class Program(Streamable, dspy.Module):
             super().save(path, save_program, modules_to_serialize)
         except RuntimeError as error:
             raise UsageError(
-                f"{self.name} has a part that cannot be written ({error.__context__}): knowgap.save(program, folder) "
-                "and knowgap.load(folder, retriever=…) leave index and models out"
+                f"{self.name} has a part that cannot be saved ({error.__context__}): use knowgap.save(program, "
+                "folder) and knowgap.load(folder, retriever=…), which leave index and models out"
             ) from error
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:

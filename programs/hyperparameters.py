@@ -234,5 +234,5 @@ def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) 
     name = getattr(reranker, "name", reranker) or "the embedded one"
     remark = f"delta={delta:g} is left out: it is on the scale of BGE-reranker-base, and the reranker is {name}"
     if values.get("min_passages") == 0:
-        remark += "; that all passages below δ are dropped is kept"
+        remark += "; all passages below δ are still dropped"
     return {key: value for key, value in values.items() if key != "delta"}, remark

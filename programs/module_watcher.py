@@ -144,7 +144,7 @@ class StrayCalls(BaseCallback):
         self._calls.append(call_id)
         if _WARNED.setdefault(self._name, call_id) == call_id:
             _LOG.warning(
-                "%s: asks its model in threads that lack DSPy's settings, where calls are not counted: use "
+                "%s calls its model in threads that lack DSPy's settings, where calls are not counted: use "
                 "dspy.Parallel, or contextvars.copy_context().run in the thread",
                 self._name,
             )

@@ -125,7 +125,7 @@ class ModuleFactory:
             try:
                 made.load(self.state)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                problem = f"is nothing that dspy.Module.save wrote of {self.reference} ({shorten(repr(error), 120)})"
+                problem = f"was not written by dspy.Module.save for {self.reference} ({shorten(repr(error), 120)})"
                 raise UsageError(f"{self.state}: {problem}") from error
         return made
 
@@ -294,7 +294,7 @@ class ModuleProgram(Program):
             name = name or ("answer" if "answer" in fields else texts[0] if len(texts) == 1 else "")
             if name not in fields:
                 what = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
-                wrong = f", and not {name!r}" if name else ""
+                wrong = f", but not {name!r}" if name else ""
                 raise UsageError(f"{self.name} has {what}{wrong}: name the answer with --output (output=)")
             chosen = fields[name]
         if (self.input, name) != ("question", "answer") and not (self.factory.input and self.factory.output):
@@ -365,8 +365,8 @@ def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
         raise UnknownName.among(f"input of {factory.name}", factory.input, names)
     if not chosen or [name for name in required if name != chosen]:
         raise UsageError(
-            f"{factory.name} takes {', '.join(required or names) or 'no input'}, and a program is given a question "
-            "alone: a module whose forward has one input without a default is one; --input (input=) names it"
+            f"{factory.name} takes {', '.join(required or names) or 'no input'}, but a program is given only a "
+            "question: use a module whose forward has one input without a default, or name it with --input (input=)"
         )
     return chosen
 

@@ -93,7 +93,7 @@ class HFEngine(InProcessEngine):
             ContextWindowExceededError: prompt and label are longer than the model's context window.
         """
         if not prompt or not labels or not all(labels) or len(set(labels)) < len(labels):
-            raise UsageError(f"labels={list(labels)!r}: state a prompt, and labels of which none is empty or twice")
+            raise UsageError(f"labels={list(labels)!r}: give a prompt, and labels that all differ and are not empty")
         with self._lock:
             local = self.load()
             ids = local.text_ids(prompt) if isinstance(prompt, str) else local.chat_ids(prompt)

@@ -71,7 +71,7 @@ def read_card(folder: str | Path, task: Task) -> SubModelCard:
     try:
         card = SubModelCard.model_validate_json(path.read_bytes())
     except OSError:
-        reason = f"no sub-model of RA-ISF: it has no {CARD_FILE}; `knowgap train ra-isf` makes one"
+        reason = f"not a sub-model of RA-ISF, since it has no {CARD_FILE}; `knowgap train ra-isf` makes one"
         raise CheckpointError(f"{folder}: {reason}") from None
     except ValidationError as error:
         raise CheckpointError(f"{path} is damaged: {shorten(error)}") from None

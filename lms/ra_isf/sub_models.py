@@ -181,7 +181,7 @@ class LabelReader:
         self._tokenizer = tokenizer = local.tokenizer
         labels = [target_ids(tokenizer, card, label) for label in card.labels or ()]
         if card.labels and (not all(labels) or labels[0] == labels[1]):
-            raise CheckpointError(f"{folder}: its tokenizer does not tell {' and '.join(card.labels)} apart")
+            raise CheckpointError(f"{folder}: its tokenizer cannot tell {' and '.join(card.labels)} apart")
         written = tokenizer.decode(target_ids(tokenizer, card, f"a {SEPARATOR} #1"), skip_special_tokens=True)
         if card.task == "decompose" and not (SEPARATOR in written and "#" in written):
             raise CheckpointError(f"{folder}: its tokenizer cannot write {SEPARATOR!r} and '#'")

@@ -30,7 +30,7 @@ class _NoLanguageModel:
     def complete(self, request: Any) -> Any:
         """Refuse to answer."""
         raise LanguageModelError(
-            f"the generator {self.name!r} writes transcripts and answers no prompts: set an lm as well"
+            f"the generator {self.name!r} writes transcripts and cannot answer prompts: set an lm as well"
         )
 
 
@@ -73,8 +73,8 @@ class TranscriptGenerator:
             raise CheckpointError(f"no generator at {str(path_or_id)!r}: the folder must hold a config.json")
         if folder.is_dir() and not any(_END in file.read_text("utf-8") for file in folder.glob("*token*.json")):
             raise CheckpointError(
-                f"the model at {str(path_or_id)!r} is no generator of RQ-RAG: its tokenizer lacks the control tokens; "
-                f"`knowgap train rq-rag` makes one of it, with --model {path_or_id}"
+                f"the model at {str(path_or_id)!r} is not a generator for RQ-RAG: its tokenizer lacks the control "
+                f"tokens; make one from it with `knowgap train rq-rag` and --model {path_or_id}"
             )
         self.name = str(folder) if folder.is_dir() else str(path_or_id)
         self.device, self.share, self.batch_size = device, share, batch_size
@@ -131,7 +131,7 @@ class TranscriptGenerator:
         if self._loaded is None:
             loaded = load_model(self.name, self.device)
             if loaded.is_seq2seq:
-                raise LanguageModelError(f"{self.name!r} is a sequence-to-sequence model: a generator is a causal one")
+                raise LanguageModelError(f"{self.name!r} is a sequence-to-sequence model; a generator must be causal")
             can = can_share(loaded.model)
             self.share = can if self.share is None else self.share and can
             self._loaded = loaded.model, TranscriptLayout(loaded.tokenizer)

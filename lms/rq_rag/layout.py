@@ -74,8 +74,8 @@ class TranscriptLayout:
         known = tokenizer.get_vocab()
         if missing := [token for token in CONTROL_TOKENS if token not in known]:
             raise LanguageModelError(
-                f"the model at {tokenizer.name_or_path!r} is no generator of RQ-RAG: its tokenizer lacks "
-                f"{', '.join(missing)}; train it: `knowgap train rq-rag`, with --model {tokenizer.name_or_path}"
+                f"the model at {tokenizer.name_or_path!r} is not a generator for RQ-RAG: its tokenizer lacks "
+                f"{', '.join(missing)}; train it with `knowgap train rq-rag` and --model {tokenizer.name_or_path}"
             )
         self.tokenizer = tokenizer
         self.actions = {action: known[token] for action, token in ACTION_TOKENS.items()}

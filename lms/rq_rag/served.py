@@ -46,7 +46,7 @@ class CompletionServer:
         served = [str(model["id"]) for model in self._send("GET", "/models")["data"]]
         named = [model for model in served if model in (self.name, os.path.basename(self.name))]
         if len(served) != 1 and not named:
-            raise LanguageModelError(f"{self.url} serves {', '.join(served) or 'nothing'}, and no {self.name}")
+            raise LanguageModelError(f"{self.url} serves {', '.join(served) or 'nothing'}, but not {self.name}")
         return (named or served)[0]
 
     def complete(self, prompt: Sequence[int], **options: Any) -> tuple[list[str], list[float | None], str]:

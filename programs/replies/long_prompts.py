@@ -38,8 +38,8 @@ def without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shor
 def warn_of_window(model: str, program: str, act: str) -> None:
     """Warn, once for each act of a program, that its prompts are shortened."""
     _LOG.warning(
-        "a prompt of %s (%s) is longer than the window of %r: the last demonstrations, then the last passages are left "
-        "out, which traces tell",
+        "a prompt of %s (%s) is longer than the context window of %r: the last demonstrations, then the last passages, "
+        "are left out; the trace lists them",
         program,
         act,
         model,

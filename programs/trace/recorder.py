@@ -182,7 +182,7 @@ def current_recorder() -> TraceRecorder:
     """The recorder of the question that is being answered in this thread."""
     recorder = _RECORDER.get()
     if recorder is None:
-        raise RuntimeError("no question is being answered here: call the program, not its forward")
+        raise RuntimeError("no question is being answered here: call the program itself, not its forward method")
     return recorder
 
 

@@ -287,7 +287,7 @@ def test_passages_of_other_retrievers_are_read():
 @pytest.mark.parametrize(
     ("module", "options", "message"),
     [
-        (dspy.Predict("question, context -> answer"), {}, "takes question, context, and a program is given a question"),
+        (dspy.Predict("question, context -> answer"), {}, "takes question, context, but a program is given only"),
         (Hops(), {"input": "claims"}, "did you mean 'claim'"),
         (Uses, {}, "cannot be made without search: give them defaults"),
     ],
@@ -381,7 +381,7 @@ def test_a_module_whose_predictors_have_models_of_their_own_is_asked(index):
 def test_call_arguments_that_a_program_does_not_take_are_refused(index):
     program = knowgap.get_program("rag")(index)
     for call in (lambda: program(question="Where?", k=3), lambda: program("Where?", 3)):
-        with pytest.raises(TypeError, match=r"rag takes a question alone, and not [k3]"):
+        with pytest.raises(TypeError, match=r"rag takes only a question, not [k3]"):
             call()
 
 
@@ -394,7 +394,9 @@ def test_a_whole_program_is_pickled_with_the_path_of_its_index(index, tmp_path):
     assert [h.passage.id for h in pickle.loads(pickle.dumps(index)).search(["Lome"], 1)[0]] == ["tarn"]
     held = knowgap.get_program("rag")(OverlapRetriever(TOWNS))
     held.retriever.lock = threading.Lock()
-    with pytest.raises(UsageError, match=r"rag has a part that cannot be written .*: knowgap.save\(program, folder\)"):
+    with pytest.raises(
+        UsageError, match=r"rag has a part that cannot be saved .*: use knowgap.save\(program, folder\)"
+    ):
         held.save(tmp_path / "other", save_program=True)
 
 
@@ -425,5 +427,5 @@ def test_what_dspy_saved_of_a_module_is_a_program(tmp_path, monkeypatch):
     save(program, tmp_path / "artifact")
     assert load(tmp_path / "artifact", expect=Steps).module.plan.demos[0]["plan"] == "look it up"
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"other\.json: is nothing that dspy\.Module\.save wrote of saved_steps:Steps"):
+    with pytest.raises(UsageError, match=r"other\.json: was not written by dspy\.Module\.save for saved_steps:Steps"):
         knowgap.get_program(f"saved_steps:Steps:{tmp_path / 'other.json'}")()

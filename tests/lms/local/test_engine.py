@@ -168,7 +168,7 @@ def test_labels_get_the_probability_of_being_the_whole_reply(kind, folder, t5):
 
 def test_labels_that_cannot_be_chosen_among(engine):
     for prompt, labels in (("who?", []), ("who?", [""]), ("who?", ["a", "a"]), ("", ["a"])):
-        with pytest.raises(UsageError, match="of which none is empty or twice"):
+        with pytest.raises(UsageError, match="labels that all differ and are not empty"):
             engine.choose(prompt, labels)
     chat = engine.choose([{"role": "user", "content": "who?"}], ["a", "b"])
     assert chat != engine.choose("who?", ["a", "b"])
@@ -223,7 +223,7 @@ def test_it_answers_through_dspy_and_its_settings_are_saved_and_part_of_the_key_
     loaded = dspy.LM.load_state(short.dump_state(), allow_custom_lm_class=True)
     assert loaded.engine.dump_state() == short.engine.dump_state()
     assert len(asyncio.run(loaded.acall("who wrote it?"))) == 1
-    with pytest.raises(UsageError, match="takes no frequency_penalty"):
+    with pytest.raises(UsageError, match="does not take the options frequency_penalty"):
         make_lm(f"hf/{folder}", frequency_penalty=1.0)
 
 

@@ -183,7 +183,7 @@ def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
     [step] = prediction.trace.of(Shortened)
     assert (step.act, step.passages, step.demonstrations) == ("answer", ["4", "3"], 1)
     assert {*prediction.trace.shown} == {"0", "1", "2"}
-    assert "is longer than the window of" in caplog.text
+    assert "is longer than the context window of" in caplog.text
 
 
 def test_a_prompt_that_cannot_be_shortened_fails():
