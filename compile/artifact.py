@@ -77,7 +77,7 @@ def save(
     if isinstance(saved, DelegatingProgram):
         raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
-        raise UsageError(f"{target} is something else than an artifact: name another folder")
+        raise UsageError(f"{target} already exists and is not an artifact: name another folder")
     reference, model = program_reference(saved.kind, lasting=True), lm if lm is not None else dspy.settings.lm
     origin = provenance_of(saved, [], model)
     config: dict[str, Any] = {
@@ -221,8 +221,8 @@ def _load_sub_models(
         except (CheckpointError, OSError) as error:
             why = str(error)
         warnings.warn(
-            f"{path} was compiled with the sub-model {argument} in {facts['path']}, which is not there or has changed: "
-            f"the language model is asked instead; name its folder as {argument} ({why})",
+            f"{path} was compiled with the sub-model {argument} in {facts['path']}, which is missing or has changed: "
+            f"the language model is asked instead; to use it, name its folder as {argument} ({why})",
             stacklevel=3,
         )
     return models
@@ -266,7 +266,7 @@ def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
                 if "fields" in part:
                     kept[name]["fields"] = part["fields"]
         except (KeyError, TypeError) as error:
-            raise ValueError(f"it has no {name} that could be loaded") from error
+            raise ValueError(f"its {name} is missing or cannot be loaded") from error
     return kept
 
 

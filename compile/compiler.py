@@ -177,7 +177,7 @@ def compile(
     metric = dict([next(iter(named_metrics(metrics).items()))])
     common: dict[str, Any] = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
     if optimizer != "study" and not (study is sampler is pruner is None):
-        raise UsageError(f"study, sampler and pruner go with the optimizer study, and {optimizer} runs none")
+        raise UsageError(f"study, sampler and pruner apply only to the optimizer study, not to {optimizer}")
     if optimizer == "study":
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"
@@ -202,7 +202,7 @@ def compile(
         if hold_out != 0:
             found = check_choice(found, dataset, metrics, **common)
     elif before is None or len(several) > 1:
-        raise UsageError(f"the optimizer {optimizer} compiles one program, and there are {len(several)}")
+        raise UsageError(f"the optimizer {optimizer} compiles exactly one program, not {len(several)}")
     elif optimizer == "calibrate":
         _refuse(options, optimizer, "share")
         delta = calibrate_delta(before, train, progress=progress, **options)
@@ -264,7 +264,7 @@ def _training_questions(
     if not isinstance(dataset, Dataset):
         return list(trainset or ())[:limit]
     if trainset is not None:
-        raise UsageError("trainset goes with dev questions: the data set has a train split")
+        raise UsageError("trainset works only with a list of dev questions: a data set has a train split")
     return dataset.splits.get("train", [])[:limit]
 
 
@@ -311,7 +311,7 @@ def score_and_save(
             except LanguageModelError as error:
                 if model is not lm_before:
                     raise
-                _LOG.warning("no scores before: %s", error)
+                _LOG.warning("the program as it was before compiling could not be scored: %s", error)
     for name, evaluation in evaluations.items():
         evaluation.save(folder / "evaluations" / f"{name}.json")
     kept = found.verdict is not None and not found.verdict.better

@@ -106,7 +106,7 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "be
         said += f"; {told} {cost} a question"
         was, now = (math.inf if value is None else value for value in costs)
         if kind == "under" and was > amount >= now:
-            return Verdict(True, f"{said}. It costs what it may, which the program as it was does not.", found)
+            return Verdict(True, f"{said}. It is within the cost limit, which the program as it was exceeds.", found)
         if kind == "within" and now < was and found.difference >= -amount:
             return Verdict(True, f"{said}. It is cheaper, and its score is within {amount:g}.", found)
     if found.difference > 0 and found.p_value < _SIGNIFICANT:
@@ -126,7 +126,7 @@ def too_few(chosen: str, number: int) -> Verdict:
     return Verdict(
         False,
         f"{which} tell whether {chosen} is better than the program as it was, which is kept: bring at least "
-        f"{2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to take the choice untested.",
+        f"{2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept the choice untested.",
     )
 
 

@@ -81,7 +81,7 @@ def calibrate_delta(
     needed = math.ceil(share * len(scores) - 1e-9)  # rounding errors must not turn 0.8 × 5 into 5
     if needed > len(ranked):
         raise UsageError(
-            f"only {len(ranked)} of {len(scores)} questions find a passage: no δ leaves {share:.0%} of them one"
+            f"only {len(ranked)} of {len(scores)} questions find a passage, so no δ leaves one to {share:.0%} of them"
         )
     delta = declared.check(math.floor(ranked[needed - 1] * 10_000) / 10_000)
     return Calibration(delta=cast("float", delta), share=share, scores=scores, reranker=model_name(reranker))

@@ -99,14 +99,14 @@ def read_corpus_lines(
     """
     name = path.name.removesuffix(".gz").lower()
     if columns and not name.endswith(".csv"):
-        raise UsageError(f"{path}: columns are named for a table with a header (.csv)")
+        raise UsageError(f"{path}: columns can be named only for a table with a header (.csv)")
     rows = _read_tsv(path) if name.endswith((".tsv", ".txt")) else _read_jsonl(path)
     if name.endswith(".csv"):
         rows = read_csv(path, columns or {}, note)
     seen: set[str] = set()
     for line, passage in rows:
         if passage.id in seen:
-            raise DataError(f"the id {passage.id!r} stood in an earlier line", path=path, line=line, field="id")
+            raise DataError(f"the id {passage.id!r} is used in an earlier line", path=path, line=line, field="id")
         seen.add(passage.id)
         yield line, passage
     if not seen:
@@ -143,7 +143,7 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, Passage]]:
             continue
         if len(cells) < 2 or len(cells) > 3:
             expected = "must be id<TAB>text or id<TAB>text<TAB>title"
-            raise DataError(f"{expected}, has {len(cells)} columns", path=path, line=line)
+            raise DataError(f"{expected}, but has {len(cells)} columns", path=path, line=line)
         id, text, title = cells[0], cells[1], cells[2] if len(cells) == 3 else ""
         if not title and 0 < text.find(" | ") <= 200:
             title, _, text = text.partition(" | ")

@@ -57,8 +57,8 @@ class Dataset:
         if not self.splits.get(split):
             sizes = ", ".join(f"{name} {len(part)}" for name, part in self.splits.items())
             raise UsageError(
-                f"{self.name} has no questions in its split {split!r} (it has {sizes}): bring more, or a file for each "
-                f"split; `knowgap eval --whole` (split_as={split!r}) scores all that there are"
+                f"{self.name} has no questions in its split {split!r} (it has {sizes}): add questions, or name a "
+                f"file for each split; `knowgap eval --whole` (split_as={split!r}) scores all questions as one"
             )
         return list(self.splits[split])[:limit]
 
@@ -143,7 +143,7 @@ class PassagePool:
             self._ids[title, text] = id
         passage = Passage(id=id, title=title, text=text)
         if self._passages.setdefault(id, passage) != passage:
-            raise DataError(f"the id {id!r} names two different passages")
+            raise DataError(f"two different passages have the id {id!r}")
         return id
 
     @property

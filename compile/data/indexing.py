@@ -140,15 +140,18 @@ def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]
     for name in ("engine", "split", "passage_tokens", "options", "columns"):
         if (recorded.get(name) or None) != (settings[name] or None):
             raise UsageError(
-                f"{folder}: another index stands there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
-                f"{settings[name]!r}); choose another path, or overwrite it"
+                f"{folder}: another index is already there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
+                f"{settings[name]!r}); choose another path, or overwrite it (--overwrite)"
             )
     if recorded.get("corpus") != settings["corpus"]:
         documents, known = document_folder(source), old.files()
         names = {shown_name(source.name)} if documents is None else documents.files.keys()
         if len(names & known.keys()) * 2 < len(known):
             was = recorded.get("corpus")
-            raise UsageError(f"{folder}: another index stands there, of {was}; choose another path, or overwrite it")
+            raise UsageError(
+                f"{folder}: another index is already there, of {was}; choose another path, or overwrite it "
+                "(--overwrite)"
+            )
 
 
 def _files(
@@ -164,7 +167,7 @@ def _files(
     documents = document_folder(source)
     if documents is not None:
         if columns:
-            raise UsageError(f"{source}: columns are named for a table with a header (.csv)")
+            raise UsageError(f"{source}: columns can be named only for a table with a header (.csv)")
         yield from read_documents(documents, splitter, reading, known, report)
         return
     name = shown_name(source.name)

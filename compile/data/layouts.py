@@ -39,8 +39,8 @@ def _as_answers(value: Any) -> Any:
     values = value if isinstance(value, list) else [str(value) if isinstance(value, (int, float)) else value]
     if not values or not all(isinstance(each, str) and each.strip() for each in values):
         raise ValueError(
-            f"is {shorten(repr(value), 60)}, and must be a visible string or a list of such, by which replies are "
-            'scored; write "unanswerable" where the documents have no answer'
+            f"is {shorten(repr(value), 60)}, but must be the expected answer, as a text that is not blank or a list "
+            'of such texts; write "unanswerable" where the documents have no answer'
         )
     return values
 
@@ -202,7 +202,7 @@ def _leaves(value: Any) -> Iterator[str]:
         for item in value:
             yield from _leaves(item)
     elif not isinstance(value, str):
-        raise ValueError(f"must hold paragraph ids in nested lists, holds {value!r}")
+        raise ValueError(f"must hold paragraph ids in nested lists, but holds {value!r}")
     elif value not in ("operation", "no_evidence"):
         yield value
 
@@ -341,14 +341,14 @@ def choice_records(path: Path, pool: PassagePool) -> Iterator[Record]:
         if isinstance(choices := nested.get("choices"), dict):  # flat: a list of labels, and one of texts
             labels, texts = choices.get("label") or [], choices.get("text") or []
             if len(labels) != len(texts):
-                raise record.error(f"has {len(labels)} labels and {len(texts)} texts", "choices")
+                raise record.error(f"has {len(labels)} labels but {len(texts)} texts", "choices")
             choices = [{"label": label, "text": text} for label, text in zip(labels, texts, strict=True)]
         row = record.replace({**data, **nested, "choices": choices}).read(_Choices)
         options = {choice.label: choice.text for choice in row.choices}
         if len(options) != len(row.choices):
-            raise record.error(f"a label stands twice, among {', '.join(options)}", "choices")
+            raise record.error(f"a label occurs twice among {', '.join(options)}", "choices")
         if row.key not in options:
-            raise record.error(f"{row.key!r} is none of the options {', '.join(options)}", "answerKey")
+            raise record.error(f"{row.key!r} is not one of the options {', '.join(options)}", "answerKey")
         question = "\n".join([row.stem, *(f"{label}. {text}" for label, text in options.items())])
         answer = [row.key, options[row.key]]
         yield record.replace(

@@ -85,7 +85,7 @@ def load_dataset(
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
     if isinstance(name_or_path, str) and is_address(name_or_path):
-        raise UsageError(f"{name_or_path}: is an address, and questions are read from a file or folder of this machine")
+        raise UsageError(f"{name_or_path} is a web address: name a file or folder on this machine instead")
     given = list(read_corpus(corpus, split="auto")) if corpus is not None else None
     name, splits, passages = _read(name_or_path, layout, given, split if split_as is None else None)
     if split_as is not None:
@@ -148,7 +148,7 @@ def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
         if argument is None:
             reference, argument = name, path
             if is_reference(source) and "." not in path and not Path(path).exists():
-                raise UsageError(f"data set {source}: name what is to be read: LAYOUT:PATH, or module:Name:PATH")
+                raise UsageError(f"data set {source}: name the file as well, as LAYOUT:PATH or module:Name:PATH")
         return argument, reference
     elif source in DATASETS:
         raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
@@ -167,7 +167,7 @@ def _read_by_loader(source: str, layout: str, corpus: list[Passage] | None) -> _
     if any(named):
         if not all(named):
             place = named.index(None) + 1
-            raise DataError("has no split, and others have", path=source, line=place, field="split")
+            raise DataError("names no split, although other questions do", path=source, line=place, field="split")
         splits = {split: [e for e in examples if e.split == split] for split in SPLITS}
     return name, splits, passages
 
@@ -189,13 +189,13 @@ def _find_files(folder: Path) -> dict[str, Path]:
         words = [word for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
         split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
         if split in files:
-            what = f"the {split} split" if words else "no split in their names"
-            raise DataError(f"{files[split].name} and {path.name} both hold {what}: name one of them", path=folder)
+            what = f"hold the {split} split" if words else "have no split in their names"
+            raise DataError(f"{files[split].name} and {path.name} both {what}: name one of them", path=folder)
         files[split] = path
     if not files:
         raise DataError("holds no data files (.json, .jsonl, .tsv, .csv, .parquet, .arrow)", path=folder)
     if _UNDIVIDED in files and len(files) > 1:
-        raise DataError(f"{files[_UNDIVIDED].name}: its name tells no split (train, dev or test)", path=folder)
+        raise DataError(f"{files[_UNDIVIDED].name}: its name has no split (train, dev or test)", path=folder)
     return files
 
 

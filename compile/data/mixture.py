@@ -38,7 +38,9 @@ def mix(parts: Sequence[tuple[Dataset, float]], seed: int = 0) -> Dataset:
     known: set[str] = set()
     for number, (data, amount) in enumerate(parts):
         if not (0 < amount <= 1 or (amount >= 2 and amount == int(amount))):
-            raise ValueOutOfBounds(f"{data.name}={amount:g}: a share above 0 and at most 1, or a number from 2 on")
+            raise ValueOutOfBounds(
+                f"{data.name}={amount:g}: must be a share above 0 and up to 1, or a whole number of at least 2"
+            )
         prefix = f"{data.name}-{number}:"
         renamed = {p.id: prefix + p.id for p in data.corpus if passages.get(p.id, p) != p}
         for passage in data.corpus:

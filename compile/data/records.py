@@ -55,7 +55,7 @@ def _visible(text: str) -> str:
 
 def _identifier(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise ValueError(f"must be a string or a whole number, is {_shorten(value)}")
+        raise ValueError(f"must be a string or a whole number, but is {_shorten(value)}")
     return str(value)
 
 
@@ -93,7 +93,7 @@ class Record:
         if first["type"] == "missing":
             problem = f"is missing; the record's fields are {', '.join(sorted(self.data)) or 'none'}"
         elif first["type"] != "value_error":
-            problem += f", is {_shorten(first['input'])}"
+            problem += f", but is {_shorten(first['input'])}"
         raise self.error(problem, ".".join(map(str, first["loc"])) or None)
 
 
@@ -105,7 +105,7 @@ def _shorten(value: Any) -> str:
 def _open(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     """Open a file's bytes, decompressed and without a byte order mark; name the file in errors of reading it."""
     if path.is_dir():
-        raise DataError("is a folder; a file is needed here", path=path)
+        raise DataError("is a folder, but a file is needed here", path=path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             if file.peek(3).startswith(codecs.BOM_UTF8):
@@ -176,7 +176,7 @@ def _read_columns(path: Path) -> Iterator[Record]:
                 for row in batch.to_pylist():
                     yield Record(row, file, next(numbers))
         except pyarrow.ArrowException as error:
-            raise DataError(f"is damaged, or no file of {file.suffix[1:].capitalize()}: {error}", path=file) from error
+            raise DataError(f"is damaged, or not a {file.suffix[1:].capitalize()} file: {error}", path=file) from error
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path=file) from error
 
@@ -190,10 +190,10 @@ def _read_lines_of_json(path: Path) -> Iterator[Record]:
         except json.JSONDecodeError as error:
             problem = f"is not JSON: {error.msg} at column {error.colno}"
             if number == 1:
-                problem += "; a file of this name is read as JSON Lines, one record a line"
+                problem += "; a file with this name is read as JSON Lines, with one record per line"
             raise DataError(problem, path=path, line=number) from error
         if not isinstance(data, dict):
-            raise DataError(f"must be a JSON object, is {_shorten(data)}", path=path, line=number)
+            raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=number)
         yield Record(data, path, number)
 
 
@@ -211,7 +211,7 @@ def _read_array(path: Path, key: str | None) -> Iterator[Record]:
         try:
             for number, data in enumerate(ijson.items(file, f"{key}.item" if key else "item", use_float=True), start=1):
                 if not isinstance(data, dict):
-                    raise DataError(f"must be a JSON object, is {_shorten(data)}", path=path, line=number)
+                    raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=number)
                 yield Record(data, path, number)
         except ijson.JSONError as error:
             raise DataError(_json_problem(error), path=path, line=number + 1) from error
@@ -223,7 +223,7 @@ def _json_problem(error: ijson.JSONError) -> str:
     if "UTF8" in reason or "utf-8" in reason:
         return "is not UTF-8; convert the file to UTF-8"
     if "premature EOF" in reason or "Incomplete" in reason:
-        return "is not whole: the file is cut short here"
+        return "is incomplete: the file is cut short here"
     return f"is not JSON: {reason.partition('error: ')[2] or reason}" + (f" Near {context[0]}" if context else "")
 
 
@@ -234,7 +234,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=error.lineno) from error
     if not isinstance(data, dict):
-        raise DataError(f"must be one JSON object, is {_shorten(data)}", path=path)
+        raise DataError(f"must be one JSON object, but is {_shorten(data)}", path=path)
     return data
 
 
@@ -274,7 +274,9 @@ def _read_table(path: Path) -> Iterator[Record]:
                     raise DataError(f"has two columns named {twice[0]!r}; rename one", path=path, line=1)
             elif row:
                 if len(row) != len(header):
-                    raise DataError(f"has {len(row)} cells, not {len(header)}", path=path, line=rows.line_num)
+                    raise DataError(
+                        f"has {len(row)} cells, but the header has {len(header)}", path=path, line=rows.line_num
+                    )
                 yield Record(dict(zip(header, row, strict=True)), path, rows.line_num)
     except csv.Error as error:
-        raise DataError(f"is not a row of a table: {error}", path=path, line=rows.line_num) from error
+        raise DataError(f"cannot be read as a row of a table: {error}", path=path, line=rows.line_num) from error

@@ -197,7 +197,7 @@ def find_reader(name: str) -> Reader:
         return LAYOUTS[name].read
     loader = find("layout", name, LAYOUTS)
     if not callable(loader):
-        raise UsageError(f"layout {name}: is {type(loader).__name__}; a loader is a function of a path")
+        raise UsageError(f"layout {name} is of type {type(loader).__name__}, but a loader must be a function of a path")
     return functools.partial(_read_by_loader, cast("Any", loader), name)
 
 
@@ -206,7 +206,7 @@ def _read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str
         for number, item in enumerate(loader(path), start=1):
             fields = item.toDict() if isinstance(item, dspy.Example) else item
             if not isinstance(fields, Mapping):
-                problem = f"{name} must yield a dictionary for each question, and yielded {type(item).__name__}"
+                problem = f"{name} must yield a dictionary for each question, but yielded {type(item).__name__}"
                 raise DataError(problem, path=path, line=number)
             yield Record(dict(fields), Path(path), number)
 
@@ -230,10 +230,10 @@ def detect_layout(path: Path) -> str:
     fields = ", ".join(sorted(record)) or "none"
     problem = "the layout is not known"
     if "question" in record:
-        problem = "no answer by which replies are scored (knowgap ask needs none), or a layout that is not known"
+        problem = "there is no answer to score replies by (knowgap ask needs none), or the layout is not known"
     raise DataError(
-        f"{problem}: the first record's fields are {fields}. Say which layout it has, one of "
-        f"{', '.join(LAYOUTS)}, or bring the fields question and answer",
+        f"{problem}: the first record's fields are {fields}. Name its layout, one of "
+        f"{', '.join(LAYOUTS)}, or provide the fields question and answer",
         path=path,
         line=1,
     )

@@ -64,7 +64,7 @@ def choose_columns(header: Iterable[str], columns: Mapping[str, str]) -> dict[st
             raise UnknownName.among("column", column.lower(), names)
         chosen[part] = column.strip().lower()
     if len({*chosen.values()}) < len(chosen):
-        raise UsageError(f"one column stands for two parts: {', '.join(f'{p}={c}' for p, c in chosen.items())}")
+        raise UsageError(f"the same column is named for two parts: {', '.join(f'{p}={c}' for p, c in chosen.items())}")
     for part, known in PASSAGE_COLUMNS.items():
         free = [name for name in known if name in names and name not in chosen.values()]
         if part not in chosen and free:

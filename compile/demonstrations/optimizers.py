@@ -134,8 +134,8 @@ def _labeled(run: OptimizerRun) -> Program:
     labelled = {name for name, predictor in run.student.named_predictors() if _labels(predictor, run.trainset[0])}
     if not labelled:
         raise UsageError(
-            f"the optimizer labeled finds no predictor of {run.student.name} whose outputs the examples label: "
-            "use bootstrap, which labels them by running the program"
+            f"the optimizer labeled cannot be used: examples have the outputs of no predictor of {run.student.name}; "
+            "use bootstrap, which gets them by running the program"
         )
     compiled = run.compile({}, trainset=run.trainset)
     for name, predictor in compiled.named_predictors():
@@ -213,10 +213,10 @@ def _knn(run: OptimizerRun) -> DelegatingProgram:
         remove_unused_demos(compiled)
         demos[example.question] = {name: p.demos for name, p in compiled.named_predictors() if p.demos}
     if failures:
-        told = f"{len(failures)} of {len(run.trainset)} training questions, on which it failed"
+        told = f"{len(failures)} of {len(run.trainset)} training questions, since it failed on them"
         _LOG.warning("%s gives no demonstration for %s: %s", run.student.name, told, failures[0])
     if not any(demos.values()):
-        raise UsageError(f"the optimizer knn finds no training question that {run.student.name} answers rightly")
+        raise UsageError(f"the optimizer knn finds no training question that {run.student.name} answers correctly")
     nearest = _NearestDemos(demos, k, vectorizer)
     return DelegatingProgram(run.student, nearest.ask, nearest_demos=nearest)
 
@@ -275,7 +275,7 @@ def _reanchor(run: OptimizerRun) -> Program:
     declared, values = run.student.hyperparameters().items(), run.student.values()
     active = {name: d for name, d in declared if isinstance(d, Threshold) and d.active(values)}
     if not active:
-        raise UsageError(f"{run.student.name} makes no decision whose threshold could be calibrated")
+        raise UsageError(f"{run.student.name} makes no decisions whose thresholds could be calibrated")
     lm: Any = dspy.settings.lm
     asked = lm.copy(cache=True) if hasattr(lm, "cache") else lm
     failures = dict[str, Exception]()

@@ -77,7 +77,7 @@ def run_optimizer(
     author = teacher_lm or model
     if spec.needs_lm and getattr(author, "model", "") == EXTRACTIVE:
         raise LanguageModelError(
-            f"the optimizer {optimizer} has a language model write instructions, which the embedded reader cannot"
+            f"the optimizer {optimizer} needs a language model to write instructions; the embedded reader cannot"
         )
     student = program.deepcopy()
     student._compiled = False
@@ -110,7 +110,7 @@ def _optimize(name: str, run: OptimizerRun) -> Any:
         except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments
             if isinstance(error, KnowgapError):
                 raise
-            raise watch.stop or UsageError(f"the optimizer {name} refuses: {error}") from error
+            raise watch.stop or UsageError(f"the optimizer {name} cannot run: {error}") from error
         except Exception as error:
             watch.look(error)
             if watch.stop is None:

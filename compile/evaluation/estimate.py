@@ -122,7 +122,7 @@ def estimate(
     asked = number * times
     if measure:
         if isinstance(examples, int):
-            raise UsageError("an estimate is measured on questions: pass them, not their number")
+            raise UsageError("measuring an estimate needs the questions themselves: pass them, not their number")
         costs = _measure(program, examples, resolve_lm(lm, program))
         measured = len(costs)
         calls, prompt, completion = (
@@ -153,7 +153,7 @@ def _measure(program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM
         records = [run_example(program, example, str(number), {}) for number, example in enumerate(chosen)]
     costs = [record.cost for record in records if not record.error]
     if not costs:
-        raise UsageError(f"{program.name} fails on every question that was tried: {records[0].error}")
+        raise UsageError(f"{program.name} failed on every question that was tried: {records[0].error}")
     if any(cost.uncounted_calls for cost in costs):
         raise UsageError(f"what {program.name} costs cannot be measured: some of its calls are not counted")
     return costs

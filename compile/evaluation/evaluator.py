@@ -113,7 +113,7 @@ def evaluate(
         every, whole = _questions_of(questions, split, limit), questions.questions(split)
         facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint}
     elif split:
-        raise UsageError(f"split={split!r} names a part of a data set: pass the data set, not its questions")
+        raise UsageError(f"split={split!r} works only with a data set: pass the data set itself, not its questions")
     else:
         every, whole = questions[:limit], questions
     ids, named = check_examples(every), named_metrics(metrics)
@@ -145,7 +145,7 @@ def evaluate(
         if lost := found.lost:
             some = ", ".join(lost[:10]) + (", …" if len(lost) > 10 else "")
             failed = f"{len(lost)} of {len(ids)} questions could not reach the language model and count as failed"
-            _LOG.warning("%s (%s); the same again asks them again", failed, some)
+            _LOG.warning("%s (%s); run the same again to ask them once more", failed, some)
         return found
 
     if not isinstance(program, Mapping):
@@ -175,7 +175,7 @@ def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[d
         elsewhere = {e.question for name, part in dataset.splits.items() if name != "test" for e in part}
         for example in examples:
             if example.question in elsewhere:
-                message = f"the data set {dataset.name} asks a test question in another split as well"
+                message = f"the data set {dataset.name} has a test question in another split as well"
                 raise UsageError(f"{message}: {example.question!r}")
     return examples
 

@@ -80,7 +80,7 @@ def _trec(pairs: Pairs) -> str:
         for rank, passage in enumerate(record.passages, start=1):
             if len(f"{record.id} {passage}".split()) != 2:
                 raise UsageError(
-                    f"a run of TREC cannot hold ids with blanks: question {record.id!r}, passage {passage!r}"
+                    f"a TREC run cannot hold ids that contain spaces: question {record.id!r}, passage {passage!r}"
                 )
             lines.append(f"{record.id} Q0 {passage} {rank} {1 / rank:.6f} knowgap\n")
     return "".join(lines)

@@ -195,5 +195,5 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     left, right = before.scores(name), after.scores(name)
     both = [id for id in left if id in right]
     if not both:
-        raise UsageError(f"{name} is defined for no question in both evaluations")
+        raise UsageError(f"no question has a score for {name} in both evaluations")
     return paired_comparison(name, [left[id] for id in both], [right[id] for id in both], after.provenance.seed)

@@ -130,7 +130,7 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
                 raise DataError(f"{what}: every example needs a {field}", line=number, field=field)
         name = str(example.get("id") or f"question-{number}")
         if name in ids:
-            raise DataError(f"{what}: the id {name!r} is there twice", line=number, field="id")
+            raise DataError(f"{what}: the id {name!r} is used twice", line=number, field="id")
         ids[name] = None
     return list(ids)
 

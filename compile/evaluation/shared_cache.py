@@ -80,7 +80,7 @@ def _usable(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        raise UsageError(f"{path} cannot be used as a cache ({error}): make room for it, or remove it") from error
+        raise UsageError(f"{path} cannot be used as a cache ({error}): free some space, or remove it") from error
 
 
 class _Cached:

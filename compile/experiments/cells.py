@@ -116,7 +116,7 @@ class ExperimentSetup:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"limit {self.limit}: ask at least one question")
         if baseline is not None and baseline not in [row.label for row in rows]:
-            raise UsageError(f"the baseline {baseline!r} is not among the rows that are run")
+            raise UsageError(f"the baseline {baseline!r} is not one of the rows that are run")
         parts: set[str] = set()
         for row, column in itertools.product(rows, table.columns):
             if row.why_not_on(column.dataset):
@@ -195,7 +195,7 @@ def prepare(
     ]
     if not dry and not any(cell.dataset for cell in cells):
         missing = " ".join(f"{name}=PATH" for name in dict.fromkeys(column.dataset for column in table.columns))
-        raise UsageError(f"no data for any column of {table.name}: name them ({missing})")
+        raise UsageError(f"no data for any column of {table.name}: name the files ({missing})")
     return cells
 
 
@@ -237,7 +237,7 @@ class _Preparation:
         with dspy.context(lm=cell.lm) if cell.lm is not None else nullcontext():
             cell.program = cell.make_program(retriever=retriever)
         if cell.program.needs_retriever and retriever is None and not self.dry:
-            raise UsageError(f"{column.dataset} brings no passages: name an index or a corpus for it")
+            raise UsageError(f"{column.dataset} has no passages of its own: name an index or a corpus for it")
         cell.metrics = score_metrics(column.metrics, best_of_answers=row.best_of_answers)
         return cell
 
@@ -311,7 +311,7 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES]) from None
     if row.input or row.output:
         if not isinstance(cls, ModuleFactory):
-            raise UsageError(f"input, output: go with a dspy.Module, and {row.program} is none")
+            raise UsageError(f"input and output apply only to a dspy.Module, and {row.program} is not one")
         cls = cast("type[Program]", cls.with_fields(row.input, row.output))
     preset = cls.paper_preset(column.task) if row.preset == PAPER else row.preset
     if row.preset and not preset:

@@ -131,7 +131,7 @@ def write_questions(
     made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
     drafts = path.with_name(f"{path.name}.drafts")
     if path.exists() and not drafts.exists():
-        raise UsageError(f"{path} is there, without {drafts.name} beside it: name another file")
+        raise UsageError(f"{path} already exists, but {drafts.name} beside it does not: name another file")
     with RecordFile(drafts, Draft, made_with, "draft") as file:
         run = _Run(corpus, Author(lm), file, wanted)
         done = WrittenQuestions(run.write(num_threads, progress), wanted, run.author.calls)
@@ -173,7 +173,7 @@ def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
             raise UnknownName.among("kind of question", kind, KINDS)
     every = list(dict.fromkeys(kinds))
     if n < 1 or not every:
-        raise UsageError(f"n = {n}, of {len(every)} kinds: write at least one question")
+        raise UsageError(f"n = {n}, with {len(every)} kinds of questions: ask for at least one question of one kind")
     return {kind: n // len(every) + (place < n % len(every)) for place, kind in enumerate(every)}
 
 

@@ -110,11 +110,13 @@ class StudyConfig(BaseModel):
             if name not in COSTS:
                 raise UnknownName.among("cost", name, COSTS)
         if config.costs and (config.mode == "single" or len({config.cost, *config.costs}) <= len(config.costs)):
-            raise UsageError(f"costs={config.costs}: further objectives beside cost={config.cost}, with mode='pareto'")
+            raise UsageError(
+                f"costs={config.costs} needs mode='pareto', and costs other than cost={config.cost}, each named once"
+            )
         parse_rule(config.rule)
         timed = "seconds" in config.minimized or (config.cost == "seconds" and config.rule != "best")
         if timed and config.reuse:
-            raise UsageError("seconds mean nothing if answers are used again: reuse=False, or cost='critical_calls'")
+            raise UsageError("seconds mean nothing if answers are reused: set reuse=False, or cost='critical_calls'")
         return config
 
     @property
@@ -219,5 +221,7 @@ def parse_rule(rule: str) -> tuple[str, float]:
     except ValueError:
         number = -1.0
     if kind not in ("within", "under") or not number >= 0:
-        raise UsageError(f"rule {rule!r}: it is best, within X (X below the best score) or under X (cost per question)")
+        raise UsageError(
+            f"rule {rule!r}: must be best, within X (X below the best score) or under X (cost per question)"
+        )
     return kind, number

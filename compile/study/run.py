@@ -146,7 +146,7 @@ def run_study(
     if (most := config.max_calls_per_question) is not None:
         by_name = {n: p.deepcopy().configure(max_calls=min(most, p.max_calls or most)) for n, p in by_name.items()}
     if pruner is not None and not config.prunes:
-        raise UsageError("a study of several objectives, or with prune=False, has nothing for the pruner to stop")
+        raise UsageError("a pruner cannot be used in a study of several objectives, or with prune=False: leave it out")
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
@@ -221,7 +221,7 @@ def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | No
         raise UnknownName.among("kind of demonstrations", demos, ["auto", "search", "none"])
     if demos == "none" or (demos == "auto" and lm_name(lm) == EXTRACTIVE):
         if teacher_lm is not None:
-            raise UsageError(f"the teacher {lm_name(teacher_lm)} has nothing to do: no demonstrations are made")
+            raise UsageError(f"the teacher {lm_name(teacher_lm)} is not used: no demonstrations are made")
         return False
     return True
 
@@ -236,7 +236,7 @@ def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
     by_name = {each.name: each for each in programs}
     if not by_name or len(by_name) < len(programs):
         raise UsageError(
-            f"name programs with different names: {', '.join(p.name for p in programs) or 'there is none'}"
+            f"name programs, each with a name of its own: given are {', '.join(p.name for p in programs) or 'none'}"
         )
     if n_trials < len(by_name):
         raise UsageError(f"n_trials={n_trials}: at least one trial for each of {len(by_name)} programs is needed")

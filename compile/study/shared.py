@@ -86,7 +86,7 @@ def shared_study(
             where = f" in {storage}" if isinstance(storage, (str, Path)) else ""
             raise StudyError(
                 f"study {study.study_name!r}{where} is about something else (it differs in: {', '.join(differing)}): "
-                "take another study name (--study-name)"
+                "choose another study name (--study-name)"
             )
         if config.minimized:
             with warnings.catch_warnings():

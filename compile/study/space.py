@@ -77,7 +77,7 @@ class SearchSpace:
             if isinstance(declaration, (Integer, RealNumber)):
                 self.ranges[name] = self._range(name, declaration, config.ranges.get(name))
             elif name in config.ranges:
-                raise UsageError(f"{name} is not a number: it has no range")
+                raise UsageError(f"{name} is not a number, so it cannot have a range")
         if not self.is_searchable and not prefix:
             raise UsageError(f"nothing to search over: {program.name} has no hyperparameter to tune")
 
@@ -145,7 +145,7 @@ class SearchSpace:
             search = declaration.search
         low, high = (float(declaration.check(edge)) for edge in (given or search))
         if low > high:
-            raise UsageError(f"{name}: the range {given} ends before it begins")
+            raise UsageError(f"{name}: the lower end of the range {given} is above the upper end")
         known = [declaration.check(values[name]) for values in self._known if values.get(name) is not None]
         return min([low, *known]), max([high, *known])
 

@@ -151,7 +151,7 @@ def _open_journal(path: Path) -> BaseStorage:
     with lock:
         content = path.read_bytes() if path.exists() else b""
         if content and b'"op_code"' not in content.partition(b"\n")[0]:
-            raise StudyError(f"{path} cannot be opened as a study journal: it is something else")
+            raise StudyError(f"{path} cannot be opened as a study journal: it is some other file")
         if not content.endswith(b"\n") and content:  # a full disk cut the line off; the next would be appended to it
             os.truncate(path, content.rfind(b"\n") + 1)
     return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))

@@ -234,7 +234,7 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
     """
     about = study.user_attrs.get(ABOUT)
     if about is None:
-        raise StudyError(f"study {study.study_name!r} cannot be reported: it was made by something else than knowgap")
+        raise StudyError(f"study {study.study_name!r} cannot be reported: it was not made by knowgap")
     cost = cost or about["cost"] or "lm_calls"
     if cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)

@@ -284,8 +284,8 @@ class Worker:
     def _check_counted(self, record: QuestionRecord) -> None:
         if record.cost.uncounted_calls and self.config.needs_counts:
             raise StudyError(
-                f"question {record.id}: what it cost is not known, and this study limits or minimises it, since a "
-                "language model was called around the meter: ask predictors with Program.ask, or leave the limits out"
+                f"question {record.id}: its cost, which this study limits or minimises, is not known, since a language "
+                "model was called without the meter: ask predictors with Program.ask, or leave the limits out"
             )
 
     def _result(self, records: Sequence[QuestionRecord]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
             UsageError: the paper trains no such model.
         """
         if cls.paper is None:
-            raise UsageError("--preset paper: goes with rq-rag and ra-isf, whose papers train a model")
+            raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
         own = dict(cls.paper.settings)
         if values.get("lora_rank") is not None:
             own.pop("learning_rate", None)
@@ -152,7 +152,7 @@ class LanguageModelConfig(TrainingConfig, frozen=True):
         if self.load_in_4bit and self.lora_rank is None:
             raise ValueOutOfBounds("load_in_4bit = True: weights in 4 bits cannot be trained; set lora_rank as well")
         if self.load_in_4bit and self.fsdp:
-            raise ValueOutOfBounds("load_in_4bit = True: goes without fsdp; each process keeps its copy")
+            raise ValueOutOfBounds("load_in_4bit = True cannot be combined with fsdp: each process keeps its own copy")
 
 
 class RerankerConfig(TrainingConfig, frozen=True):

@@ -251,7 +251,7 @@ def _locked(work: Path) -> Iterator[None]:
     try:
         lock = acquire_lock(work, timeout=0)
     except Timeout:
-        raise UsageError(f"{work}: another process trains this model") from None
+        raise UsageError(f"{work}: another process is training this model; wait for it to finish") from None
     try:
         yield
     finally:
@@ -267,7 +267,7 @@ def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | Non
         made, times = record["made_from"], {name: record[name] for name in ("steps", "final_loss", "seconds")}
         differing = sorted(name for name in {*made, *facts} if made.get(name) != facts.get(name))
     except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(f"{output} is there already and holds no trained model: name another folder") from None
+        raise UsageError(f"{output} already exists and holds no trained model: name another folder") from None
     if differing:
         raise UsageError(
             f"{output} holds a model that was trained with another {', '.join(differing)}: name another folder, or "

@@ -99,7 +99,7 @@ def rq_rag(
     examples = data.questions("train", limit)
     held_out = held_out_questions(data, config.measured_on, limit)
     if transcripts is None and teacher is None:
-        raise UsageError("a language model writes the transcripts: give a teacher, or a file of transcripts")
+        raise UsageError("training needs transcripts: give a teacher that writes them, or a file of transcripts")
     released = [] if transcripts is None else read_released_transcripts(transcripts)
 
     def plan(records: Sequence[TranscriptRecord], count: int, calls: int = 0) -> TrainingPlan:

@@ -74,7 +74,7 @@ def colbert(
     """
     settings = config or ColBERTConfig()
     if base != "embedded" and settings.dim is not None:
-        raise UsageError(f"dim = {settings.dim}: goes with the embedded base; {base} has its own width")
+        raise UsageError(f"dim = {settings.dim} applies only to the embedded base; {base} has a width of its own")
 
     def ranks_by(checkpoint: Path) -> Callable[[list[RankedQuestion]], list[list[Passage]]]:
         return lambda questions: search_with(checkpoint, questions, data.corpus, depth=_CUTOFFS[-1], progress=progress)

@@ -301,5 +301,5 @@ def parse_gpus(text: str) -> tuple[int, float]:
     """
     number, _, size = text.lower().partition("x")
     if not (number.isdecimal() and size.replace(".", "", 1).isdecimal() and int(number) > 0 and float(size) > 0):
-        raise UsageError(f"--gpus {text}: write their number and the GB of each, such as 8x80")
+        raise UsageError(f"--gpus {text}: write the number of GPUs and the GB of each, such as 8x80")
     return int(number), float(size)

@@ -121,7 +121,7 @@ def training_rows(questions: Sequence[RankedQuestion], negatives: int, seed: int
         if len(hard) < negatives:
             others = [passage for passage in everything if passage not in hard and passage not in question.gold]
             if len(hard) + len(others) < negatives:
-                raise UsageError(f"{negatives} negatives for a question: there are only {len(everything)} passages")
+                raise UsageError(f"{negatives} negatives for a question, but only {len(everything)} passages in all")
             hard += random_numbers.sample(others, negatives - len(hard))
         wrong = [str(passage) for passage in hard]
         rows += [TrainingRow(question.example.question, str(passage), wrong) for passage in question.gold]

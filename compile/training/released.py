@@ -57,7 +57,7 @@ def read_released_transcripts(file: str | Path) -> list[TranscriptRecord]:
                     records.append(record)
                 history.append({"role": role, "content": content})
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise DataError(f"no record of RQ-RAG's training set ({error})", path=file, line=number) from None
+            raise DataError(f"is not a record of RQ-RAG's training set ({error})", path=file, line=number) from None
     return records
 
 
@@ -79,7 +79,9 @@ def read_released_labels(file: str | Path, task: Task) -> list[LabelledExample]:
             else:
                 raise ValueError(f"answer {answer!r}")
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"no record of RA-ISF's training set of {task} ({error})", path=file, line=number) from None
+            raise DataError(
+                f"is not a record of RA-ISF's training set of {task} ({error})", path=file, line=number
+            ) from None
         examples.append(LabelledExample(id=str(number), question=question, label=label))
     return examples
 

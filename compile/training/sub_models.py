@@ -111,7 +111,7 @@ def ra_isf(
     program.configure(chained=config.chained)
     cards: dict[Task, SubModelCard] = {task: base_card(task, base, config) for task in check_tasks(tasks)}
     if labels is not None and len(cards) != 1:
-        raise UsageError(f"{labels}: labels are those of one sub-model; name it")
+        raise UsageError(f"{labels} holds labels of one sub-model: name that one (tasks=, --sub-model)")
     done: dict[Task, Any] = {}
     for task, card in cards.items():
         own, file = config, Path(output) / f"{task}.jsonl"
@@ -122,7 +122,7 @@ def ra_isf(
         items = [Item(example) for example in examples]
         if task == "relevant" and labels is None:
             if retriever is None:
-                raise UsageError("the examples of relevant are passages that an index finds: give a retriever")
+                raise UsageError("the sub-model relevant learns from passages that an index finds: give a retriever")
             items = retrieve_items(examples, retriever, own.top_k, data.corpus)
         if dry_run:
             calls, count = labeller.calls * count_missing(items, file), round((1 - own.held_out) * len(items))
@@ -208,7 +208,7 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
     elif architecture.endswith(("ForCausalLM", "LMHeadModel")):
         kind = "causal"
     if kind == "cross_encoder" and task == "decompose":
-        raise UsageError(f"{base}: writes no text; a decomposition model starts from a T5 or a causal model")
+        raise UsageError(f"{base} cannot write text: a decomposition model must start from a T5 or a causal model")
     window = getattr(found.get_text_config(), "max_position_embeddings", None)
     if window is not None and config.max_length > window:
         raise UsageError(f"max_length = {config.max_length}: {base} reads at most {window} tokens")

@@ -169,7 +169,7 @@ def construct_transcripts(
     )
     for record in made.records:
         if record.question != by_id[record.id].question:
-            raise UsageError(f"{output} has another question by the id {record.id!r}: name another folder")
+            raise UsageError(f"{output} has another question with the id {record.id!r}: name another folder")
     return made
 
 

@@ -118,7 +118,7 @@ def test_something_else_is_not_replaced(compiled, tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
     (folder / "cat.jpg").write_text("meow")
-    with pytest.raises(UsageError, match="something else than an artifact"):
+    with pytest.raises(UsageError, match="already exists and is not an artifact"):
         save(compiled, folder)
     assert (folder / "cat.jpg").exists()
 
@@ -143,7 +143,7 @@ def test_the_quality_of_the_index(tmp_path, examples, lm):
     assert load(artifact, retriever=index.path, quality="exact", lm=lm).retriever.quality == "exact"
     with pytest.warns(UserWarning, match="compiled with another quality of the index: exact, not balanced"):
         load(artifact, retriever=index.path, lm=lm)
-    with pytest.raises(UsageError, match=r"quality 'fast' goes with the folder of an index: open_index\(folder"):
+    with pytest.raises(UsageError, match=r"quality 'fast' applies only to an index folder: open_index\(folder"):
         load(artifact, retriever=index, quality="fast")
 
 

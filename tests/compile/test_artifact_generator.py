@@ -30,7 +30,7 @@ def test_an_evaluation_needs_no_language_model_and_names_the_generator(program, 
     assert all(record.cost.lm_calls >= 1 for record in result.records)
     identity = json.loads((tmp_path / "answers.jsonl").read_text().splitlines()[0])["about"]
     assert identity["sub_models"]
-    with pytest.raises(LMError, match="answers no prompts"):
+    with pytest.raises(LMError, match="cannot answer prompts"):
         program.generator.lm("Who?")
 
 
@@ -47,7 +47,7 @@ def test_the_generator_is_taken_again_while_it_is_the_same(program, tiny_generat
     assert load(artifact, generator=tiny_generator).generator.name == str(tiny_generator)
     assert [str(w.message) for w in recwarn if "sub-model" in str(w.message)] == []
     (place / "config.json").write_text((place / "config.json").read_text() + "\n")
-    with pytest.warns(UserWarning, match="generator in .* not there or has changed"):
+    with pytest.warns(UserWarning, match="generator in .* missing or has changed"):
         assert load(artifact).generator is None
 
 
@@ -55,5 +55,7 @@ def test_what_is_no_generator_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="the folder must hold"):
         TranscriptGenerator(tmp_path / "nothing")
     base = write_base_model(tmp_path / "base")
-    with pytest.raises(CheckpointError, match=r"lacks the control tokens; `knowgap train rq-rag`"):
+    with pytest.raises(
+        CheckpointError, match=r"lacks the control tokens; make one from it with `knowgap train rq-rag`"
+    ):
         TranscriptGenerator(base)

@@ -50,7 +50,7 @@ def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, models):
     model = models["know"]
     model.card.model_copy(update={"threshold": 0.9}).write(model.folder)
     (models["decompose"].folder / "sub_model.json").unlink()
-    with pytest.warns(UserWarning, match="not there or has changed") as warned:
+    with pytest.warns(UserWarning, match="missing or has changed") as warned:
         loaded = load(artifact)
     said = [str(w.message) for w in warned if "has changed" in str(w.message)]
     assert [text.partition("the sub-model ")[2].split()[0] for text in said] == ["know", "decompose"]
@@ -72,7 +72,7 @@ def test_a_generator_on_the_hub_is_taken_if_it_is_allowed(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     assert config["sub_models"] == {"generator": {"path": "someone/model", "digest": "someone/model"}}
     with recorded_hub() as asked:
-        with pytest.warns(UserWarning, match="--allow-hub someone/model lets it be fetched"):
+        with pytest.warns(UserWarning, match="add --allow-hub someone/model to fetch it"):
             assert load(folder).parts().get("generator") is None
         assert load(folder, allow_hub=["someone/model"]).generator.name == "someone/model"
         assert load(folder, generator="someone/model").generator.name == "someone/model"

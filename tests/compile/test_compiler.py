@@ -37,7 +37,7 @@ def test_refusals():
     ):
         with pytest.raises(error, match=message):
             compile(program, examples, "f1", lm=lm, **wrong)
-    with pytest.raises(UsageError, match="bootstrap compiles one program, and there are 2"):
+    with pytest.raises(UsageError, match="bootstrap compiles exactly one program, not 2"):
         compile([program, Direct()], examples, "f1", optimizer="bootstrap", lm=lm)
 
 

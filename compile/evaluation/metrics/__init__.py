@@ -138,7 +138,7 @@ def _outside_metric(name: str, found: Any) -> Metric:
         result = found(example, prediction, trace) if takes_trace else found(example, prediction)
         value = float(cast("Any", getattr(result, "score", result)))
         if not 0 <= value <= 1:
-            raise UsageError(f"metric {name}: gave {value}, and a score is a number from 0 to 1")
+            raise UsageError(f"metric {name} gave {value}, but a score must be a number from 0 to 1")
         return result if hasattr(result, "score") else value
 
     functools.update_wrapper(score, found).__name__ = name

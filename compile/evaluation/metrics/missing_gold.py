@@ -43,7 +43,7 @@ def without_missing_gold(
     check_gold(examples, retriever, metric)
     missing = _missing_gold(examples, retriever)
     if missing:
-        warnings.warn(f"{_said(missing, examples)}, which are not scored by their passages", stacklevel=3)
+        warnings.warn(f"{_said(missing, examples)}, so retrieval is not scored on these questions", stacklevel=3)
     kept = [e.copy(gold_ids=[]) if _names(e, missing) else e for e in examples]
     return kept, sum(_names(example, missing) for example in examples)
 

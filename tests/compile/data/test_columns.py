@@ -89,7 +89,7 @@ def test_a_corpus_may_be_parquet(tmp_path: Path):
 @pytest.mark.parametrize("name", ["cut.parquet", "wrong.arrow"])
 def test_damaged_files_are_named(tmp_path: Path, name: str):
     (tmp_path / name).write_bytes(b"hello")
-    with pytest.raises(DataError, match=rf"{name}: is damaged, or no file of"):
+    with pytest.raises(DataError, match=rf"{name}: is damaged, or not a"):
         load_dataset(tmp_path / name)
     save(tmp_path / "empty")
     with pytest.raises(DataError, match="holds no records"):

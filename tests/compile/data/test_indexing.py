@@ -168,9 +168,9 @@ def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.txt").write_text("Something else.", encoding="utf-8")
-    with pytest.raises(UsageError, match="another index stands there, of "):
+    with pytest.raises(UsageError, match="another index is already there, of "):
         follow(other, tmp_path / "ix")
-    with pytest.raises(UsageError, match=r"another index stands there \(passage-tokens 256, not 64\)"):
+    with pytest.raises(UsageError, match=r"another index is already there \(passage-tokens 256, not 64\)"):
         follow(docs, tmp_path / "ix", passage_tokens=64)
     assert len(follow(other, tmp_path / "ix", engine="bm25", overwrite=True).index) == 1
 

@@ -216,10 +216,10 @@ def test_multiple_choice_flat_layout(tmp_path):
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ("1\tAda\n", r"popQA.tsv:2: has 2 cells, not 7"),
+        ("1\tAda\n", r"popQA.tsv:2: has 2 cells, but the header has 7"),
         ("1\ta\tb\tc\t5\tWho?\tbuilder\n", r"popQA.tsv:2 \(possible_answers\): Invalid JSON"),
         ('1\ta\tb\tc\tmany\tWho?\t["x"]\n', r"\(s_pop\): must be a valid integer"),
-        ('1\ta\tb\tc\t5\t"Who?\t["x"]\n', r"is not a row of a table"),
+        ('1\ta\tb\tc\t5\t"Who?\t["x"]\n', r"cannot be read as a row of a table"),
     ],
 )
 def test_popqa(tmp_path, row, problem):

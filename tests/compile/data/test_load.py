@@ -72,7 +72,7 @@ def test_files_named_after_their_splits_or_mapped_to_them(tmp_path):
     [
         ([], "holds no data files"),
         (["one_dev", "two_dev"], r"one_dev.jsonl and two_dev.jsonl both hold the dev split"),
-        (["one_dev", "two"], r"two.jsonl: its name tells no split"),
+        (["one_dev", "two"], r"two.jsonl: its name has no split"),
         (["train", "test"], r"the id 'q1' is already used in test.jsonl:1"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_layout_can_stand_before_the_path(tmp_path):
     assert load_dataset(own).name == "nq_open"
     assert load_dataset(f"jsonl:{own}").name == "mine"
     write(own, [{"prompt": "x", "completion": "y"}])
-    with pytest.raises(DataError, match=r"fields are completion, prompt.*bring the fields question and answer"):
+    with pytest.raises(DataError, match=r"fields are completion, prompt.*provide the fields question and answer"):
         load_dataset(own)
 
 
@@ -135,7 +135,7 @@ def test_a_question_without_answers_says_what_to_do(tmp_path):
     ):
         load_dataset(own)
     write(own, [{"question": "x?"}])
-    with pytest.raises(DataError, match=r"mine\.jsonl:1: no answer by which replies are scored"):
+    with pytest.raises(DataError, match=r"mine\.jsonl:1: there is no answer to score replies by"):
         load_dataset(own)
 
 

@@ -36,5 +36,5 @@ def test_shares_numbers_and_ids():
 
 @pytest.mark.parametrize("amount", [0, -1, 1.5, 2.5])
 def test_an_amount_is_a_share_or_a_number(amount: float):
-    with pytest.raises(ValueOutOfBounds, match="a share above 0 and at most 1, or a number from 2 on"):
+    with pytest.raises(ValueOutOfBounds, match="must be a share above 0 and up to 1, or a whole number of at least 2"):
         mix([(dataset("one", 4, "First."), amount)])

@@ -23,7 +23,7 @@ def size(path):
     [
         (b"", r"mine.jsonl: is empty"),
         (b"[]", r"mine.jsonl: holds no records"),
-        (b"{\n  1}", r"mine.jsonl:1: is not JSON: .*; a file of this name is read as JSON Lines, one record a line"),
+        (b"{\n  1}", r"mine.jsonl:1: is not JSON: .*; a file with this name is read as JSON Lines"),
         (f'{ROW}\n{{"question": "x?", answer}}\n'.encode(), r"mine.jsonl:2: is not JSON: .* column 20"),
         (f'{ROW}\n["list"]\n'.encode(), r"mine.jsonl:2: must be a JSON object"),
         (f"{ROW}\n{ROW.replace('x', 'ü')}".encode("latin-1"), r"mine.jsonl:2: is not UTF-8: byte 0xfc at column 15"),

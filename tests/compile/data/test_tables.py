@@ -72,7 +72,7 @@ def test_named_columns_come_first(tmp_path):
     [
         ({"txt": "Info"}, "unknown part of a passage 'txt': did you mean 'text'"),
         ({"text": "Inf"}, "unknown column 'inf': did you mean 'info'"),
-        ({"text": "info", "title": "Info"}, "one column stands for two parts: text=info, title=info"),
+        ({"text": "info", "title": "Info"}, "the same column is named for two parts: text=info, title=info"),
     ],
 )
 def test_columns_that_are_not_there(tmp_path, columns, problem):
@@ -88,7 +88,7 @@ def test_columns_go_with_tables_alone(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\nText.")
     for source in ("docs.jsonl", "docs"):
-        with pytest.raises(UsageError, match="columns are named for a table"):
+        with pytest.raises(UsageError, match="columns can be named only for a table"):
             build_index(tmp_path / source, tmp_path / "index", engine="bm25", columns={"text": "x"})
 
 
@@ -98,7 +98,7 @@ def test_rows_without_text_and_ids_that_repeat_are_named(tmp_path):
     with pytest.raises(DataError, match=r"towns\.csv:2"):
         read(path)
     path.write_text("id,text\na,x\na,y\n")
-    with pytest.raises(DataError, match="stood in an earlier line"):
+    with pytest.raises(DataError, match="is used in an earlier line"):
         read(path)
 
 
@@ -111,7 +111,7 @@ def test_an_index_of_a_table_follows_it(tmp_path):
     assert "text is info" in reading.notes["towns.csv"]
     path.write_text("Name,Info\nTarn,A town.\nOrle,A bridge.\n")
     assert len(build_index(path, tmp_path / "index", **build)) == 2
-    with pytest.raises(UsageError, match=r"another index stands there \(columns"):
+    with pytest.raises(UsageError, match=r"another index is already there \(columns"):
         build_index(path, tmp_path / "index", engine="bm25")
 
 

@@ -148,13 +148,13 @@ def test_refusals(program, examples):
         run_optimizer(program, examples, metric="f1", lm=lm, max_demos=3)
     with pytest.raises(UsageError, match="nothing to ask"):
         run_optimizer(program, [], metric="f1", lm=lm)
-    with pytest.raises(UsageError, match="the optimizer mipro refuses: "):
+    with pytest.raises(UsageError, match="the optimizer mipro cannot run: "):
         run_optimizer(program, examples, metric="f1", lm=lm, optimizer="mipro", auto="light", num_candidates=2)
     asked = len(engine.calls)
     lm.model = EXTRACTIVE
     for name, optimizer in OPTIMIZERS.items():
         if optimizer.needs_lm:
-            with pytest.raises(LanguageModelError, match=f"the optimizer {name} has a language model write"):
+            with pytest.raises(LanguageModelError, match=f"the optimizer {name} needs a language model to write"):
                 run_optimizer(program, examples, metric="f1", optimizer=name, lm=lm)
     assert len(engine.calls) == asked
 
@@ -260,5 +260,5 @@ def test_knn_shows_the_nearest(program, examples, tmp_path):
     with pytest.raises(UsageError, match="knn looks its demonstrations up"):
         save(compiled, tmp_path / "knn")
     wrong, _ = scripted_lm(lambda o, i: {"answer": "nobody", "questions": []})
-    with pytest.raises(UsageError, match="answers rightly"):
+    with pytest.raises(UsageError, match="answers correctly"):
         run_optimizer(program, examples, lm=wrong, **options)

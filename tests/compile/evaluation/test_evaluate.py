@@ -149,7 +149,7 @@ def test_what_no_question_can_mend_is_raised(program, examples, lm):
         ("needs a retriever", RAG(), examples, {"lm": lm}),
         ("no language model", program, examples, {}),
         ("nothing to ask", program, [], {"lm": lm}),
-        ("is there twice", program, [examples[0], examples[0]], {"lm": lm}),
+        ("is used twice", program, [examples[0], examples[0]], {"lm": lm}),
         ("needs a answer", program, [dspy.Example(question="Who?")], {"lm": lm}),
         ("at least one thread", program, examples, {"lm": lm, "num_threads": 0}),
     ):
@@ -218,7 +218,7 @@ def test_a_test_score_comes_from_the_test_split_alone(program, examples, lm):
     assert found.provenance.split == "test"
     assert [r.id for r in found.records] == ["q4", "q5", "q6", "q7"]
     assert evaluate(program, data, "f1", split="test", lm=lm, limit=2).interval().n == 2
-    with pytest.raises(UsageError, match="pass the data set, not its questions"):
+    with pytest.raises(UsageError, match="pass the data set itself, not its questions"):
         evaluate(program, examples, "f1", lm=lm, split="test")
     leaky = Dataset("leaky", {"train": examples[4:5], "dev": [], "test": examples[4:]}, [], "digest")
     with pytest.raises(UsageError, match="in another split as well"):

@@ -86,7 +86,7 @@ def test_trec_has_a_line_for_each_passage_of_the_answer(tmp_path: Path):
     assert {(zero, tag) for _, zero, *_, tag in lines} == {("Q0", "knowgap")}
     assert [float(score) for *_, score, _ in lines[:3]] == pytest.approx([1, 1 / 2, 1 / 3], abs=1e-6)
     blank = EVALUATION.model_copy(update={"records": [QuestionRecord(id="a", question="?", passages=["Grey moth"])]})
-    with pytest.raises(UsageError, match="ids with blanks: question 'a', passage 'Grey moth'"):
+    with pytest.raises(UsageError, match="ids that contain spaces: question 'a', passage 'Grey moth'"):
         write(tmp_path, "trec", blank)
 
 

@@ -96,7 +96,7 @@ def test_unknown_names_and_missing_passages_are_refused(data: dict, tmp_path: Pa
     table = make_table(rows=[{"label": "typo", "program": "mirgres"}], baseline="")
     with pytest.raises(UsageError, match=r"'typo' on houses: .*migres"):
         prepare(table, ExperimentSetup(output=tmp_path, **data))
-    with pytest.raises(UsageError, match="own brings no passages"):
+    with pytest.raises(UsageError, match="own has no passages of its own"):
         prepare(make_table(), ExperimentSetup(output=tmp_path, data=data["data"]))
     with pytest.raises(UnknownName, match="exact_mach"):
         score_metrics(["exact_mach"])

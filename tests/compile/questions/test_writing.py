@@ -197,7 +197,7 @@ def test_refusals(index, tmp_path):
             write(retriever, tmp_path, author(), **options)
 
     refused(UnknownName, "unknown kind of question 'two-hop': did you mean 'two_hop'", kinds=["two-hop"])
-    refused(UsageError, "n = 0, of 4 kinds", n=0)
+    refused(UsageError, "n = 0, with 4 kinds", n=0)
     with RemoteRetriever("http://127.0.0.1:1") as remote:
         refused(UsageError, "does not list its passages", retriever=remote)
     refused(UsageError, "no passage of the index has 12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]))
@@ -209,7 +209,7 @@ def test_refusals(index, tmp_path):
         lines.write('{"id": 1}\n')
     refused(DataError, "drafts:6: damaged draft")
     (tmp_path / "q.jsonl.drafts").unlink()
-    refused(UsageError, "is there, without q.jsonl.drafts beside it")
+    refused(UsageError, "already exists, but q.jsonl.drafts beside it does not")
 
 
 def test_the_estimate_counts_the_calls_that_are_made(index, tmp_path):

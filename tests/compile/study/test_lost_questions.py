@@ -85,5 +85,5 @@ def test_what_nobody_counted_is_not_free(limit):
     assert tuning.spent.uncounted_calls > 0
     assert {trial.costs["lm_calls"] for trial in tuning.trials} == {None}
     assert tuning.front == []
-    with pytest.raises(StudyError, match="what it cost is not known"):
+    with pytest.raises(StudyError, match="its cost, which this study limits or minimises, is not known"):
         run_study(n_trials=2, **arguments | {"config": StudyConfig(reuse=False, **limit)})

@@ -127,8 +127,11 @@ def test_several_costs_are_objectives_of_a_study_of_compile(examples):
     ("options", "message"),
     [
         ({"study": optuna.create_study()}, r"create it with directions=\['maximize'\]"),
-        ({"sampler": Remembering(), "optimizer": "bootstrap"}, "go with the optimizer study, and bootstrap runs none"),
-        ({"pruner": optuna.pruners.NopPruner(), "config": StudyConfig(prune=False)}, "nothing for the pruner to stop"),
+        ({"sampler": Remembering(), "optimizer": "bootstrap"}, "apply only to the optimizer study, not to bootstrap"),
+        (
+            {"pruner": optuna.pruners.NopPruner(), "config": StudyConfig(prune=False)},
+            "a pruner cannot be used in a study",
+        ),
     ],
 )
 def test_what_does_not_fit_a_study_of_the_users_is_said(examples, options, message):
@@ -143,5 +146,5 @@ def test_names_may_have_commas_between_them():
 
 @pytest.mark.parametrize("settings", [{"costs": ["tokens"]}, {"mode": "pareto", "costs": ["lm_calls"]}])
 def test_further_costs_are_further_objectives(settings):
-    with pytest.raises(UsageError, match="further objectives beside cost=lm_calls"):
+    with pytest.raises(UsageError, match="costs other than cost=lm_calls"):
         StudyConfig(**settings)

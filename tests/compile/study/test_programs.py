@@ -186,8 +186,8 @@ def test_names_of_settings_begin_with_the_program():
 def test_refusals():
     still = type("Still", (Fixed,), {"name": "still"})
     for classes, message in (
-        ((Weak, Weak), "different names: weak, weak"),
-        ((), "there is none"),
+        ((Weak, Weak), "name of its own: given are weak, weak"),
+        ((), "given are none"),
         (CLASSES, "at least one trial for each of 4 programs"),
         ((Fixed, still), "nothing to search over: fixed, still"),
     ):

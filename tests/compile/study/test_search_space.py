@@ -85,7 +85,7 @@ def test_refusals():
         SearchSpace(Tunable(), StudyConfig(ranges={"careful": (0, 1)}))
     with pytest.raises(ValueOutOfBounds, match="top_k=99"):
         SearchSpace(Tunable(), StudyConfig(ranges={"top_k": (1, 99)}))
-    with pytest.raises(UsageError, match=r"top_k: the range \(3.*, 2.*\) ends before it begins"):
+    with pytest.raises(UsageError, match=r"top_k: the lower end of the range \(3.*, 2.*\) is above"):
         SearchSpace(Tunable(), StudyConfig(ranges={"top_k": (3, 2)}))
     with pytest.raises(UsageError, match="nothing to search over"):
         SearchSpace(Tunable(), StudyConfig(include=[]))

@@ -100,7 +100,7 @@ def test_a_last_layer_that_is_trained_counts(llama):
 def test_what_cannot_be_told_is_one_line(tmp_path: Path):
     assert parse_gpus("8x80") == (8, 80.0)
     for text in ("80", "0x80", "8xbig"):
-        with pytest.raises(UsageError, match=f"--gpus {text}: write their number and the GB of each"):
+        with pytest.raises(UsageError, match=f"--gpus {text}: write the number of GPUs and the GB of each"):
             parse_gpus(text)
     with pytest.raises(LanguageModelError, match=r"configuration of .* cannot be read"):
         memory_needs(str(tmp_path), GeneratorConfig())

@@ -84,7 +84,7 @@ def test_the_settings_of_the_papers():
 def test_four_bits_need_lora_and_bitsandbytes(base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueOutOfBounds, match="set lora_rank as well"):
         GeneratorConfig(load_in_4bit=True)
-    with pytest.raises(ValueOutOfBounds, match="goes without fsdp"):
+    with pytest.raises(ValueOutOfBounds, match="cannot be combined with fsdp"):
         GeneratorConfig(load_in_4bit=True, lora_rank=4, fsdp=True)
     monkeypatch.setattr("knowgap.compiling.training.language_model.find_spec", lambda name: None)
     rows = [{"input_ids": [5], "labels": [5]}]

@@ -56,5 +56,5 @@ def test_labels(tmp_path: Path):
     assert [example.label for example in read_released_labels(know, "know")] == [True, False]
     parts = write(tmp_path / "d.jsonl", [{"question": "Both?", "answer": '{"query": ["One?", "Two?"]}'}])
     assert [example.label for example in read_released_labels(parts, "decompose")] == [["One?", "Two?"]]
-    with pytest.raises(DataError, match="no record of RA-ISF's training set of relevant"):
+    with pytest.raises(DataError, match="is not a record of RA-ISF's training set of relevant"):
         read_released_labels(know, "relevant")

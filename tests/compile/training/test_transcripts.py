@@ -139,7 +139,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     construct(path)
     with pytest.raises(UsageError, match="about another top_k"):
         construct(path, top_k=1)
-    with pytest.raises(UsageError, match="another question by the id 'one'"):
+    with pytest.raises(UsageError, match="another question with the id 'one'"):
         construct(path, [EXAMPLES[1].copy(id="one")])
 
 

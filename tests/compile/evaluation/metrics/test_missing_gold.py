@@ -29,7 +29,9 @@ def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
     program, examples = partial
     with pytest.warns(UserWarning, match="gold ids") as said:
         result = evaluate(program, examples, ["exact_match", "recall"], lm=reading_lm()[0])
-    text = "not in the index: 2 gold ids, of 2 of 8 questions ('q6', 'q7'), which are not scored by their passages"
+    text = (
+        "not in the index: 2 gold ids, of 2 of 8 questions ('q6', 'q7'), so retrieval is not scored on these questions"
+    )
     assert [str(warning.message) for warning in said] == [text]
     assert result.interval("exact_match").n == 8
     assert result.interval("recall").n == result.interval("found").n == 6
