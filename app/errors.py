@@ -74,7 +74,7 @@ def check_address(text: str, option: str) -> None:
     """
     found = re.match(r"(https?):/*([^/\s]*)", text, re.IGNORECASE)
     if found is None or not found[2]:
-        raise UsageError(f"{option} {text}: is no address of a server; write it as http://HOST:PORT")
+        raise UsageError(f"{option} {text} is not the address of a server; write it as http://HOST:PORT")
     if not text.lower().startswith(f"{found[1].lower()}://{found[2].lower()}"):
         meant = f"{found[1]}://{text[found.start(2) :]}"
         raise UsageError(f"{option} {text}: an address has two slashes after the colon; write {meant}")

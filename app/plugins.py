@@ -72,7 +72,7 @@ def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
         raise UnknownName.among(kind, name, [*known, *points])
     references = [name] if is_reference(name) else [point.value for point in points[name]]
     if len(references) > 1:
-        raise UsageError(f"{kind} {name}: {' and '.join(references)} are both offered as {name}; write module:Name")
+        raise UsageError(f"{kind} {name} is ambiguous: it may be {' or '.join(references)}; name one of these instead")
     module, _, path = references[0].partition(":")
     sys.path[:0] = [folder for folder in _folders if folder not in sys.path]
     try:
@@ -105,10 +105,10 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
     if callable(found) and (text is not None or isinstance(found, type) or not isinstance(found, protocol)):
         found = found() if text is None else found(text)
     elif text is not None:
-        raise UsageError(f"{kind} {name}: {reference} is {type(found).__name__}, which takes no text")
+        raise UsageError(f"{kind} {name}: {reference} is of type {type(found).__name__}, which takes no argument")
     if not isinstance(found, protocol):
         missing = sorted(member for member in get_protocol_members(protocol) if not hasattr(found, member))
-        raise UsageError(f"{kind} {name}: is {type(found).__name__}, and has no {' and no '.join(missing)}")
+        raise UsageError(f"{kind} {name} is of type {type(found).__name__}, which has no {' and no '.join(missing)}")
     return found
 
 

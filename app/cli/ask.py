@@ -273,7 +273,7 @@ def serve(
     raise_file_limit()
     live = _live_index(documents, options, search_only)
     if allow_upload and live is None:
-        raise UsageError("--allow-upload goes with a folder of documents: `knowgap serve FOLDER --allow-upload`")
+        raise UsageError("--allow-upload needs a folder of documents to serve: `knowgap serve FOLDER --allow-upload`")
     with factories.open_index(options) if search_only else _opened(options, live) as opened:
         leave_ctrl_c_to_the_server()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
@@ -285,7 +285,7 @@ def serve(
             live.start()
         server = Server(program, lm, index=index, host=host, port=port, key=key, **limits, **page)
         if key is None and not is_loopback(host):
-            remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
+            remark(f"warning: anyone who can reach {host} can ask questions; set {_KEY} to require a key")
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             name = server.name or f"the index {options.folder or options.data}"
             server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
@@ -298,7 +298,7 @@ def _live_index(folder: Path | None, options: AskOptions, search_only: bool) -> 
         return None
     for name, given in (("--index", options.folder), ("--data", options.data), ("--search-only", search_only)):
         if given:
-            raise UsageError(f"{name} goes without a folder: {folder} is indexed and served")
+            raise UsageError(f"{name} cannot be used with a folder: leave it out, or the folder {folder}")
     from knowgap.service.live_index import LiveIndex
 
     engine = options.engine or o.NEW_INDEX

@@ -90,18 +90,18 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     if optimizer in OPTIMIZERS and not OPTIMIZERS[optimizer].can_save:
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
     if options.teacher is not None and optimizer in _WITHOUT_TEACHER:
-        raise UsageError(f"--teacher-lm {options.teacher}: --optimizer {optimizer} has no teacher")
+        raise UsageError(f"--teacher-lm {options.teacher}: --optimizer {optimizer} uses no teacher; leave it out")
     settings = factories.named_values(options.optimizer_option, "--optimizer-option")
     if settings and optimizer == "study":
-        raise UsageError("--optimizer-option goes with another optimizer; --study takes the settings of a study")
+        raise UsageError("--optimizer-option does not apply to --optimizer study: set its options with --study")
     config = _finetune_config(settings, options.seed) if optimizer == "finetune" else None
     study_config(options)
     checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
     generated = any(each.generator is not None for each in checked)
     if generated and (optimizer in OPTIMIZERS or config is not None):
-        raise UsageError(f"--optimizer {optimizer}: finds demonstrations, which a generator is not shown")
+        raise UsageError(f"--optimizer {optimizer} does not work with a generator, which reads no prompts: use study")
     if len(checked) > 1 and optimizer != "study":
-        raise UsageError(f"--optimizer {optimizer}: compiles one program, and --program names several")
+        raise UsageError(f"--optimizer {optimizer} compiles one program, but --program names several: name one")
     if options.teacher is not None:
         teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as job:

@@ -203,4 +203,4 @@ def line_progress(what: str) -> Report:
 def time_left(seconds: float) -> str:
     """Format a time, rounded to minutes or hours."""
     minutes = round(seconds / 60)
-    return f"some {minutes} min" if minutes < 120 else f"some {minutes / 60:.0f} h"
+    return f"about {minutes} min" if minutes < 120 else f"about {minutes / 60:.0f} h"

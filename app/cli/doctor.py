@@ -40,7 +40,7 @@ def doctor(
     if index is not None and is_address(index):
         check_address(index, "--index")
     elif index is not None and is_reference(index) and not Path(index).exists():
-        raise UsageError(f"--index {index}: only the folder of an index, or its URL, can be examined")
+        raise UsageError(f"--index {index}: only an index folder or the URL of an index can be checked")
     findings = [*examine(), *_examine_model(model), *(examine_index(index) if index is not None else ())]
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
@@ -54,7 +54,7 @@ def _told(finding: Finding) -> str:
     """The detail of a finding; if something is missing, also what needs it and how to get it."""
     if finding.state == "ok":
         return finding.detail
-    serves = f"would serve {finding.serves}" if finding.serves else ""
+    serves = f"needed for {finding.serves}" if finding.serves else ""
     return "; ".join(filter(None, (finding.detail, serves, finding.remedy)))
 
 

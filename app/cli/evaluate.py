@@ -62,14 +62,14 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     output folder, the same command continues a run that was stopped.
     """
     if options.measure and not options.dry_run:
-        raise UsageError("--measure: goes with --dry-run")
+        raise UsageError("--measure works only with --dry-run: add it, or leave --measure out")
     checked = {label: factories.check_program(each) for label, each in factories.named_programs(options).items()}
     if options.predictions is not None:
         from knowgap.compiling.evaluation.predictions import check_format
 
         check_format(options.predictions[0])
         if len(checked) > 1 or options.dry_run:
-            raise UsageError("--predictions: goes with one program, and not with --dry-run")
+            raise UsageError("--predictions takes a single program, and cannot be used with --dry-run")
     asks = not options.dry_run or options.measure
     split = options.split if options.whole else None
     with open_job(options, [options.split], checked.values(), asks=asks, split_as=split) as job:
@@ -164,7 +164,10 @@ class Job:
         examples = self.dataset.questions(split, self.options.limit)
         remark(f"written to {write_predictions(result, examples, form, path, self.dataset.corpus)}")
         if len(examples) < sum(map(len, self.dataset.splits.values())):
-            remark("an official scorer takes questions without an answer as wrong: --whole asks all, without --limit")
+            remark(
+                "official scorers count questions that are not in the file as wrong: to ask all of them, add --whole "
+                "and leave out --limit"
+            )
 
     def estimate(self, program: Program, split: str, measure: bool = False) -> Estimate:
         """Estimate what `evaluate` would cost; `measure` asks three of the questions first."""
@@ -270,7 +273,7 @@ def _asked_of_fewer(results: Mapping[str, Evaluation], metrics: Sequence[str]) -
     counts = {metric: len(every.scores(metric)) for metric in metrics if every.defines(metric)}
     fewer = [f"{metric} over {n}" for metric, n in counts.items() if n < len(every.records)]
     return (
-        f"{', '.join(fewer)} of {len(every.records)} questions: the others do not have what it takes" if fewer else ""
+        f"{', '.join(fewer)} of {len(every.records)} questions: the others lack what the metric needs" if fewer else ""
     )
 
 

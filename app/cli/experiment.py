@@ -90,7 +90,7 @@ def experiment(
             "name a table (`knowgap experiment --list` shows those that come with knowgap), or a TOML file"
         )
     if options.measure and not options.dry_run:
-        raise UsageError("--measure: goes with --dry-run")
+        raise UsageError("--measure works only with --dry-run: add it, or leave --measure out")
     seeds = _seeds_of(options)
     whole = read_table(table)
     opened = whole.only(options.columns or ())
@@ -125,7 +125,7 @@ def experiment(
         )
     unused = checked.check(opened, options.baseline, dry=unmeasured)
     if unused:
-        remark(f"without effect on this run: {', '.join(f'--part {name}' for name in unused)}")
+        remark(f"these options have no effect on this run: {', '.join(f'--part {name}' for name in unused)}")
     if options.lm is None and opened.lm.startswith("hf/"):
         check_allowed(opened.lm.removeprefix("hf/"), table, options.allow_hub or ())
     names = {"": options.lm or opened.lm or None, **row_lms}
@@ -140,9 +140,7 @@ def experiment(
         show_estimates(labelled, setup["lm"], as_json, of="cell")
         return
     if len(seeds) > 1 and not any(map(draws, lms.values())):
-        remark(
-            "the language model answers at temperature 0: the seeds differ in the questions that they draw, if at all"
-        )
+        remark("the language model answers at temperature 0: seeds can only change which questions are drawn")
     with progress(opened.name) as report:
         result = run_experiment(
             opened,
@@ -169,7 +167,7 @@ def _seeds_of(options: ExperimentOptions) -> list[int]:
     try:
         return list(dict.fromkeys(int(seed) for seed in options.seeds.split(",")))
     except ValueError:
-        raise UsageError(f"--seeds {options.seeds!r}: whole numbers with commas between them, as in 0,1,2") from None
+        raise UsageError(f"--seeds {options.seeds!r}: write whole numbers separated by commas, such as 0,1,2") from None
 
 
 def _list(as_json: bool) -> None:

@@ -43,8 +43,8 @@ def home() -> Path:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{folder}: caches are kept there, and it cannot be made ({error.strerror or error}); set KNOWGAP_HOME "
-                "to a folder that can be written to"
+                f"{folder}: the folder for caches cannot be created ({error.strerror or error}); set KNOWGAP_HOME to a "
+                "folder that can be written to"
             ) from error
     return folder
 
@@ -78,7 +78,7 @@ def load_lm(
     name = options.lm
     if generator is not None:
         if name is not None:
-            remark(f"the generator {generator.name} answers, and {name} is not asked")
+            remark(f"the generator {generator.name} answers; the language model {name} is not used")
         quiet_dspy()
         return generator.lm
     given = parse_options(named_values(options.lm_option, "--lm-option"))
@@ -107,7 +107,7 @@ def _address_to_ask(name: str | None, api_base: str | None) -> str | None:
         return api_base
     if api_base == os.environ.get(_API_BASE):
         answers = "no language model is named" if name is None else f"{name} answers"
-        remark(f"{_API_BASE} is set and not used, since {answers}; --lm openai/NAME names the model of that server")
+        remark(f"{_API_BASE} is set but not used, since {answers}; name the model of that server with --lm openai/NAME")
         return None
     if name is None:
         raise UsageError(f"--api-base {api_base}: name the model of that server as well, with --lm openai/NAME")
@@ -172,7 +172,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
             retriever = outside_retriever(place)
         for name, value in (("engine", engine), ("quality", quality)):
             if retriever is not None and value is not None:
-                raise UsageError(f"--{name} {value}: goes with the folder of an index, not with {place}")
+                raise UsageError(f"--{name} {value} applies only to an index folder, not to {place}: leave it out")
         retriever = retriever or open_folder(place, engine=engine, quality=quality, allow_hub=options.allow_hub or ())
     with closing(retriever):
         yield retriever
@@ -244,18 +244,18 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
         remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
         names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
     if "all" in names:
-        raise UsageError(f"--program {text}: all stands alone, since it names every program")
+        raise UsageError(f"--program {text}: all already includes every program; leave the other names out")
     if not names:
         raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
     own = None if options.preset == PAPER else options.preset
     for option, value in (("--preset", own), ("--set", options.settings)):
         if value:
-            raise UsageError(f"{option} {value}: goes with one program, and --program names several")
+            raise UsageError(f"{option} {value} applies to one program, but --program names several")
     parts = named_values(options.parts, "--part")
     takers = {name: {*(kind := program_class_of(name)).part_names, *kind.sub_models} for name in names}
     for name in parts:
         if not any(name in taken for taken in takers.values()):
-            raise UsageError(f"--part {name}={parts[name]}: none of the programs has one")
+            raise UsageError(f"--part {name}={parts[name]}: none of the programs has the part {name}")
     return {
         name: o.ProgramOptions(
             name,
@@ -321,12 +321,12 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     program_class: Any = program_class_of(options.program)
     if options.input or options.output:
         if not is_module(program_class):
-            raise UsageError(f"--input, --output: go with a dspy.Module, and {program_class.name} is none")
+            raise UsageError(f"--input and --output apply only to a dspy.Module, and {program_class.name} is not one")
         program_class = program_class.with_fields(options.input or "", options.output or "")
     if artifact is not None and not (reference := reference_of(program_class)).startswith("knowgap."):
         remark(f"the program {reference} of {artifact} runs {source_of(program_class)}")
     if artifact is not None and options.preset is not None:
-        raise UsageError(f"--preset {options.preset}: {artifact} has its own settings")
+        raise UsageError(f"--preset {options.preset}: {artifact} has settings of its own; leave --preset out")
     named = named_values(options.parts, "--part")
     for name, where in named.items():
         if name not in (*program_class.part_names, *program_class.sub_models):
@@ -353,7 +353,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         program = make(None, None, "sample")
     for name in named.keys() & program_class.sub_models:
         if why := program.ignores(name):
-            raise UsageError(f"--part {name}={named[name]}: would have no effect: {why}")
+            raise UsageError(f"--part {name}={named[name]} would have no effect, since {why}")
     may_retrieve = is_module(program_class) and isinstance(options, o.IndexOptions) and options.folder is not None
     return CheckedProgram(program_class.needs_retriever or may_retrieve, make, program.parts().get("generator"))
 
@@ -370,8 +370,8 @@ def _paper_preset(program_class: type[Program], dataset: str) -> str:
     if preset := program_class.paper_preset(task := task_of(dataset)):
         return preset
     why = f"there is none for {task}" if task else f"the task of {dataset or 'your question'} is not known"
-    known = ", ".join(program_class.presets) or f"{program_class.name} has none"
-    raise UsageError(f"--preset {PAPER}: {why}; name one: {known}")
+    known = ", ".join(program_class.presets) or "none"
+    raise UsageError(f"--preset {PAPER}: {why}; the presets of {program_class.name} are {known}")
 
 
 def is_module(program_class: Any) -> bool:

@@ -113,17 +113,20 @@ def index(
         return
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
-        raise UsageError("name what to index: either --data or --corpus")
+        raise UsageError("name what to index, with either --data or --corpus (not both)")
     columns = factories.named_values(column, "--column")
     if columns and corpus is None:
-        raise UsageError("--column: goes with --corpus FILE.csv")
+        raise UsageError("--column works only with a table: --corpus FILE.csv")
     recorded = recorded_engine(folder) if corpus is not None and not overwrite else None
     engine = engine or recorded or o.NEW_INDEX
     options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
     for name, value in vars(splitting).items():
         if corpus is None and value != getattr(SplittingOptions, name):
             option = name.replace("_", "-")
-            raise UsageError(f"--{option} {value}: goes with --corpus; questions of a data set name its passages")
+            raise UsageError(
+                f"--{option} {value} works only with --corpus: the passages of a data set are not split, since its "
+                "questions refer to them"
+            )
     source, reading = _passages_of(data or "") if corpus is None else _local_corpus(corpus), Reading()
     with progress("indexing") as report:
         options |= {"columns": columns} if corpus is not None else {}
@@ -148,7 +151,7 @@ def _local_corpus(corpus: str) -> Path:
     """The path of a corpus; the pages at a web address are downloaded to a folder, and a remark counts them."""
     if not is_address(corpus):
         if "://" in corpus:
-            raise UsageError(f"--corpus {corpus}: pages are read from addresses of http and https")
+            raise UsageError(f"--corpus {corpus}: pages can only be read from http:// and https:// addresses")
         return Path(corpus)
     check_address(corpus, "--corpus")
     from knowgap.retrieval.documents.website import read_site
@@ -188,7 +191,7 @@ def _passages_of(data: str) -> Sequence[Passage]:
 
     dataset = load_dataset(data)
     if not dataset.corpus:
-        raise UsageError(f"{data} brings no passages: name a file of them with --corpus")
+        raise UsageError(f"{data} has no passages of its own: name a file of passages with --corpus")
     return dataset.corpus
 
 
@@ -242,7 +245,7 @@ def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_js
     if not estimates:
         raise UsageError(
             f"--dry-run --engine {engine}: the index in {folder} has no token vectors to estimate it from; name a "
-            "ColBERT index of some thousand of your passages"
+            "ColBERT index of a few thousand of your passages"
         )
     if as_json:
         rows: Any = [asdict(estimate) for estimate in estimates]
@@ -255,7 +258,7 @@ def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_js
     vectors = f"{sample.tokens:.1f} token vectors, " if sample.tokens else ""
     caption = (
         f"average of {sample.passages:,} passages: {vectors}{sample.words:.1f} words, {sample.text:.0f} bytes; "
-        "memory of a build is beside that of the encoder"
+        "the memory for building does not include the encoder's"
     )
     columns = ["engine", "passages", "disk", "memory", "disk, building", "memory, building"]
     show_table("estimated sizes", columns, rows, caption=caption)

@@ -52,9 +52,9 @@ def local_path(text: str) -> Path:
         UsageError: it is empty, or the address of a server.
     """
     if not text.strip():
-        raise UsageError("an empty path: name a file or a folder; . is the current folder")
+        raise UsageError("the path is empty: name a file or a folder; . is the current folder")
     if is_address(text):
-        raise UsageError(f"{text}: is an address, and a file or folder of this machine is needed here")
+        raise UsageError(f"{text} is a web address: name a file or folder on this machine instead")
     return Path(text)
 
 
@@ -64,7 +64,7 @@ def _parse_prices(text: str) -> tuple[float, float]:
     except ValueError:
         prompt = completion = math.nan
     if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise UsageError(f"--prices {text}: write two numbers with a comma, such as 0.15,0.6")
+        raise UsageError(f"--prices {text}: write two numbers separated by a comma, such as 0.15,0.6")
     return prompt, completion
 
 

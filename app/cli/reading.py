@@ -39,5 +39,5 @@ def said_of_update(update: Update) -> str:
     if not update.files:
         return f"nothing has changed: {update.kept:,} passages"
     files, added = _counted(update.files, "file"), _counted(update.added, "passage")
-    again = "; this engine is built again as a whole:" if update.rebuilt else ""
+    again = "; the whole index was built again," if update.rebuilt else ""
     return f"{files} changed: {added} added, {update.removed:,} removed, {update.kept:,} kept{again}"

@@ -123,7 +123,7 @@ def train(
     from knowgap.compiling.training.sub_models import TASKS, check_tasks
 
     if options.sub_model and kind != "ra-isf":
-        raise UsageError(f"--sub-model {options.sub_model[0]}: goes with ra-isf, not with {kind}")
+        raise UsageError(f"--sub-model {options.sub_model[0]} applies only to ra-isf, not to {kind}")
     settings: dict[str, Any] = {**factories.named_values(options.settings, "--set")}
     config_class: Any = getattr(training, _CONFIGS[kind])
     make = config_class.as_in_paper if options.preset else config_class
@@ -138,12 +138,14 @@ def train(
     labels_only = options.labels == "only"
     if gpus is not None:
         if not (dry_run or labels_only) or kind not in _GENERATIVE:
-            raise UsageError(f"--gpus {gpus}: goes with --dry-run or --labels only, of rq-rag and ra-isf")
+            raise UsageError(f"--gpus {gpus} applies only to rq-rag and ra-isf, with --dry-run or `--labels only`")
         arguments["gpus"] = parse_gpus(gpus)
     elif paper and (dry_run or labels_only):
         arguments["gpus"] = paper.gpus
     if options.labels is not None and (kind not in _GENERATIVE or (labels_only and dry_run)):
-        raise UsageError(f"--labels {options.labels}: goes with rq-rag and ra-isf, and only without --dry-run")
+        raise UsageError(
+            f"--labels {options.labels} applies only to rq-rag and ra-isf; `--labels only` excludes --dry-run"
+        )
     if labels_only:
         arguments["labels_only"] = True
     if options.labels is not None and not labels_only:
@@ -238,7 +240,7 @@ def _show_trained(models: Mapping[str, Trained], as_json: bool) -> None:
         for note in trained.notes:
             remark(note)
         if done.trained_before:
-            remark(f"{done.folder} is there already, trained with the same settings and data")
+            remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
         else:
             continued = f", continued from step {done.resumed_from}" if done.resumed_from else ""
             figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"

@@ -74,7 +74,7 @@ def render_report(
     facts, artifact = report.study, report.artifact
     every = {**report.evaluations, **(evaluations or {})}
     if (study_name or cost) and facts is None:
-        raise UsageError(f"a study's name or cost goes with a report of study, and {report.place or 'this'} holds none")
+        raise UsageError(f"a study name or a cost applies only to a study, and {report.place or 'this'} holds none")
     groups = group_evaluations(every, base=base, dev_digest=facts.dev_digest if facts else "")
     study = StudyView(facts, facts.chosen, report.questions) if facts and facts.chosen else None
     known = {group.split for group in groups}

@@ -106,7 +106,7 @@ class Answering:
             try:
                 self.warm_up()
             except Exception:
-                _LOG.exception("what answers need could not be loaded before the first question")
+                _LOG.exception("loading what answers need failed before the first question")
             finally:
                 self._warming = False
 
@@ -149,7 +149,7 @@ class Answering:
         if length > MAX_QUESTION or not self._free:
             self._questions.labels("refused").inc()
             if not self._free:
-                raise Problem(429, "as many questions are being answered as the server is set to; ask again later")
+                raise Problem(429, "the server is answering as many questions as it is set to; ask again later")
             what = "the question has" if len(question) > MAX_QUESTION else "the questions before it have"
             raise Problem(400, f"{what} more than {MAX_QUESTION} characters")
         self._free -= 1

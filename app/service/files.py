@@ -56,10 +56,10 @@ class Files:
             return
         sources = sources_of(index)
         if sources is None:
-            raise UsageError("the index was not made of a folder of documents here: it has no files to show")
+            raise UsageError("the index was not built from a folder of documents here: there are no files to show")
         self._folder = Path(sources.settings()["corpus"])
         if not self._folder.is_dir():
-            raise UsageError(f"{self._folder}: the folder that was indexed is gone: there are no files to show")
+            raise UsageError(f"{self._folder}: the indexed folder no longer exists; there are no files to show")
 
     @staticmethod
     def link(source: AnswerSource) -> str:
@@ -112,13 +112,13 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
     path = index.folder / name
     too_long = len(os.fsencode(name)) > _LONGEST_NAME
     if name != path.name or name.startswith(".") or name != shown_name(name) or too_long:
-        raise Problem(400, f"{name!r} is no name for a file")
+        raise Problem(400, f"{name!r} is not a valid file name")
     if kind_of(path) is None:
-        raise Problem(400, f"{name}: files that end in {', '.join(KINDS)} can be read")
+        raise Problem(400, f"{name} cannot be read: its name must end in one of {', '.join(KINDS)}")
     if path.exists():
-        raise Problem(409, f"there is a file {name} already")
+        raise Problem(409, f"a file named {name} already exists")
     if name in index.added or len(index.added) >= _MOST:
-        raise Problem(429, "as many files as may wait to be read; add it later")
+        raise Problem(429, f"{name}, or too many other files, are already waiting to be read; try again later")
     index.added.add(name)
     with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".", delete=False) as file:
         try:
@@ -130,7 +130,7 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
         except BaseException as error:
             index.added.discard(name)
             if isinstance(error, FileExistsError):
-                raise Problem(409, f"there is a file {name} already") from None
+                raise Problem(409, f"a file named {name} already exists") from None
             raise
         finally:
             os.unlink(file.name)

@@ -128,7 +128,7 @@ class _AcceptFailures:
             loop.default_exception_handler(context)
         elif loop.time() >= self._quiet_until:
             self._quiet_until = loop.time() + _QUIET
-            _LOG.error("no connection can be accepted: %s", context.get("exception"))
+            _LOG.error("new connections cannot be accepted: %s", context.get("exception"))
 
 
 class _Protocol(H11Protocol):

@@ -97,7 +97,7 @@ class ChatRequest(BaseModel):
             raise ValueError(f"the last message is the question: its role must be 'user', not {last.role!r}")
         parts = last.parts()
         if others := sorted({part.type for part in parts} - {"text"}):
-            raise ValueError(f"a question is a text: leave out {', '.join(others)}")
+            raise ValueError(f"a question must be plain text: leave out {', '.join(others)}")
         return "\n".join(part.text for part in parts)
 
     def sampling(self) -> dict[str, Any]:

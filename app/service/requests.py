@@ -62,19 +62,19 @@ class Problem(Exception):
         if isinstance(error, IndexMissing):  # the folder is still being read
             return cls(503, str(error))
         if isinstance(error, KeyboardInterrupt):  # all calls were stopped
-            return cls(503, "the server ends")
+            return cls(503, "the server is shutting down")
         status = error.status if isinstance(error, Problem) else 500
         if isinstance(error, Problem) and (status not in (500, 502, 504) or error.id):
             return error
         told = str(error) if status == 504 else "the request failed"
         if isinstance(error, LanguageModelError):
             status = 502 if isinstance(error, LanguageModelUnreachable) else 500
-            told = f"the language model {'does not answer' if status == 502 else 'gives no answer'}"
+            told = f"the language model {'does not answer' if status == 502 else 'cannot be used'}"
         name = secrets.token_hex(4)
         _LOG.error(
             "request %s failed: %s", name, error, exc_info=None if isinstance(error, (KnowgapError, cls)) else error
         )
-        return cls(status, f"{told}; the log of the server has the cause under {name}", name)
+        return cls(status, f"{told}; the server's log states the cause under {name}", name)
 
     @property
     def outcome(self) -> str:
@@ -122,7 +122,7 @@ class Patience:
             if task.done():
                 return task.result()
             if self._left.done():
-                raise Problem(499, "nobody waits for the answer")
+                raise Problem(499, "the client has disconnected")
             raise Problem(504, f"no answer within {self._seconds:g} s")
         finally:
             if task.cancel():
@@ -154,7 +154,7 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
         problem = error.errors(include_url=False, include_input=False)[0]
         field, said = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            said = f"there is no such field; known are {', '.join(kind.model_fields)}"
+            said = f"there is no such field; the known fields are {', '.join(kind.model_fields)}"
         raise Problem(400, f"{field}: {said}" if field else said) from error
 
 
@@ -175,7 +175,7 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
             else:
                 return
         except ClientDisconnect:
-            raise Problem(499, "nobody waits for the answer") from None
+            raise Problem(499, "the client has disconnected") from None
     raise Problem(413, f"the body has more than {most} bytes")
 
 
@@ -221,7 +221,7 @@ class Guard:
             await self._app(scope, receive, noted)
         except asyncio.CancelledError:  # the grace period is over
             if not answering:
-                await Problem(503, "the server ends").response()(scope, receive, send)
+                await Problem(503, "the server is shutting down").response()(scope, receive, send)
             raise
         finally:
             self._under_way -= 1
@@ -229,7 +229,7 @@ class Guard:
     def _refusal(self, path: str, headers: Headers) -> Problem | None:
         if "transfer-encoding" in headers and "content-length" in headers:
             # A proxy in front of this server may see the end of the request elsewhere.
-            return Problem(400, "a request has Transfer-Encoding or Content-Length, not both")
+            return Problem(400, "a request may have Transfer-Encoding or Content-Length, but not both")
         if self._only_loopback:
             named = re.fullmatch(r"\[([^\[\]]+)\](?::\d*)?|([^:\[\]]+)(?::\d*)?", headers.get("host", ""))
             host = (named[1] or named[2]) if named else headers.get("host", "")
@@ -239,7 +239,7 @@ class Guard:
             return Problem(401, "send the key of this server: Authorization: Bearer KEY")
         thirds = 3 if path == "/healthz" else 2 if self._key is None or self._has_key(headers) else 1
         if self._under_way >= self._most * thirds // 3:
-            return Problem(503, "too many requests are under way; ask again later")
+            return Problem(503, "too many requests are in progress; try again later")
         return None
 
     def _has_key(self, headers: Headers) -> bool:

@@ -44,7 +44,7 @@ def _day(value: Any) -> date | None:
     try:
         return None if value is None else date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise ValueError("write a day as 2026-01-31") from None
+        raise ValueError("write the day in the form 2026-01-31") from None
 
 
 Day = Annotated[date | None, BeforeValidator(_day)]
@@ -64,7 +64,7 @@ class SearchRequest(BaseModel):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.query is None) == (self.queries is None):
-            raise ValueError("a request has either a query, or a list of queries")
+            raise ValueError("a request must have either query or queries, and not both")
         return self
 
 
@@ -99,7 +99,7 @@ class Searching:
         self._in_progress[many] += 1
         try:
             if self._in_progress[many] > _MAX_SEARCHES * _AT_ONCE[many]:
-                raise Problem(429, "as many searches wait as may; search again later")
+                raise Problem(429, "too many searches are waiting; search again later")
             async with Patience(gone, self._deadline) as patience:
                 return await patience.wait_for(self._in_a_thread(asked, self._free[many]))
         except (Exception, KeyboardInterrupt) as error:

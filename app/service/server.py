@@ -148,7 +148,7 @@ class Server(HTTPServer):
             self._allow_upload = allow_upload
             if allow_upload:
                 if not isinstance(index, LiveIndex):
-                    raise UsageError("files can be added to a folder that is served, not to an index")
+                    raise UsageError("files can be added only to a folder that is served, not to an index")
                 routes.append(Route("/files/{name:path}", partial(add_file, index=index), methods=["PUT"]))
         self._metrics, self._searching, self._index = metrics, None, index
         self._examples = list(examples)
@@ -232,7 +232,7 @@ class Server(HTTPServer):
             path, methods = request.url.path, (error.headers or {}).get("Allow", "other methods")
             said = {
                 404: f"there is no {path}; this server has {', '.join(self._addresses)}",
-                405: f"{path} takes {methods}, not {request.method}",
+                405: f"{path} accepts {methods}, not {request.method}",
             }
             problem = Problem(error.status_code, said.get(error.status_code, error.detail))
         else:

@@ -45,8 +45,8 @@ def test_the_folder_is_on_the_path_once_something_in_it_is_named(folder):
         ("./mine:Again", r"unknown program './mine:Again'"),
         ("mine:half", r"is of the type function; a program is a subclass of knowgap\.Program"),
         ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),
-        ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that writes forward"),
-        ("mine:Named", r"its attribute name is 'migres', a program of knowgap's own"),
+        ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that defines forward"),
+        ("mine:Named", r"its attribute `name` is 'migres', a built-in program"),
     ],
 )
 def test_what_is_wrong_with_a_program_is_one_line(name, message, folder):
@@ -69,7 +69,7 @@ def test_metrics_are_functions_or_what_a_class_makes(folder):
     example, prediction = object(), {"answer": "x"}
     assert [get_metric(f"mine:{name}")(example, prediction) for name in ("half", "Whole")] == [0.5, 1.0]
     assert list(named_metrics(["f1", "mine:half"])) == ["f1", "mine:half"]
-    with pytest.raises(UsageError, match=r"metric mine:seven: gave 7\.0, and a score is a number from 0 to 1"):
+    with pytest.raises(UsageError, match=r"metric mine:seven gave 7\.0, but a score must be a number from 0 to 1"):
         get_metric("mine:seven")(example, prediction)
     with pytest.raises(DataError, match="is not defined here"):
         get_metric("mine:undefined")(example, prediction)
@@ -100,10 +100,10 @@ def test_loaders_divide_questions_and_get_any_text(folder):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("mine:load", r"name what is to be read: LAYOUT:PATH, or module:Name:PATH"),
+        ("mine:load", r"name the file as well, as LAYOUT:PATH or module:Name:PATH"),
         ("hotpoqa:dev.json", r"unknown layout 'hotpoqa': did you mean 'hotpotqa'\?"),
         ("mine:laod:x.txt", r"unknown name in mine \(.*\) 'laod': did you mean 'load'\?"),
-        ("mine:finder:x.txt", r"layout mine:finder: is Finder; a loader is a function of a path"),
+        ("mine:finder:x.txt", r"layout mine:finder is of type Finder, but a loader must be a function of a path"),
         ("mine:load_numbers:x.txt", r"x\.txt:1: mine:load_numbers must yield a dictionary .* yielded int"),
     ],
 )
@@ -118,9 +118,9 @@ def test_retrievers_and_models_stand_there_or_are_made(folder):
     assert RAG("mine:Finder:http://host/x").retriever.word == "http://host/x"
     assert make_reranker("mine:Scorer").score([("a", "b")]) == [1.0]
     assert make_entailment("mine:Scorer").entails([("a", "b")]) == [1.0]
-    with pytest.raises(UsageError, match=r"reranker mine:Finder: is Finder, and has no default_threshold and no name"):
+    with pytest.raises(UsageError, match=r"Finder is of type Finder, which has no default_threshold and no name"):
         make_reranker("mine:Finder")
-    with pytest.raises(UsageError, match=r"mine:finder is Finder, which takes no text"):
+    with pytest.raises(UsageError, match=r"mine:finder is of type Finder, which takes no argument"):
         as_retriever("mine:finder:x")
 
 
@@ -182,7 +182,5 @@ def test_a_package_does_not_take_over_a_name(offer):
 def test_two_packages_with_one_name_are_refused(offer):
     offer("offering", "knowgap.programs", again="mine:Again")
     offer("other", "knowgap.programs", again="mine:Narrow")
-    with pytest.raises(
-        UsageError, match=r"program again: mine:Again and mine:Narrow are both offered as again; write module:Name"
-    ):
+    with pytest.raises(UsageError, match=r"program again is ambiguous: it may be mine:Again or mine:Narrow; name one"):
         get_program("again")

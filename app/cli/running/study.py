@@ -65,7 +65,7 @@ def run_study(
         ).study
         assert tuned is not None
     for problem in problems:
-        remark(f"a worker gave up, the others did its trials: {problem}")
+        remark(f"a worker stopped early, and the others ran its trials: {problem}")
     return tuned.reread() if options.num_workers > 1 else tuned  # other workers may have finished trials since
 
 
@@ -164,7 +164,7 @@ def show_study(tuned: StudyResult[Any]) -> None:
         show_table(f"what decides the score, from {n_own} complete trials{of}", columns, rows)
     calls, uncounted = tuned.calls, tuned.spent.uncounted_calls
     if uncounted:
-        remark(f"{uncounted} calls went around the meter: what they cost is unknown, and in no number here")
+        remark(f"{uncounted} calls bypassed the meter: what they cost is unknown, and not included in any number here")
     out.print(
         f"{calls.spent} LM calls; {calls.without_sharing} without sharing answers between trials, "
         f"{calls.without_pruning} without stopping bad trials early as well; ended by: {tuned.stopped}",

@@ -129,9 +129,9 @@ def test_lines_say_how_much_time_is_left(monkeypatch):
             report(done, total, "f1 0.5")
     assert lines == [
         "scoring: 10/100 f1 0.5",
-        "scoring: 13/100 f1 0.5, some 44 min left",
+        "scoring: 13/100 f1 0.5, about 44 min left",
         "scoring: 100/100 f1 0.5",
-        "scoring: 2/9 f1 0.5, some 14 h left",
+        "scoring: 2/9 f1 0.5, about 14 h left",
     ]
 
 
@@ -143,4 +143,4 @@ def test_the_time_left_is_not_that_of_what_was_recorded_before(monkeypatch):
         for done in range(1, 61):
             now[0] = done if done <= 40 else 40 + 60.0 * (done - 40)
             report(done, 80, "")
-    assert lines[-1] == "asking: 60/80, some 20 min left"
+    assert lines[-1] == "asking: 60/80, about 20 min left"

@@ -36,11 +36,11 @@ def test_writes_predictions_for_official_scorers(indexed):
     assert sorted(written["answer"].values()).count("Ada Venn") == 1
     assert len(written["answer"]) == len(QUESTIONS)
     assert "written to predictions.json" in said
-    assert "--whole asks all" not in said
-    assert "--whole asks all" in indexed(*whole, "--limit", "1")[1]
+    assert "add --whole" not in said
+    assert "add --whole" in indexed(*whole, "--limit", "1")[1]
     assert "unknown format of predictions 'squad'" in indexed.refusal(*EVAL, "--predictions", "squad", "x")
     several = ("eval", "--program", "rag,direct", "--data", "questions.jsonl", "--predictions", "alce", "x")
-    assert "--predictions: goes with one program" in indexed.refusal(*several)
+    assert "--predictions takes a single program" in indexed.refusal(*several)
 
 
 def test_says_where_the_evidence_went(indexed):
@@ -95,7 +95,7 @@ def test_says_which_gold_passages_the_index_lacks(indexed):
     lines = [*QUESTIONS[:3], {**QUESTIONS[3], "gold_ids": ["castle"]}]
     write_lines(indexed.folder / "questions.jsonl", lines)
     printed, remarks = indexed(*EVAL)
-    said = "warning: not in the index: 1 gold ids, of 1 of 4 questions ('castle'), which are not scored by their"
+    said = "warning: not in the index: 1 gold ids, of 1 of 4 questions ('castle'), so retrieval is not scored on"
     assert " ".join(remarks.split()).count(said) == 1
     assert "means over the 3 of 4 questions with gold passages" in " ".join(printed.split())
     assert "means over questions; left out: 1 of 4 questions, whose gold passages are not all in the index" in " ".join(

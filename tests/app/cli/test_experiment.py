@@ -79,7 +79,7 @@ def test_a_dry_run_imports_nothing_that_a_table_names(knowgap, table: dict[str, 
 def test_a_table_names_a_model_on_the_hub(knowgap):
     text = TABLE.format(lm='lm = "hf/someone/model"', program="direct", metric="")
     (knowgap.folder / "table.toml").write_text(text, encoding="utf-8")
-    assert "--allow-hub someone/model lets it be fetched" in knowgap.refusal("experiment", "table.toml", "--dry-run")
+    assert "add --allow-hub someone/model to fetch it" in knowgap.refusal("experiment", "table.toml", "--dry-run")
     knowgap("experiment", "table.toml", "--dry-run", "--allow-hub", "someone/model")
 
 
@@ -155,7 +155,7 @@ def test_a_module_is_a_row_beside_a_program(knowgap):
         ("by_dataset = { own = { kk = 2 } }", "unknown hyperparameter of Notes 'kk': did you mean 'k'"),
         ('preset = "paper"', "unknown preset of notebook:Notes 'paper for the task multi_hop': known are none"),
         ('input = "question"', "unknown input of Notes 'question': known are claim"),
-        ('[[rows]]\nlabel = "x"\nprogram = "rag"\noutput = "y"', "go with a dspy.Module, and rag is none"),
+        ('[[rows]]\nlabel = "x"\nprogram = "rag"\noutput = "y"', "apply only to a dspy.Module, and rag is not one"),
         ('[[rows]]\nlabel = "x"\nprogram = "notebook:Nots"', "unknown name in notebook"),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_dry_run_shows_the_most_it_can_take(knowgap, base: Path):
         (["--optimizer-option", "epochs=many"], "epochs = 'many': must be a valid number"),
         (["--optimizer-option", "batch_size=0.5"], "batch_size = '0.5': must be a valid integer"),
         (["--lm", "extractive", "--engine", "bm25"], "only a local model (hf/PATH) can be finetuned"),
-        (["--optimizer", "study"], "--study takes the settings of a study"),
+        (["--optimizer", "study"], "set its options with --study"),
     ],
 )
 def test_a_wrong_argument_gets_one_line(knowgap, base: Path, monkeypatch, words, message: str):
@@ -78,5 +78,5 @@ def test_it_trains_scores_and_saves(knowgap, bridges, tmp_path: Path):
 
 
 def test_a_model_that_could_not_be_read_before_is_said_and_what_was_trained_stays(knowgap, base: Path, bridges):
-    assert "no scores before: none of" in knowgap(*quick(base), *bridges, code=2)[1]
+    assert "before compiling could not be scored: none of" in knowgap(*quick(base), *bridges, code=2)[1]
     assert Path("out/model/training.json").exists()

@@ -35,4 +35,4 @@ def test_what_has_no_effect_is_refused(indexed, generator, words, said):
 
 def test_demonstrations_are_of_no_use_to_it(indexed, generator):
     said = indexed.refusal("compile", *ASK[2:], "--optimizer", "bootstrap")
-    assert "finds demonstrations, which a generator is not shown" in said
+    assert "does not work with a generator, which reads no prompts" in said

@@ -72,7 +72,7 @@ def test_indexes_the_passages_of_a_data_set(knowgap):
     facts = knowgap.json("index", "--data", "sample", "--index", "idx", "--engine", "bm25")
     assert facts["passages"] == len(open_index("idx"))
     assert "name what to index" in knowgap.refusal("index", "--index", "other")
-    assert "brings no passages" in knowgap.refusal("index", "--index", "other", "--data", "questions.jsonl")
+    assert "has no passages of its own" in knowgap.refusal("index", "--index", "other", "--data", "questions.jsonl")
 
 
 @pytest.mark.parametrize("own", [None, "for the index"])
@@ -132,10 +132,10 @@ def test_builds_on_a_qdrant_server(knowgap, checkpoint: str, monkeypatch: pytest
 
 
 def test_another_index_is_replaced_when_that_is_said(indexed):
-    assert "another index stands there" in indexed.refusal(*INDEX, "--engine", "dense")
+    assert "another index is already there" in indexed.refusal(*INDEX, "--engine", "dense")
     write_lines(indexed.folder / "others.jsonl", DOCUMENTS[:3])
     others = ("index", "--corpus", "others.jsonl", "--index", "idx")
-    assert "another index stands there, of " in indexed.refusal(*others)
+    assert "another index is already there, of " in indexed.refusal(*others)
     indexed(*others, "--engine", "dense", "--overwrite")
     assert len(open_index("idx", engine="dense")) == 3
 
@@ -156,9 +156,9 @@ def test_searches_what_is_served(indexed):
         assert indexed.json(*ASK, "--index", server.url)["sources"][0]["title"] == "Orle Bridge"
         assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--quality", "fast")
-        assert "--quality fast: goes with the folder of an index" in message
+        assert "--quality fast applies only to an index folder" in message
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--engine", "bm25")
-        assert "--engine bm25: goes with the folder of an index" in message
+        assert "--engine bm25 applies only to an index folder" in message
 
 
 SERVE = ("serve", "--search-only", "--index", "idx", "--port", "0")
@@ -224,7 +224,7 @@ def test_the_current_folder_may_be_an_index_and_is_not_made_one(indexed, name: s
     documents = str(indexed.folder / "docs.jsonl")
     monkeypatch.chdir(indexed.folder / "idx")
     assert indexed.json("search", "river", "--index", name or ".")["hits"]
-    assert "name another folder" in indexed.refusal("index", "--corpus", documents, "--engine", "bm25", "--index", name)
+    assert "name another one" in indexed.refusal("index", "--corpus", documents, "--engine", "bm25", "--index", name)
 
 
 def test_an_empty_name_is_no_corpus(knowgap):
@@ -265,7 +265,7 @@ def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
 @pytest.mark.parametrize("command", [["search", "Orle Bridge"], EVAL, ["compile", *EVAL[1:5]], ["serve"]])
 def test_refuses_a_quality_where_there_is_one_way_of_searching(indexed, command: list[str]):
     message = indexed.refusal(*command, "--index", "idx", "--quality", "fast")
-    assert "idx: quality 'fast' goes with a ColBERT index" in message
+    assert "idx: quality 'fast' applies only to a ColBERT index" in message
 
 
 def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
@@ -301,10 +301,10 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     (docs / "bridge.md").write_text("# Orle Bridge\n\nIt was designed by Jon Reth.\n", encoding="utf-8")
     printed, _ = knowgap(*index)
     assert "1 file changed: 1 passage added, 1 removed, " in printed
-    assert "this engine is built again as a whole" in printed
+    assert "the whole index was built again" in printed
     update = knowgap.json(*index)["update"]
     assert (update["files"], update["added"]) == (0, 0)
-    assert "--split never: goes with --corpus" in knowgap.refusal(
+    assert "--split never works only with --corpus" in knowgap.refusal(
         "index", "--data", "sample", "--index", "other", "--split", "never"
     )
 
@@ -329,12 +329,12 @@ def test_a_table_and_a_web_address_are_indexed(knowgap, monkeypatch):
     )
     knowgap(*build, "--index", "two", "--column", "text=Info")
     assert knowgap.json("search", "cheese", "--index", "two")["hits"][0]["text"] == "A town with a cheese market."
-    assert "--column: goes with --corpus" in knowgap.refusal(
+    assert "--column works only with a table: --corpus" in knowgap.refusal(
         "index", "--data", "sample", "--index", "x", "--column", "a=b"
     )
     site = ("index", "--engine", "bm25", "--index", "three", "--corpus")
     assert "http://127.0.0.1:9/: cannot be read" in knowgap.refusal(*site, "http://127.0.0.1:9/")
-    assert "pages are read from addresses of http and https" in knowgap.refusal(*site, "ftp://127.0.0.1:9/")
+    assert "pages can only be read from http:// and https:// addresses" in knowgap.refusal(*site, "ftp://127.0.0.1:9/")
     assert "write http://127.0.0.1:9/" in knowgap.refusal(*site, "http:/127.0.0.1:9/")
 
     def read_site(address, folder, progress):

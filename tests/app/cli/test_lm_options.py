@@ -52,7 +52,7 @@ def test_refuses_what_is_no_option(indexed, server, option, problem):
 
 def test_the_embedded_reader_takes_none(indexed, monkeypatch):
     words = ["ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rag"]
-    assert "takes no temperature" in indexed.refusal(*words, "--lm-option", "temperature=0.2")
+    assert "does not take the options temperature" in indexed.refusal(*words, "--lm-option", "temperature=0.2")
     monkeypatch.setenv("KNOWGAP_LM_OPTIONS", "timeout=60")
     indexed(*words)
 

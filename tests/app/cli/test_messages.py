@@ -24,7 +24,7 @@ def test_an_address_in_the_environment_leaves_the_embedded_reader_alone(indexed,
     monkeypatch.setenv("KNOWGAP_API_BASE", "http://127.0.0.1:9/v1")
     printed, remarks = indexed(*ASK)
     assert "Ada Venn" in printed
-    said = "KNOWGAP_API_BASE is set and not used, since no language model is named; --lm openai/NAME names the model"
+    said = "KNOWGAP_API_BASE is set but not used, since no language model is named; name the model of that server"
     assert said in " ".join(remarks.split())
     assert "since extractive answers" in " ".join(indexed(*ASK, "--lm", "extractive")[1].split())
 
@@ -41,16 +41,16 @@ def test_an_address_without_a_model_asks_for_its_name(indexed, monkeypatch):
     [
         (["search", "q", "--index", "http:/127.0.0.1:9"], "two slashes after the colon; write http://127.0.0.1:9"),
         (["search", "q", "--index", "http:///x"], "write http://x"),
-        (["search", "q", "--index", "https://"], "is no address of a server; write it as http://HOST:PORT"),
+        (["search", "q", "--index", "https://"], "is not the address of a server; write it as http://HOST:PORT"),
         ([*ASK, "--lm", "openai/x", "--api-base", "http:/127.0.0.1:9/v1"], "write http://127.0.0.1:9/v1"),
         ([*ASK, "--lm", "openai/x", "--api-base", "127.0.0.1:9"], "write it as http://HOST:PORT"),
-        (["index", "--corpus", "docs.jsonl", "--index", "http://127.0.0.1:9"], "http://127.0.0.1:9: is an address"),
+        (["index", "--corpus", "docs.jsonl", "--index", "http://127.0.0.1:9"], "http://127.0.0.1:9 is a web address"),
         (["doctor", "--index", "http:/127.0.0.1:9"], "two slashes after the colon; write http://127.0.0.1:9"),
-        ([*EVAL, "-o", "https://example.org/out"], "https://example.org/out: is an address"),
-        (["serve", "http://127.0.0.1:9/docs"], "http://127.0.0.1:9/docs: is an address"),
-        (["serve", ""], "an empty path: name a file or a folder; . is the current folder"),
-        ([*EVAL, "--output-dir", " "], "an empty path"),
-        ([*EVAL, "--data", "https:/example.org/q.jsonl"], "q.jsonl: is an address, and questions are read from a file"),
+        ([*EVAL, "-o", "https://example.org/out"], "https://example.org/out is a web address"),
+        (["serve", "http://127.0.0.1:9/docs"], "http://127.0.0.1:9/docs is a web address"),
+        (["serve", ""], "the path is empty: name a file or a folder; . is the current folder"),
+        ([*EVAL, "--output-dir", " "], "the path is empty"),
+        ([*EVAL, "--data", "https:/example.org/q.jsonl"], "q.jsonl is a web address: name a file or folder"),
     ],
 )
 def test_addresses_keep_their_slashes(indexed, words, reason):
@@ -186,8 +186,8 @@ def test_of_what_a_provider_lacks_the_first_line_is_said():
     [
         ([*ASK[:2], "--index", "docs.jsonl"], "`knowgap index --corpus docs.jsonl --index FOLDER` builds one of it"),
         ([*ASK[:2], "--index", "notes"], "`knowgap index --corpus notes --index FOLDER` builds one of them"),
-        (["serve", "docs.jsonl"], "docs.jsonl: is a file, and a folder of documents is needed here"),
-        (["index", "--corpus", "notes", "--index", "notes"], "notes: not an index, but other files: an index has"),
+        (["serve", "docs.jsonl"], "docs.jsonl: is a file, but a folder of documents is needed here"),
+        (["index", "--corpus", "notes", "--index", "notes"], "notes holds other files, not an index: name"),
     ],
 )
 def test_documents_in_the_place_of_an_index_are_told_how_to_become_one(indexed, words, reason):
@@ -200,7 +200,7 @@ def test_documents_in_the_place_of_an_index_are_told_how_to_become_one(indexed, 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["eval", "--program", "all,rag", *EVAL[3:]], "--program all,rag: all stands alone"),
+        (["eval", "--program", "all,rag", *EVAL[3:]], "--program all,rag: all already includes every program"),
         (["eval", "--program", "art", *EVAL[3:]], "art is not an artifact: its config.json names no program"),
         (["eval", "--program", "json:loads", *EVAL[3:]], "is of the type function; a program is a subclass"),
         (["serve", "--index", "idx", "--host", "256.0.0.1", "--search-only"], "choose another address or port"),

@@ -231,11 +231,11 @@ def test_inputs_and_outputs_are_named(bench):
     ("words", "wanted"),
     [
         (("--program", "hops:Needy"), "cannot be made without size: give them defaults, or make an object in its file"),
-        (("--program", "hops:Two"), "takes question, context, and a program is given a question alone"),
+        (("--program", "hops:Two"), "takes question, context, but a program is given only a question"),
         (("--program", "hops:Vague"), "has the outputs first, second: name the answer with --output"),
         (("--program", "hops:Hops", "--input", "clam"), "did you mean 'claim'?"),
         (("--program", "hops:plain", "--set", "style=long"), "unknown hyperparameter of plain 'style'"),
-        (("--program", "rag", "--input", "claim"), "go with a dspy.Module, and rag is none"),
+        (("--program", "rag", "--input", "claim"), "apply only to a dspy.Module, and rag is not one"),
         (("--program", "hops:Hops", "--preset", "hotpotqa"), "unknown preset of Hops 'hotpotqa'"),
     ],
 )

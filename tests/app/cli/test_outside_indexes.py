@@ -54,8 +54,8 @@ def test_each_kind_is_searched_and_programs_answer_over_it(knowgap: Knowgap, pla
     [
         ("faiss:nowhere", "nowhere: there is no such folder"),
         ("faiss:", "name the folder, too"),
-        ("faiss:.", "needs one index (*.faiss, *.index), and has none"),
-        ("lucene:wiki", "is no index of Lucene"),
+        ("faiss:.", "must hold exactly one index (*.faiss, *.index); found: none"),
+        ("lucene:wiki", "is not a Lucene index"),
         ("lucene:nowhere", "there is no such folder"),
         ("lucene:", "name the folder, too"),
         ("plaid:wiki", "metadata.json cannot be read"),
@@ -90,6 +90,6 @@ def test_a_real_index_of_lucene_is_searched(tmp_path: Path, tmp_path_factory: py
         command = [sys.executable, "-m", "pyserini.index.lucene", *made]
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert "Tarn is a town on the river Isk." in outside("search", TOWN, "--index", "lucene:wiki")[0]
-    assert "build it with storeRaw" in outside("search", TOWN, "--index", "lean", code=2)[1]
+    assert "build it again with storeRaw" in outside("search", TOWN, "--index", "lean", code=2)[1]
     (tmp_path / "lean" / "segments_1").write_bytes(b"no index")
     assert "Lucene cannot open this index" in outside("search", TOWN, "--index", "lean", code=2)[1]

@@ -27,10 +27,10 @@ def test_trained_models_judge(indexed, folders):
     [
         (["--program", "rag", "--part", "know=know"], "--part know=know: the program rag has no know"),
         (["--program", "ra_isf", "--part", "know=relevant"], "is the sub-model 'relevant' of RA-ISF, not 'know'"),
-        (["--program", "ra_isf", "--part", "know=nowhere"], "nowhere: no sub-model of RA-ISF"),
+        (["--program", "ra_isf", "--part", "know=nowhere"], "nowhere: not a sub-model of RA-ISF"),
         (
             ["--program", "ra_isf", "--part", "know=know", "--set", "self_knowledge=false"],
-            "no effect: self_knowledge is off",
+            "no effect, since self_knowledge is off",
         ),
         (["--program", "ra_isf", "--part", "relevant=relevant", "--set", "judge_together=true"], "judge_together asks"),
     ],

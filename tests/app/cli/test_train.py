@@ -77,7 +77,7 @@ def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, 
     assert len(make_reranker("new").score([("Who built the bridge?", "Orle Bridge: Ada Venn built it.")])) == 1
     assert not list(Path("new").glob("adapter*"))
     _, out, err = run(capsys, "reranker", *words)
-    assert "is there already, trained with the same settings and data" in err
+    assert "already exists and was trained with the same settings and data" in err
     assert "recall@5" in out
 
 
@@ -198,7 +198,7 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
     assert [*scores] == ["trained, no search", "untrained", "trained"]
     assert all(score["means"]["f1"]["n"] == score["means"]["readable"]["n"] == 4 for score in scores.values())
     asked = len(teacher.bodies)
-    assert "is there already" in run(capsys, "rq-rag", *words, "--set", "measured_on=none")[2]
+    assert "already exists" in run(capsys, "rq-rag", *words, "--set", "measured_on=none")[2]
     assert len(teacher.bodies) == asked + 1  # whether it answers at all
 
 
@@ -208,17 +208,17 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
         (["reranker", "--set", "epochs=0"], "epochs = '0': must be greater than 0"),
         (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
         (["reranker", "--set", "measured_on=train"], "measured_on = 'train': must be 'dev', 'test' or 'none'"),
-        (["reranker", "--set", "negatives=5000"], "5000 negatives for a question: there are only"),
+        (["reranker", "--set", "negatives=5000"], "5000 negatives for a question, but only"),
         (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
-        (["colbert", "--model", "somewhere", "--set", "dim=32"], "goes with the embedded base"),
+        (["colbert", "--model", "somewhere", "--set", "dim=32"], "applies only to the embedded base"),
         (["colbert", "--set", "dim=20"], "dim = 20"),
-        (["ra-isf", "--model", "embedded"], "writes no text"),
+        (["ra-isf", "--model", "embedded"], "cannot write text"),
         (["rq-rag"], "name the model to start from with --model"),
-        (["reranker", "--sub-model", "know"], "--sub-model know: goes with ra-isf"),
-        (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80: goes with --dry-run or --labels only, of rq-rag"),
-        (["reranker", "--preset", "paper"], "--preset paper: goes with rq-rag and ra-isf"),
-        (["reranker", "--labels", "only"], "--labels only: goes with rq-rag and ra-isf"),
-        (["reranker", "--labels", "labels.jsonl"], "--labels labels.jsonl: goes with rq-rag and ra-isf"),
+        (["reranker", "--sub-model", "know"], "--sub-model know applies only to ra-isf"),
+        (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80 applies only to rq-rag and ra-isf"),
+        (["reranker", "--preset", "paper"], "--preset paper applies only to rq-rag and ra-isf"),
+        (["reranker", "--labels", "only"], "--labels only applies only to rq-rag and ra-isf"),
+        (["reranker", "--labels", "labels.jsonl"], "--labels labels.jsonl applies only to rq-rag and ra-isf"),
         (["reranker", "--mix", "questions.jsonl=many"], "--mix questions.jsonl=many: write a share such as 0.1"),
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],

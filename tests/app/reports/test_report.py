@@ -271,7 +271,7 @@ def test_bad_places_get_one_clear_line(tmp_path):
         render_report({})
     scored = evaluate(programs.get_program("direct")(), make_examples(2), ["f1"], lm=reading_lm()[0])
     for option in ({"study_name": "s"}, {"cost": "tokens"}):
-        with pytest.raises(UsageError, match="goes with a report of study"):
+        with pytest.raises(UsageError, match="applies only to a study"):
             render_report(scored, **option)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with open_storage(tmp_path / "plain.db") as opened:

@@ -65,5 +65,5 @@ def test_no_other_file_is_shown(service, name):
 def test_an_index_without_files_has_none_to_show(tmp_path):
     lm, _ = scripted_lm(lambda *_: {"answer": "x"})
     index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
-    with pytest.raises(UsageError, match="it has no files to show"):
+    with pytest.raises(UsageError, match="there are no files to show"):
         Server(RAG(index), lm, port=0, show_files=True)

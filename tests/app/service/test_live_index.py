@@ -251,4 +251,4 @@ def test_the_page_is_there_while_models_are_loaded_and_questions_wait_for_them(l
         loaded.set()
         question.join()
     assert answers == ["the Isk"]
-    assert ("could not be loaded" in caplog.text) == (problem is not None)
+    assert ("loading what answers need failed" in caplog.text) == (problem is not None)

@@ -90,7 +90,7 @@ def test_says_what_is_wrong(server, caplog):
 
     url = f"{server.url}/search"
     assert "k: " in message(httpx.get(f"{url}?query=a&k=0"))
-    assert "either a query, or a list" in message(httpx.post(url, json={"k": 3}))
+    assert "either query or queries" in message(httpx.post(url, json={"k": 3}))
     assert httpx.post(url, json={"queries": [], "k": 3}).json() == {"results": []}
     too_large = (b" " * (2 << 20) for _ in range(3))
     assert httpx.post(url, content=too_large, headers={"Content-Type": "application/json"}).status_code == 413
@@ -264,7 +264,7 @@ def test_connections_that_cannot_be_accepted_are_one_line_a_minute(caplog):
     loop.call_exception_handler({"message": "something else"})
     loop.close()
     messages = [record.message for record in caplog.records]
-    assert messages == ["no connection can be accepted: too many open files", "something else"]
+    assert messages == ["new connections cannot be accepted: too many open files", "something else"]
 
 
 _HANGING = """

@@ -342,7 +342,8 @@ def test_who_waits_when_the_grace_is_over_is_told_that_the_server_ends():
         asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json={"question": QUESTION}, timeout=SECONDS)
         assert program.begun.acquire(timeout=SECONDS)
         server.stop()
-        assert (asked.result().status_code, asked.result().json()["error"]["message"]) == (503, "the server ends")
+        refused = asked.result()
+        assert (refused.status_code, refused.json()["error"]["message"]) == (503, "the server is shutting down")
     program.go_on.release(3)
 
 
