@@ -127,7 +127,7 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
     for number, example in enumerate(examples, start=1):
         for field in ("question", "answer"):
             if not isinstance(example.get(field), str):
-                raise DataError(f"{what}: every example needs a {field}", line=number, field=field)
+                raise DataError(f"{what}: every example needs the field {field}", line=number, field=field)
         name = str(example.get("id") or f"question-{number}")
         if name in ids:
             raise DataError(f"{what}: the id {name!r} is used twice", line=number, field="id")

@@ -150,7 +150,7 @@ def test_what_no_question_can_mend_is_raised(program, examples, lm):
         ("no language model", program, examples, {}),
         ("nothing to ask", program, [], {"lm": lm}),
         ("is used twice", program, [examples[0], examples[0]], {"lm": lm}),
-        ("needs a answer", program, [dspy.Example(question="Who?")], {"lm": lm}),
+        ("needs the field answer", program, [dspy.Example(question="Who?")], {"lm": lm}),
         ("at least one thread", program, examples, {"lm": lm, "num_threads": 0}),
     ):
         with pytest.raises((UsageError, DataError), match=message):
