@@ -87,7 +87,7 @@ class FaissIndex(Adapter):
         self._lines, self._lock = Lines(lines), threading.Lock()
         if (vectors := int(self._index.ntotal)) != len(self._lines):
             raise IndexForeign(
-                f"{folder}: {index.name} has {vectors} vectors, but {lines.name} {len(self._lines)} passages"
+                f"{folder}: {index.name} has {vectors} vectors, but {lines.name} has {len(self._lines)} passages"
             )
         if self._index.d != self._encoder.dim:
             wide = f"vectors of {self._index.d} numbers, but the encoder makes {self._encoder.dim}"

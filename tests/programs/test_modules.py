@@ -302,7 +302,7 @@ def test_an_answer_that_cannot_be_guessed_is_asked_for():
     both = dspy.Predict("question -> first, second")
     with pytest.raises(UsageError, match="has the outputs first, second: name the answer with --output"):
         asked(ModuleProgram(both))
-    with pytest.raises(UsageError, match="has the outputs first, second, and not 'third'"):
+    with pytest.raises(UsageError, match="has the outputs first, second, but not 'third'"):
         asked(ModuleProgram(both, output="third"))
     prediction, _ = asked(ModuleProgram(both, output="second"))
     assert (prediction.answer, prediction.first) == ("Isk", "Isk")

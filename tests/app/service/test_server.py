@@ -332,7 +332,7 @@ def test_the_head_of_a_search_is_its_answer_s_and_405_names_the_methods(client):
     assert client.head("/search", params={"query": QUESTION}).status_code == 200
     refused = client.get("/v1/ask")
     assert refused.headers["allow"] == "POST"
-    assert refused.json()["error"]["message"] == "/v1/ask takes POST, not GET"
+    assert refused.json()["error"]["message"] == "/v1/ask accepts POST, not GET"
 
 
 def test_who_waits_when_the_grace_is_over_is_told_that_the_server_ends():

@@ -209,7 +209,7 @@ def test_multiple_choice_flat_layout(tmp_path):
     assert example.question == "Green?\nA. grass\nB. snow"
     assert example.aliases == ["A", "grass"]
     path.write_text(json.dumps({**record, "choices": {"text": ["grass"], "label": ["A", "B"]}}))
-    with pytest.raises(DataError, match="2 labels and 1 texts"):
+    with pytest.raises(DataError, match="2 labels but 1 texts"):
         load_dataset(path)
 
 

@@ -173,7 +173,10 @@ BAD = {
     [
         *(([{}, {name: value}], rf"mine.jsonl:2 \({name}[.)]") for name, values in BAD.items() for value in values),
         ([{"id": "a"}, {"id": "a"}], r"mine.jsonl:2: the id 'a' is already used in mine.jsonl:1"),
-        ([{"context": [{"id": "p", "text": n}]} for n in "12"], r"mine.jsonl:2: the id 'p' names two diff"),
+        (
+            [{"context": [{"id": "p", "text": n}]} for n in "12"],
+            r"mine.jsonl:2: two different passages have the id 'p'",
+        ),
         ([{"gold_ids": ["absent"], "context": ["text"]}], r"mine.jsonl:1 \(gold_ids\): 'absent' is not in the corpus"),
     ],
 )

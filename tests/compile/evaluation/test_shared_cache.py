@@ -135,7 +135,7 @@ def test_every_pair_is_scored_once(cache):
 def test_a_study_pays_once_and_finds_the_same(tmp_path):
     def run(reuse):
         arguments, engine = study_arguments()
-        arguments["config"] = StudyConfig(reuse=reuse, cache_dir=tmp_path / "cache")
+        arguments["config"] = StudyConfig(reuse=reuse, cache_dir=tmp_path / "cache", prune=False)
         retriever = arguments["program"].retriever = Counting(arguments["program"].retriever)
         before = dspy.settings.lm
         tuning = study(n_trials=12, **arguments)

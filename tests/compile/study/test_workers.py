@@ -168,7 +168,7 @@ def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
                 silent[0].suggest_categorical("careful", [False, True])
                 study._storage.record_heartbeat(silent[0]._trial_id)
             elif progress[2].startswith("trial 4"):
-                time.sleep(0.7)  # so that there is time to miss it
+                time.sleep(1.2)  # so that there is time to miss it
 
         tuning = run_study(n_trials=5, progress=fall_silent, **common)
         again = next(t for t in study.trials if t.system_attrs.get("failed_trial") == silent[0].number)

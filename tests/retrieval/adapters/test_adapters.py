@@ -66,7 +66,7 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
         open_adapter(f"faiss:{narrow}")
     short = write_faiss(tmp_path / "short")
     (short / "corpus.jsonl").write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
-    with pytest.raises(IndexForeign, match=r"has 2 vectors, corpus\.jsonl 1 passages"):
+    with pytest.raises(IndexForeign, match=r"has 2 vectors, but corpus\.jsonl has 1 passages"):
         open_adapter(short)
     for line, problem in (
         ('{"id": 1}', "its fields are id"),
@@ -80,7 +80,7 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
     with pytest.raises(IndexForeign, match="is not a FAISS index"):
         open_adapter(short)
     (short / "other.faiss").write_bytes(b"")
-    with pytest.raises(IndexForeign, match=r"needs one index .* has flat\.index and other.faiss"):
+    with pytest.raises(IndexForeign, match=r"exactly one index .* found: flat\.index and other.faiss"):
         open_adapter(short)
     with pytest.raises(IndexMissing, match="nowhere: there is no such folder"):
         open_adapter("faiss:nowhere")
