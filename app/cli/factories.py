@@ -248,7 +248,7 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     if not names:
         raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
     own = None if options.preset == PAPER else options.preset
-    for option, value in (("--preset", own), ("--set", options.settings)):
+    for option, value in (("--preset", own), ("--set", " ".join(options.settings or ()))):
         if value:
             raise UsageError(f"{option} {value} applies to one program, but --program names several")
     parts = named_values(options.parts, "--part")

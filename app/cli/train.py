@@ -142,10 +142,10 @@ def train(
         arguments["gpus"] = parse_gpus(gpus)
     elif paper and (dry_run or labels_only):
         arguments["gpus"] = paper.gpus
-    if options.labels is not None and (kind not in _GENERATIVE or (labels_only and dry_run)):
-        raise UsageError(
-            f"--labels {options.labels} applies only to rq-rag and ra-isf; `--labels only` excludes --dry-run"
-        )
+    if options.labels is not None and kind not in _GENERATIVE:
+        raise UsageError(f"--labels {options.labels} applies only to rq-rag and ra-isf, not to {kind}")
+    if labels_only and dry_run:
+        raise UsageError("--labels only and --dry-run exclude each other: leave one out")
     if labels_only:
         arguments["labels_only"] = True
     if options.labels is not None and not labels_only:

@@ -219,6 +219,10 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
         (["reranker", "--preset", "paper"], "--preset paper applies only to rq-rag and ra-isf"),
         (["reranker", "--labels", "only"], "--labels only applies only to rq-rag and ra-isf"),
         (["reranker", "--labels", "labels.jsonl"], "--labels labels.jsonl applies only to rq-rag and ra-isf"),
+        (
+            ["rq-rag", "--model", "tiny", "--labels", "only", "--dry-run"],
+            "--labels only and --dry-run exclude each other",
+        ),
         (["reranker", "--mix", "questions.jsonl=many"], "--mix questions.jsonl=many: write a share such as 0.1"),
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],
