@@ -234,7 +234,7 @@ class Guard:
             named = re.fullmatch(r"\[([^\[\]]+)\](?::\d*)?|([^:\[\]]+)(?::\d*)?", headers.get("host", ""))
             host = (named[1] or named[2]) if named else headers.get("host", "")
             if not is_loopback(host):
-                return Problem(403, f"this server answers to 127.0.0.1 and localhost, not to {host!r}")
+                return Problem(403, f"this server answers only to names of this machine (localhost), not to {host!r}")
         if self._key is not None and path not in _FREE_PATHS and not self._has_key(headers):
             return Problem(401, "send the key of this server: Authorization: Bearer KEY")
         thirds = 3 if path == "/healthz" else 2 if self._key is None or self._has_key(headers) else 1
