@@ -1,8 +1,9 @@
 """What sharing and pruning save in a study of hyperparameters.
 
-One study shares answers, retrieved lists and scores between its trials and stops (prunes) trials that do worse than
-the best. The other shares nothing and asks every dev question in every trial. Program, data, seed and number of trials
-are the same. Trials after a pruned one may differ, since the sampler sees only a part of its scores.
+One study shares answers, retrieved lists and scores between its trials and stops (prunes) trials that can be
+expected to gain little over the best. The other shares nothing and asks every dev question in every trial. Program,
+data, seed and number of trials are the same. Trials after a pruned one may differ, since the sampler sees only a part
+of its scores.
 """
 
 from __future__ import annotations
