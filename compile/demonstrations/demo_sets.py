@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import dspy
 from pydantic import BaseModel
 
+from knowgap.compiling.demonstrations.excerpts import with_excerpts
 from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
@@ -40,10 +41,14 @@ class DemoSets(BaseModel, extra="forbid"):
         """Draw sets for a program from the demonstrations of its bootstrapped copy, if there is one.
 
         Each predictor gets at most `num_sets` sets, the empty one included; drawn sets have at most `max_demos`
-        demonstrations.
+        demonstrations. Of the longer passages in these, they show excerpts.
         """
         rng = random.Random(seed)
-        available = _demos(bootstrapped) if bootstrapped is not None else {}
+        available: dict[str, Demos] = {}
+        if bootstrapped is not None:
+            outputs = {name: cast("Any", p).signature.output_fields for name, p in bootstrapped.named_predictors()}
+            for name, demos in _demos(bootstrapped).items():
+                available[name] = [with_excerpts(demo, outputs[name]) for demo in demos]
         sets: dict[str, list[Demos]] = {}
         own: dict[str, int] = {}
         for name, demos in _demos(program).items():
