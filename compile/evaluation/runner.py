@@ -366,9 +366,9 @@ def map_ordered(
 ) -> Iterator[R]:
     """Yield `function(item)` for all items in their order, computed by several threads.
 
-    The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early,
-    items that have not been started are skipped. After Ctrl-C, items that are running are not waited for, and they make
-    no further calls of a model or an index.
+    The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early, or
+    after Ctrl-C, items that have not been started are skipped, and those that are running make no further calls of a
+    model or an index. After Ctrl-C, they are not waited for.
 
     `ahead` is how many items may be started before the first result is taken; default: all.
     """
@@ -379,18 +379,19 @@ def map_ordered(
         return
     pool = ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="knowgap-ask")
     started: deque[Future[R]] = deque()
-    interrupted = threading.Event()
+    cancelled, waits = threading.Event(), True
     with _rare_collection:
         try:
             for item in items:
                 run = contextvars.copy_context().run
-                started.append(pool.submit(run, run_cancellable, interrupted, function, item))
+                started.append(pool.submit(run, run_cancellable, cancelled, function, item))
                 if ahead is not None and len(started) >= ahead:
                     yield started.popleft().result()
             while started:
                 yield started.popleft().result()
-        except KeyboardInterrupt:
-            interrupted.set()
+        except (KeyboardInterrupt, GeneratorExit) as stop:
+            cancelled.set()
+            waits = isinstance(stop, GeneratorExit)
             raise
         finally:
-            pool.shutdown(wait=not interrupted.is_set(), cancel_futures=True)
+            pool.shutdown(wait=waits, cancel_futures=True)

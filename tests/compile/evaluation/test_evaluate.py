@@ -19,6 +19,7 @@ from knowgap.compiling.evaluation.evaluator import load_answers
 from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.lms.cancelling import pause
 from knowgap.programs.baselines.rag import RAG
 from knowgap.reports.report import write_report
 
@@ -320,6 +321,21 @@ def test_cycles_are_looked_for_less_often_while_questions_are_asked():
         assert [*map_ordered(lambda n: gc.get_threshold()[0], range(2), 1)] == [gc.get_threshold()[0]] * 2
         assert gc.get_threshold()[0] > before[0]  # the outer one goes on
     assert gc.get_threshold() == before
+
+
+def test_questions_under_way_make_no_further_calls_once_the_caller_has_enough():
+    called = []
+
+    def ask(number):
+        if number:
+            called.append(number)
+            pause(3)
+            called.append(-number)
+        return number
+
+    with closing(map_ordered(ask, range(8), 4, ahead=4)) as stream:
+        assert next(stream) == 0
+    assert {*called} <= {1, 2, 3, 4}
 
 
 class AsksAnother(RAG):
