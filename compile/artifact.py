@@ -26,7 +26,6 @@ from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageEr
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Setting
 from knowgap.programs.modules import ModuleFactory, ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.index.search_settings import Quality
@@ -259,12 +258,12 @@ def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
     for name, parameter in program.named_parameters():
         try:
             part = state[name]
-            if isinstance(parameter, Setting):
-                kept[name] = {"value": part["value"]}
-            else:
+            if isinstance(parameter, dspy.Predict):
                 kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
                 if "fields" in part:
                     kept[name]["fields"] = part["fields"]
+            else:
+                kept[name] = {key: part[key] for key in cast("Any", parameter).dump_state()}
         except (KeyError, TypeError) as error:
             raise ValueError(f"its {name} is missing or cannot be loaded") from error
     return kept

@@ -4,6 +4,8 @@ import dspy
 import pytest
 from support import OverlapRetriever, TableRetriever, scripted_lm
 
+import knowgap
+from knowgap.errors import ArtifactError
 from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
@@ -42,6 +44,19 @@ def test_retrieves_unless_the_neighbours_were_answered_without(corpus, ask, kind
     assert len(engine.calls) == 1
     reason = f"{right} of the 3 nearest labelled questions and 3 of all 6 were answered rightly without retrieval"
     assert prediction.trace.of(Judged)[0].reason == reason
+
+
+def test_labelled_questions_are_saved_with_the_program(corpus, tmp_path):
+    program = SKR(OverlapRetriever(corpus), examples=EXAMPLES, neighbours=3)
+    folder = knowgap.save(program, tmp_path / "artifact", lm="openai/any")
+    loaded = knowgap.load(folder, retriever=OverlapRetriever(corpus))
+    assert isinstance(loaded, SKR)
+    assert loaded.labelled.examples == program.labelled.examples
+    assert loaded.labelled.nearest(RIVER, 3) == program.labelled.nearest(RIVER, 3)
+    path = folder / "program.json"
+    path.write_text(path.read_text().replace('"direct": true', '"direct": "perhaps"'))
+    with pytest.raises(ArtifactError, match=r"program\.json is damaged"):
+        knowgap.load(folder, retriever=OverlapRetriever(corpus))
 
 
 @pytest.mark.parametrize(
