@@ -158,10 +158,6 @@ class ModuleFactory:
         """A module has no presets; raises `UnknownName`."""
         raise UnknownName.among(f"preset of {self.name}", name, self.presets)
 
-    def from_preset(self, name: str, *_: Any, **__: Any) -> NoReturn:
-        """A module has no presets; raises `UnknownName`."""
-        self.preset(name)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
@@ -358,7 +354,8 @@ def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
     open_ended = any(p.kind == p.VAR_KEYWORD for p in forward.values())
     names, required = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
     if not names:
-        signature: Any = getattr(module, "signature", None) or next((p.signature for p in _predictors(module)), None)
+        predictors = cast("list[Any]", module.predictors())
+        signature: Any = getattr(module, "signature", None) or next((p.signature for p in predictors), None)
         names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
     chosen = factory.input or (required[0] if len(required) == 1 else "question" if "question" in names else "")
     if factory.input and names and factory.input not in names and not open_ended:
@@ -369,10 +366,6 @@ def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
             "question: use a module whose forward has one input without a default, or name it with --input (input=)"
         )
     return chosen
-
-
-def _predictors(module: dspy.Module) -> list[Any]:
-    return cast("list[Any]", module.predictors())
 
 
 def _may_search(module: dspy.Module) -> bool:

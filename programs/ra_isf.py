@@ -25,7 +25,6 @@ from knowgap.programs.sub_modules import (
     judged_by,
     ready_questions,
     same_question,
-    trained_name,
 )
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Rejected, Stopped
@@ -331,7 +330,8 @@ class RAISF(Program):
         lines = strip_list_marks(self._written_questions(node))
         path = (*node.path, node.question)
         questions, _ = clean_lines(lines, self.max_questions, path)
-        self.record(Decomposed(questions=questions, by=trained_name(self.decomposition_model)))
+        model = self.decomposition_model
+        self.record(Decomposed(questions=questions, by=model.name if isinstance(model, Decomposer) else ""))
         numbered = [(n, line) for n, line in enumerate(lines, start=1) if line.strip()]
         positions = {n: i for n, line in numbered for i, kept in enumerate(questions) if same_question(line, kept)}
         for n, line in numbered:

@@ -160,8 +160,3 @@ def judged_by(
     limit = model.threshold if threshold is None else threshold
     reason = f"probability {probability:.3f}"
     return Judged(what=what, value=probability >= limit, passage=passage, reason=reason, by=model.name)
-
-
-def trained_name(model: object) -> str:
-    """The name of a trained decomposition model; empty for a language model."""
-    return model.name if isinstance(model, Decomposer) else ""

@@ -12,8 +12,6 @@ from knowgap.programs.passages import knowledge_tokens
 from knowgap.programs.trace.recorder import current_recorder
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["Generator", "Transcript", "Written", "count_written", "write_branches"]
-
 
 class Written(Protocol):
     """A query or an answer that a generator wrote."""
