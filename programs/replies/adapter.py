@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from knowgap.programs.replies import forms
-from knowgap.programs.replies.fields import Form, read_fields
+from knowgap.programs.replies.fields import Form, bounds_of, read_fields
 from knowgap.programs.replies.outputs import map_texts
 from knowgap.programs.replies.quotations import shown
 
@@ -109,8 +109,8 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
 
     def user_message_output_requirements(self, signature: type[dspy.Signature]) -> str:
         """Name the output fields at the end of a prompt, in the order in which they are written."""
-        hashable: Any = signature
-        return _requirements(hashable)
+        marks = [f"`[[ ## {name} ## ]]`" for name in (*signature.output_fields, "completed")]
+        return f"Respond with {', then '.join(marks)}."
 
     def format_user_message_content(
         self,
@@ -143,17 +143,11 @@ def _describe(signature: type[dspy.Signature], instructions: str) -> str:
     )
 
 
-@functools.lru_cache(maxsize=1024)
-def _requirements(signature: type[dspy.Signature]) -> str:
-    marks = [f"`[[ ## {name} ## ]]`" for name in (*signature.output_fields, "completed")]
-    return f"Respond with {', then '.join(marks)}."
-
-
 def _example(name: str, field: FieldInfo) -> str:
     """The placeholder for a value where the form of a reply is shown."""
     kind: Any = field.annotation
     if kind in (int, float):
-        bounds = [f"{getattr(m, side):g}" for side in ("ge", "le") for m in field.metadata if hasattr(m, side)]
+        bounds = [f"{bound:g}" for bound in bounds_of(field)]
         number = "a whole number" if kind is int else "a number"
         return f"({number} from {' to '.join(bounds)})" if len(bounds) == 2 else f"({number})"
     if get_origin(kind) is not list or (item := _item(get_args(kind)[0])) is None:

@@ -8,7 +8,6 @@ last complete set counts. Fields that the reply quotes from a shown passage are 
 
 from __future__ import annotations
 
-import functools
 import html
 import json
 import re
@@ -18,7 +17,6 @@ from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin
 
 import dspy
-from annotated_types import Ge, Le
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
@@ -120,7 +118,7 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
 def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     """Read a value by the type of its field; DSPy reads types that knowgap's signatures do not use."""
     kind = field.annotation
-    low, high = (next((getattr(m, end) for m in field.metadata if isinstance(m, of)), None) for of, end in _BOUNDS)
+    bounds = bounds_of(field)
     text = values.read_text(value, name, optional=not field.is_required()) if kind is str else value
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     if isinstance(text, str) and repeats_description(text, name, str(extra.get("desc", ""))):
@@ -129,9 +127,9 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
         return read_answer(text) if name == "answer" else text
     if kind is bool:
         return values.read_bool(value, name)
-    if kind is int and low is not None and high is not None:
-        return values.read_scale(value, low, high)
-    if kind is float and (low, high) == (0, 1):
+    if kind is int and len(bounds) == 2:
+        return values.read_scale(value, *bounds)
+    if kind is float and bounds == [0, 1]:
         return values.read_fraction(value)
     if kind == list[str]:
         return values.read_strings(value)
@@ -157,23 +155,20 @@ def _probability(value: Any) -> float:
         return float(values.read_bool(value))
 
 
-_BOUNDS = ((Ge, "ge"), (Le, "le"))
+def bounds_of(field: FieldInfo) -> list[Any]:
+    """The lowest and the highest value that a field permits, as far as they are given."""
+    return [getattr(mark, side) for side in ("ge", "le") for mark in field.metadata if hasattr(mark, side)]
 
 
 def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
     """Read the items of a list without those that cannot be read; it is an error if none can be."""
-    read = []
+    read, adapter = [], TypeAdapter(kind)
     for item in items[:_ITEMS]:
         with suppress(*_UNREADABLE):
-            read.append(_type_adapter(kind).validate_python(item))
+            read.append(adapter.validate_python(item))
     if items and not read:
         raise ValueError(f"no item can be read: {items!r:.80}")
     return read
-
-
-@functools.lru_cache(maxsize=64)
-def _type_adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
@@ -240,16 +235,17 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     An object with all the fields at the start of a reply comes before later ones. If a reply is one object whose texts
     quote other objects without escaping them, the quoted ones are not read.
     """
-    found, end = _decoded(text)
+    objects = [*forms.json_objects(text, _OBJECTS)]
+    found = [value for value, _, _ in objects]
     if re.match(r"\s*(?:```\w*\s*)?\{", text):
-        whole = bool(found) and not _key_places(text[end:], names[-1])
+        whole = bool(objects) and not _key_places(text[objects[-1][2] :], names[-1])
         first = _named(found[0], names) if whole else {}
         if not whole or (len(found) > 1 and first.keys() < {*names}):
             first = _between_keys(text, names)
         yield from filter(None, [first])
     if not found and re.search(r"[{,]\s*“", text):
         text = text.translate(values.STRAIGHT_QUOTES)
-        found, _ = _decoded(text)
+        found = [value for value, _, _ in forms.json_objects(text, _OBJECTS)]
     yield from filter(None, (_named(value, names) for value in reversed(found)))
     start = text.find("{")
     value = values.repair_json(text[start:]) if start >= 0 else None
@@ -294,22 +290,6 @@ def _between_keys(text: str, names: tuple[str, ...]) -> Raw:
 
 def _key_places(text: str, name: str) -> list[re.Match[str]]:
     return list(re.finditer(rf'"{re.escape(name)}"\s*:', text))
-
-
-def _decoded(text: str) -> tuple[list[Any], int]:
-    """The well-formed JSON objects in a text, in order, without nested ones; and the end of the last one."""
-    decoder, at, found, end = json.JSONDecoder(strict=False), 0, [], 0
-    for _ in range(_OBJECTS):
-        at = text.find("{", at)
-        if at < 0:
-            break
-        try:
-            value, at = decoder.raw_decode(text, at)
-            end = at
-            found.append(value)
-        except (ValueError, RecursionError):
-            at += 1
-    return found, end
 
 
 def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:

@@ -1,4 +1,4 @@
-"""Patterns for the names of fields in a text: markers, XML tags, the keys of JSON objects, and labels.
+"""The names of fields in a text: markers, XML tags, the keys of JSON objects, and labels; and its JSON objects.
 
 The same patterns serve to read replies, to make inputs harmless, and to find what a reply quotes, so that all three
 know the same forms.
@@ -7,8 +7,10 @@ know the same forms.
 from __future__ import annotations
 
 import functools
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 END = "completed"
 """The name in the marker that ends a reply."""
@@ -58,6 +60,24 @@ def remains(names: tuple[str, ...]) -> re.Pattern[str]:
     """Part of a marker, tag or key, even of one that was made harmless: a text with it is an attempt at a form."""
     named = alternatives((*names, END))
     return re.compile(rf"\[\s*\[|#[ \t]*\]|<\s*/?\s*(?:{named})\b|(?:{named})\\*[\"'”’]\s*:", re.I)
+
+
+def json_objects(text: str, most: int) -> Iterator[tuple[Any, int, int]]:
+    """The well-formed JSON objects in a text, without nested ones: the value, the beginning and the end of each.
+
+    At most `most` opening braces are examined.
+    """
+    decoder, end = json.JSONDecoder(strict=False), 0
+    for _ in range(most):
+        begin = text.find("{", end)
+        if begin < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            end = begin + 1
+        else:
+            yield value, begin, end
 
 
 def alternatives(names: Sequence[str]) -> str:

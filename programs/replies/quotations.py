@@ -204,15 +204,8 @@ def _is_whole(text: str, place: _Place, end: int, names: tuple[str, ...]) -> boo
 def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) -> list[tuple[int, int]]:
     """The spans of JSON objects with a text (or, without texts, any value) that no shown text has under its name."""
     spans: list[tuple[int, int]] = []
-    at, decoder, known = text.find("{"), json.JSONDecoder(strict=False), {forms.plain_name(name) for name in names}
-    for _ in range(_PLACES):
-        if at < 0:
-            break
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
+    known = {forms.plain_name(name) for name in names}
+    for value, begin, end in forms.json_objects(text, _PLACES):
         said = [(forms.plain_name(name), item) for name, item in value.items() if item not in (None, "", [])]
         said = [(name, item) for name, item in said if name in known]
         # A number may be the model's own although it quotes the rest.
@@ -220,7 +213,6 @@ def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) ->
         for name, item in said:
             written = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
             if _WORD.search(written) and _quoted_to(written, _Place("json", name, 0, 0), source, before) < 0:
-                spans.append((at, end))
+                spans.append((begin, end))
                 break
-        at = text.find("{", end)
     return spans
