@@ -106,7 +106,9 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     if "logprobs" in prediction:
         content = get_part(prediction["logprobs"], "content") or ()
         del prediction["logprobs"]
-        prediction._tokens = [Token(*_spelled(token), _others(token)) for token in content]
+        prediction._tokens = [
+            Token(*_spelled(token), tuple(map(_spelled, get_part(token, "top_logprobs") or ()))) for token in content
+        ]
     return getattr(prediction, "_tokens", [])
 
 
@@ -147,14 +149,7 @@ def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token]
 
 
 def _spelled(token: Any) -> tuple[bytes, float]:
-    return _spelling(token), float(get_part(token, "logprob"))
-
-
-def _others(token: Any) -> tuple[tuple[bytes, float], ...]:
-    return tuple(_spelled(other) for other in get_part(token, "top_logprobs") or ())
-
-
-def _spelling(token: Any) -> bytes:
-    """A token's bytes; a letter beyond ASCII may be spread over several tokens, which only the bytes spell."""
+    """A token's bytes, since a letter beyond ASCII may be spread over several tokens; and its log-probability."""
     given = get_part(token, "bytes")
-    return bytes(given) if given is not None else str(get_part(token, "token")).encode()
+    spelling = bytes(given) if given is not None else str(get_part(token, "token")).encode()
+    return spelling, float(get_part(token, "logprob"))

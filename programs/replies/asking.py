@@ -156,7 +156,9 @@ def _call(
         counting += trackers()
         callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
     if not _takes_config(predictor):
-        return _call_module(predictor, inputs, lm, tracker)
+        # The module's own predictors may ask several times; DSPy repeats their calls after faults.
+        with dspy.context(**module_settings(lm)), track_usage(tracker) if tracker else nullcontext():
+            return predictor(**inputs)
     asked = metered(lm, *counting, num_retries=0)
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(predict_of(predictor), "lm", None) else dict(inputs)
     adapter = adapter_in_use()
@@ -217,14 +219,6 @@ def _same_again(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[s
 def _takes_config(predictor: dspy.Module) -> bool:
     """Whether a module takes `config` and `lm`, as predictors do; other modules take only their inputs."""
     return isinstance(predictor, (dspy.Predict, dspy.ChainOfThought))
-
-
-def _call_module(
-    module: dspy.Module, inputs: Mapping[str, Any], lm: dspy.BaseLM, tracker: UsageTracker | None
-) -> dspy.Prediction:
-    """Call a module of any kind, whose own predictors may ask several times; DSPy repeats calls after faults."""
-    with dspy.context(**module_settings(lm)), track_usage(tracker) if tracker else nullcontext():
-        return module(**inputs)
 
 
 def module_settings(lm: Any) -> dict[str, Any]:
