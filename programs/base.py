@@ -437,8 +437,7 @@ class Program(Streamable, dspy.Module):
         twin = type(self).__new__(type(self))
         memo[id(self)] = twin
         for key, value in self.__getstate__().items():
-            shared = key in self.part_names or isinstance(value, type)
-            vars(twin)[key] = value if shared else copy.deepcopy(value, memo)
+            vars(twin)[key] = value if key in self.part_names else copy.deepcopy(value, memo)
         twin.history, twin.callbacks = [], list(self.callbacks)
         return twin
 

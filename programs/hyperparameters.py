@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from dspy.predict.parameter import Parameter
+from pydantic import TypeAdapter
 from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
@@ -18,9 +19,7 @@ from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 
 T = TypeVar("T")
 
-_TRUE = {"true": True, "on": True, "yes": True, "1": True}
-_FALSE = {"false": False, "off": False, "no": False, "0": False}
-_SWITCH_WORDS = _TRUE | _FALSE
+_BOOLEAN = TypeAdapter(bool)
 
 
 class Hyperparameter(Generic[T]):
@@ -185,7 +184,7 @@ class Switch(Hyperparameter[bool]):
     bounds = "true or false"
 
     def _convert(self, value: Any) -> bool:
-        return _SWITCH_WORDS[str(value).strip().lower()]
+        return _BOOLEAN.validate_python(str(value).strip())
 
 
 class Choice(Hyperparameter[str]):

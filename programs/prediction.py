@@ -113,9 +113,6 @@ class CitedPrediction(dspy.Prediction):
         # The entailment model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "_entailment"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
 
 def cite_answer(
     question: str,
