@@ -155,8 +155,8 @@ def _call(
         # No other model can be called, so that DSPy's slow callbacks are not needed to detect one.
         counting += trackers()
         callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
-    if not _takes_config(predictor):
-        # The module's own predictors may ask several times; DSPy repeats their calls after faults.
+    if not isinstance(predictor, (dspy.Predict, dspy.ChainOfThought)):
+        # Other modules take only their inputs. Their own predictors may ask several times; DSPy repeats their calls.
         with dspy.context(**module_settings(lm)), track_usage(tracker) if tracker else nullcontext():
             return predictor(**inputs)
     asked = metered(lm, *counting, num_retries=0)
@@ -174,7 +174,8 @@ def _call(
             added = {name: value for name, value in added.items() if name not in refused}
             chosen = {**given, "config": {**inputs.get("config", {}), **added}} if added else given
             try:
-                return ask_patiently(lm, functools.partial(predictor, **chosen))
+                prediction = ask_patiently(lm, functools.partial(predictor, **chosen))
+                break
             except ContextWindowExceededError:
                 if "max_tokens" not in added:
                     raise
@@ -184,6 +185,10 @@ def _call(
                 if not (refused := {name for name in added if name in message}):
                     raise
                 _REFUSED.setdefault(lm, set()).update(refused)
+    if tracker is not None and not tracker.usage.asked:  # the model's class overrides `__call__`
+        for each in counting:
+            each.add(Usage(uncounted_calls=1))
+    return prediction
 
 
 def _config_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,11 +221,6 @@ def _same_again(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[s
     return first.repeats or said.get("temperature") == 0
 
 
-def _takes_config(predictor: dspy.Module) -> bool:
-    """Whether a module takes `config` and `lm`, as predictors do; other modules take only their inputs."""
-    return isinstance(predictor, (dspy.Predict, dspy.ChainOfThought))
-
-
 def module_settings(lm: Any) -> dict[str, Any]:
     """DSPy's settings for calling a module of any kind: the lenient adapter, and a metered model."""
     sampling = {} if lm is None else default_sampling(lm)
@@ -242,14 +242,15 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
         ContextWindowExceededError: the prompt is too long, or leaves too few tokens for a reply.
         LMError: the language model does not answer.
     """
-    refused = _refused_by(predictor, inputs)
+    lm = lm_of(predictor, inputs)
+    refused = _refused_by(lm)
     first = _ask(predictor, inputs)
-    if first.prediction is None and _fills_window(lm_of(predictor, inputs), first.usage):
+    if first.prediction is None and _fills_window(lm, first.usage):
         raise ContextWindowExceededError(message="the prompt leaves too little room for a reply in the model's window")
-    unbound = refused != _refused_by(predictor, inputs)  # the next reply's thoughts are not limited
+    unbound = refused != _refused_by(lm)  # the next reply's thoughts are not limited
     if (first.prediction is not None and not first.usage.cut) or (first.usage.calls > 1 and not unbound):
         return first
-    if not unbound and _same_again(first, lm_of(predictor, inputs), predictor, inputs):
+    if not unbound and _same_again(first, lm, predictor, inputs):
         return first
     second = _ask(predictor, inputs, first)
     usage = first.usage + second.usage
@@ -260,9 +261,8 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     return second._replace(usage=usage)
 
 
-def _refused_by(predictor: dspy.Module, inputs: Mapping[str, Any]) -> set[str]:
-    lm = lm_of(predictor, inputs)
-    return set() if lm is None else {*_REFUSED.get(lm, ())}
+def _refused_by(lm: Any) -> set[str]:
+    return {*_REFUSED.get(lm, ())} if isinstance(lm, dspy.BaseLM) else set()
 
 
 def _fills_window(lm: Any, usage: Usage) -> bool:
@@ -282,16 +282,11 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], again: Reply | None 
             raise
         problem = shorten(error, 300) or type(error).__name__
         _LOG.debug("an unreadable reply: %s", error)
-    if prediction is not None and not tracker.usage.asked and _takes_config(predictor):
-        # The model's class overrides `__call__`.
-        around = Usage(uncounted_calls=1)
-        for each in (tracker, *(trackers() if isinstance(predictor, dspy.Predict) else ())):
-            each.add(around)
+    lm = lm_of(predictor, inputs)
     if (prediction is None or len(tracker.entries) > 1) and any(map(_ends_in_thought, tracker.entries)):
-        lm = lm_of(predictor, inputs)
         _REFUSED.setdefault(lm, set()).update(default_limits(lm, adapter_in_use()))
     if prediction is None or tracker.usage.cut:
-        _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
+        _remove_from_cache(lm, tracker.entries)
     repeats = tracker.usage.cut > 0 and any(map(_repeats_itself, tracker.entries))
     return Reply(prediction, problem, tracker.usage, repeats)
 

@@ -7,7 +7,7 @@ import pytest
 from dspy.lm15 import ContextLengthError
 from dspy.utils.exceptions import LMInvalidRequestError
 from endpoint import endpoint
-from support import ScriptedEngine, TableRetriever, lm_of
+from support import AroundTheMeter, ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.lms import make_lm, quiet_dspy
@@ -52,6 +52,17 @@ class Served(dspy.LM):
         if self.refuses and kwargs.get("temperature") == 0:
             raise LMInvalidRequestError("Unsupported value: 'temperature' does not support 0", model=self.model)
         return ["[[ ## answer ## ]]\nTarn"]
+
+
+@pytest.mark.parametrize("adapter", [None, dspy.ChatAdapter()])
+def test_a_call_around_the_meter_counts_once(adapter):
+    with dspy.context(lm=AroundTheMeter("openai/around"), adapter=adapter):
+        assert Direct()(question="Where?").trace.cost.uncounted_calls == 1
+
+
+def test_dspy_says_that_a_name_is_no_model():
+    with dspy.context(lm="openai/gpt-4o-mini"), pytest.raises(ValueError, match="not a string"):
+        Direct()(question="Where?")
 
 
 def test_a_call_is_sent_with_temperature_0():
