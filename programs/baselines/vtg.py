@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import dspy
@@ -66,7 +66,7 @@ class VTG(Program):
             if answer and not failed:
                 reason = "verified"
                 break
-            memory = distinct([*_sources(known), *retrieved])
+            memory = distinct(chain(*known.values(), retrieved))
             answer, claims = self._drafted(question, memory[: self.memory])
             if not claims:
                 reason = "no statements"
@@ -86,7 +86,7 @@ class VTG(Program):
         self.record(Stopped(reason=reason))
         if reason != "verified":
             answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording))
-        return self.conclude(answer, distinct(_sources(known)), known=list(known))
+        return self.conclude(answer, distinct(chain(*known.values())), known=list(known))
 
     def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
         """An answer, and the statements that lead to it with the passages they cite."""
@@ -135,7 +135,3 @@ class VTG(Program):
             queries, _ = clean_lines(failed, self.max_queries, asked)
         self.record(Queried(queries=queries, repeated=repeated))
         return queries
-
-
-def _sources(claims: Claims) -> Iterator[Passage]:
-    return (passage for sources in claims.values() for passage in sources)
