@@ -24,7 +24,7 @@ from pydantic import AliasChoices, Field
 
 from knowgap.compiling.data.records import Fields, Id, is_saved_dataset, read_lines, read_records
 from knowgap.compiling.data.tables import read_csv
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError
 from knowgap.retrieval.adapters.documents import split_title
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
@@ -98,8 +98,6 @@ def read_corpus_lines(
         note: called with a text that says which columns were taken, if they were not given, and which were not read.
     """
     name = path.name.removesuffix(".gz").lower()
-    if columns and not name.endswith(".csv"):
-        raise UsageError(f"{path}: columns can be named only for a table with a header (.csv)")
     rows = _read_tsv(path) if name.endswith((".tsv", ".txt")) else _read_jsonl(path)
     if name.endswith(".csv"):
         rows = read_csv(path, columns or {}, note)

@@ -164,10 +164,10 @@ def _files(
     columns: Mapping[str, str] | None,
 ) -> Iterator[ReadFile]:
     """The files of a corpus; those that have not changed come without passages."""
+    if columns and not source.name.removesuffix(".gz").lower().endswith(".csv"):
+        raise UsageError(f"{source}: columns can be named only for a table with a header (.csv)")
     documents = document_folder(source)
     if documents is not None:
-        if columns:
-            raise UsageError(f"{source}: columns can be named only for a table with a header (.csv)")
         yield from read_documents(documents, splitter, reading, known, report)
         return
     name = shown_name(source.name)

@@ -9,7 +9,7 @@ from itertools import chain
 import dspy
 
 from knowgap.compiling.data.dataset import SPLITS, Dataset, fingerprint
-from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
 
 
@@ -58,8 +58,6 @@ def mix(parts: Sequence[tuple[Dataset, float]], seed: int = 0) -> Dataset:
                 }
                 known.add(id)
                 splits[split].append(example.copy(id=id, **ids).with_inputs("question"))
-    if not passages and not any(splits.values()):
-        raise UsageError("there are no data sets to mix")
     corpus = list(passages.values())
     name = "+".join(dict.fromkeys(data.name for data, _ in parts))
     return Dataset(name, splits, corpus, fingerprint(chain.from_iterable(splits.values()), corpus))
