@@ -3,7 +3,3 @@
 `evaluate` asks one program or several, and returns an `Evaluation` or `Evaluations`. It is made of `run_questions`, as
 the cells of experiments and the trials of studies are. `Estimate` says beforehand what a run costs.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
