@@ -35,8 +35,6 @@ from knowgap.storage.progress import Progress, no_progress
 if TYPE_CHECKING:
     from transformers import Trainer
 
-    from knowgap.compiling.training.watch import Watch
-
 RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
 
@@ -134,7 +132,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     work = output.with_name(f".{output.name}.training")
     with _quiet(), _locked(work):
         checkpoints = work / json_digest(facts)[:16]
-        trainer, watch = _build(job, job.examples, progress, output_dir=str(checkpoints))
+        trainer = _build(job, job.examples, progress, output_dir=str(checkpoints))
         if trainer.args.world_size != process_count():
             raise UsageError("the processes do not train together: start them with `torchrun` or `accelerate launch`")
         with trainer.args.main_process_first(local=False):
@@ -152,7 +150,8 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
                 write_json(folder / RECORD, {"made_from": facts, **done, "versions": versions() | _trainer_versions()})
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
-    return TrainingResult(output, job.examples, **done, resumed_from=watch.resumed_from)
+    resumed_from = 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
+    return TrainingResult(output, job.examples, **done, resumed_from=resumed_from)
 
 
 def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> TrainingPlan:
@@ -164,11 +163,11 @@ def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> Tr
         teacher_calls: calls of a language model that labels the examples.
     """
     _require_packages(job.config)
+    times: list[float] = []
     with _quiet(), TemporaryDirectory() as folder:
-        short = {"save_strategy": "no", "max_steps": _TIMED + 1}  # the first step is slower
-        trainer, watch = _build(job, _TIMED + 1, None, output_dir=folder, **short)
-        trainer.train()
-    seconds = (watch.times[-1] - watch.times[0]) / max(1, len(watch.times) - 1)
+        short = {"save_strategy": "no", "logging_steps": 1, "max_steps": _TIMED + 1}  # the first step is slower
+        _build(job, _TIMED + 1, lambda *_: times.append(time.perf_counter()), output_dir=folder, **short).train()
+    seconds = (times[-1] - times[0]) / _TIMED
     count = job.examples if examples is None else examples
     needed = job.config.steps(count)
     return TrainingPlan(count, needed, needed * seconds / 3600, teacher_calls)
@@ -189,7 +188,7 @@ def _require_packages(config: TrainingConfig) -> None:
         raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
 
 
-def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> tuple[Trainer, Watch]:
+def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> Trainer:
     """Build the trainer, quiet and offline; the steps between checkpoints are a multiple of those between losses."""
     import torch
     from transformers import PrinterCallback, set_seed
@@ -218,14 +217,13 @@ def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> t
         "save_steps": max(1, steps // (_SAVES * logging_steps)) * logging_steps,
         "save_total_limit": 2,
         "report_to": "none",
-        "push_to_hub": False,
         "disable_tqdm": True,
     }
     set_seed(config.seed)
-    trainer, watch = job.build(settings | more), Watch(progress or no_progress)
+    trainer = job.build(settings | more)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(watch)
-    return trainer, watch
+    trainer.add_callback(Watch(progress or no_progress))
+    return trainer
 
 
 def _trainer_versions() -> dict[str, str]:

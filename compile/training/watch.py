@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 from transformers import TrainerCallback
@@ -13,20 +12,13 @@ from knowgap.storage.progress import Progress
 
 
 class Watch(TrainerCallback):
-    """Reports losses, notes the times of steps, and ends a run whose loss is no longer a number."""
+    """Reports losses, and ends a run whose loss is no longer a number."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.times: list[float] = []
-        self.resumed_from = 0
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note the step that a run continues from."""
-        self.resumed_from = state.global_step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note the time, and have the last loss logged."""
-        self.times.append(time.perf_counter())
+        """Have the last loss logged."""
         if state.global_step >= state.max_steps:
             control.should_log = True
 
