@@ -71,7 +71,6 @@ def finetune_program(
     lm: dspy.LM,
     teacher_lm: dspy.BaseLM | None = None,
     config: LanguageModelConfig | None = None,
-    metric_threshold: float = 1.0,
     num_threads: int = 4,
     progress: Progress | None = None,
 ) -> FinetunedProgram:
@@ -85,7 +84,6 @@ def finetune_program(
         lm: the local model to finetune.
         teacher_lm: the model that runs the program; None for `lm` itself.
         config: the settings; a call longer than `max_length` tokens is left out.
-        metric_threshold: the lowest score at which an answer counts as right.
         num_threads: how many questions are asked at a time.
         progress: called after every question, and with every loss.
 
@@ -106,7 +104,7 @@ def finetune_program(
         each.concurrent = False  # the order of the calls is then that of the algorithm
         each.set_lm(model)
     optimizer = dspy.BootstrapFinetune(
-        metric=lambda example, prediction, trace=None: measure(example, prediction, trace) >= metric_threshold,
+        metric=lambda example, prediction, trace=None: measure(example, prediction, trace) >= 1.0,
         adapter=adapter_in_use(),
         exclude_demos=True,
         num_threads=num_threads,

@@ -126,7 +126,7 @@ def colbert_job(
 
         from knowgap.compiling.training.trainers import ColBERTTrainer
 
-        encoder, loss = load_encoder(base, name)
+        encoder, loss = load_encoder(base)
         add_adapter(encoder, config.lora_rank)
         arguments = MultiVectorEncoderTrainingArguments(**settings, max_length=config.max_length)
         return ColBERTTrainer(model=encoder, args=arguments, train_dataset=Dataset.from_list(rows), loss=loss)
@@ -141,7 +141,7 @@ def colbert_job(
     )
 
 
-def load_encoder(base: Path, name: str) -> tuple[MultiVectorEncoder, torch.nn.Module]:
+def load_encoder(base: Path) -> tuple[MultiVectorEncoder, torch.nn.Module]:
     """The model of a checkpoint, and a loss that weighs the tokens of queries as a search does."""
     import torch
 

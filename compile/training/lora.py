@@ -14,7 +14,7 @@ def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
         return model
     from peft import get_peft_model
 
-    return get_peft_model(model, _config(rank, settings))
+    return get_peft_model(model, _config(rank, **settings))
 
 
 def merge_lora(model: Any, weights: dict[str, Any]) -> Any:
@@ -30,10 +30,10 @@ def merge_lora(model: Any, weights: dict[str, Any]) -> Any:
     return model.merge_and_unload()
 
 
-def add_adapter(model: Any, rank: int | None, **settings: Any) -> None:
+def add_adapter(model: Any, rank: int | None) -> None:
     """Add LoRA matrices to the Transformers model inside a model of sentence-transformers; none if `rank` is None."""
     if rank is not None:
-        model.add_adapter(_config(rank, settings))
+        model.add_adapter(_config(rank))
 
 
 def merge_adapters(model: Any) -> None:
@@ -53,7 +53,7 @@ def merge_adapters(model: Any) -> None:
     inner._hf_peft_config_loaded = False
 
 
-def _config(rank: int, settings: dict[str, Any]) -> Any:
+def _config(rank: int, **settings: Any) -> Any:
     from peft import LoraConfig
 
-    return LoraConfig(**{"r": rank, "lora_alpha": 2 * rank, "target_modules": "all-linear", **settings})
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", **settings)

@@ -29,7 +29,6 @@ class SubModel:
 
     Args:
         folder: as `knowgap train ra-isf` writes it.
-        device: the device to compute on; None takes a GPU if there is one.
         card: how to prompt it; None reads the card from the folder. With a given card, the model need not be trained.
 
     Raises:
@@ -38,21 +37,19 @@ class SubModel:
 
     task: ClassVar[Task]
 
-    def __init__(self, folder: str | Path, *, device: str | None = None, card: SubModelCard | None = None) -> None:
+    def __init__(self, folder: str | Path, card: SubModelCard | None = None) -> None:
         self.folder = Path(folder)
         self.name = str(folder)
         self.card = card or read_card(folder, self.task)
         self.threshold = self.card.threshold
         self._trained = card is None
-        self._device = device
         self._loading = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        card = None if self._trained else self.card
-        return load_sub_model, (self.task, self.folder, card)  # another process loads it from its folder
+        return load_sub_model, (self.task, self.folder)  # another process loads it from its folder
 
     @cached_property
     def digest(self) -> str:
@@ -67,8 +64,8 @@ class SubModel:
     @cached_property
     def _load(self) -> Any:
         if self.card.kind == "cross_encoder":
-            return CrossEncoderReader(self.name, self.card, self._device, trained=self._trained)
-        return LabelReader(self.name, self.card, self._device)
+            return CrossEncoderReader(self.name, self.card, trained=self._trained)
+        return LabelReader(self.name, self.card)
 
 
 class SelfKnowledgeModel(SubModel):
@@ -130,7 +127,7 @@ def load_sub_model(task: str, folder: str | Path, card: SubModelCard | None = No
     Raises:
         CheckpointError: the folder holds no such sub-model.
     """
-    return _CLASSES[cast("Task", task)](folder, card=card)
+    return _CLASSES[cast("Task", task)](folder, card)
 
 
 class CrossEncoderReader:
@@ -142,16 +139,14 @@ class CrossEncoderReader:
         CheckpointError: it cannot be loaded, or lacks weights.
     """
 
-    def __init__(
-        self, folder: str | Path, card: SubModelCard, device: str | None = None, *, trained: bool = True
-    ) -> None:
+    def __init__(self, folder: str | Path, card: SubModelCard, *, trained: bool) -> None:
         import torch
 
         from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self._encoder = load_cross_encoder(folder, device=device, labels=1, trained=trained)
+            self._encoder = load_cross_encoder(folder, device=None, labels=1, trained=trained)
         self._encoder.max_seq_length = card.max_tokens
         self._lock = threading.Lock()
 
@@ -174,9 +169,9 @@ class LabelReader:
         LanguageModelError: it cannot be loaded.
     """
 
-    def __init__(self, folder: str | Path, card: SubModelCard, device: str | None = None) -> None:
+    def __init__(self, folder: str | Path, card: SubModelCard) -> None:
         self._card = card
-        self._engine = HFEngine(str(folder), device=device)
+        self._engine = HFEngine(str(folder))
         local = self._engine.load()
         self._tokenizer = tokenizer = local.tokenizer
         labels = [target_ids(tokenizer, card, label) for label in card.labels or ()]

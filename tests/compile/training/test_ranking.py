@@ -119,7 +119,7 @@ def test_the_loss_knows_other_gold_passages_and_weights_of_tokens(tmp_path: Path
 
     with base_checkpoint("embedded", CORPUS, 32) as folder:
         rows = find_candidates(EXAMPLES[:2], OverlapRetriever(CORPUS), CORPUS, depth=6)
-        encoder, loss = load_encoder(folder, "embedded")
+        encoder, loss = load_encoder(folder)
         texts = [[q.example.question for q in rows], [str(q.gold[0]) for q in rows]]
         columns = [encoder.preprocess(t, task=task) for t, task in zip(texts, ("query", "document"), strict=True)]
         expected, searched = [], TokenEncoder(folder)
