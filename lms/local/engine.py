@@ -72,7 +72,7 @@ class HFEngine(InProcessEngine):
             seed=config.seed,
             logprobs=config.logprobs is not None,
         )
-        [reply] = self._run([job])
+        [reply] = self._ready().run([job])
         return _response(local, request, job, reply)
 
     def choose(self, prompt: str | Sequence[Mapping[str, str]], labels: Sequence[str]) -> dict[str, float]:
@@ -104,27 +104,24 @@ class HFEngine(InProcessEngine):
 
     def score(self, prompts: Sequence[list[int]], continuations: list[list[int]]) -> list[list[list[float]]]:
         """For each prompt and each of the continuations, the natural log-probabilities of the continuation's tokens."""
-        return self._run([Job(ids, continuations=continuations) for ids in prompts])
+        return self._ready().run([Job(ids, continuations=continuations) for ids in prompts])
 
     def write(self, prompts: Sequence[list[int]], limit: int) -> list[str]:
         """The most likely text after each prompt of tokens: at most `limit` tokens, or as many as the window leaves."""
         local = self.load()
-        replies = self._run([Job(ids, local.room(len(ids), limit)) for ids in prompts])
+        replies = self._ready().run([Job(ids, local.room(len(ids), limit)) for ids in prompts])
         return [local.tokenizer.decode(reply.tokens, skip_special_tokens=True) for reply in replies]
-
-    def _run(self, jobs: Sequence[Job]) -> list[Any]:
-        with self._lock:
-            self.load()
-            batcher: Any = self._batcher
-        return batcher.run(jobs)
 
     def load(self) -> LocalModel:
         """The model, which is loaded at the first call."""
+        return self._ready().local
+
+    def _ready(self) -> Batcher:
         with self._lock:
             if self._batcher is None:
                 local = load_model(self.path_or_id, self.settings["device"], self.settings["dtype"])
                 self._batcher = Batcher(local, self.settings["batch_size"])
-            return self._batcher.local
+            return self._batcher
 
     def close(self) -> None:
         """Release the model; requests under way finish."""

@@ -10,6 +10,7 @@ from typing import Any
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from knowgap.errors import LanguageModelError
+from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.hub import model_source, why_not_loaded
 
@@ -141,25 +142,19 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", 
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
-    from transformers.utils import logging
 
-    shows_progress = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        with _loading(path_or_id, f"the local model {path_or_id!r} cannot be loaded") as (name, arguments):
-            place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-            config = AutoConfig.from_pretrained(name, **arguments)
-            kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            wanted = dtype
-            if dtype == "auto" and place.type == "cpu":
-                half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
-                wanted = "bfloat16" if half else "float32"
-            tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
-            model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments, **more)
-            model = (model if "device_map" in more else model.to(place)).eval()
-    finally:
-        if shows_progress:
-            logging.enable_progress_bar()
+    problem = f"the local model {path_or_id!r} cannot be loaded"
+    with quiet_transformers(), _loading(path_or_id, problem) as (name, arguments):
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        config = AutoConfig.from_pretrained(name, **arguments)
+        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        wanted = dtype
+        if dtype == "auto" and place.type == "cpu":
+            half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
+            wanted = "bfloat16" if half else "float32"
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
+        model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments, **more)
+        model = (model if "device_map" in more else model.to(place)).eval()
     missing = sorted(report["missing_keys"])
     if missing:
         raise LanguageModelError(
