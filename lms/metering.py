@@ -27,7 +27,7 @@ from dspy.utils.exceptions import (
     LMProviderError,
     is_retryable_lm_error,
 )
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.lms.cancelling import check_cancelled, pause
 
@@ -40,7 +40,7 @@ _LONGEST_PAUSE = 60.0
 """Seconds; an endpoint may ask for hours (`Retry-After`)."""
 
 
-class Usage(BaseModel):
+class Usage(BaseModel, extra="forbid"):
     """Calls to a language model, their tokens and their price.
 
     Attributes:
@@ -51,8 +51,6 @@ class Usage(BaseModel):
         unpriced_calls: calls whose price is not known.
         uncounted_calls: calls of models that bypassed the meter; no other number includes them.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     calls: int = 0
     cached_calls: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from knowgap.errors import CheckpointError, shorten
 
@@ -27,7 +27,7 @@ PROMPTS: dict[Task, str] = {
 _LABELS: dict[Task, tuple[str, str]] = {"know": ("unknown", "known"), "relevant": ("irrelevant", "relevant")}
 
 
-class SubModelCard(BaseModel):
+class SubModelCard(BaseModel, extra="forbid", frozen=True):
     """How a sub-model is prompted and read.
 
     Attributes:
@@ -39,8 +39,6 @@ class SubModelCard(BaseModel):
         max_tokens: the most tokens of the input; a longer passage is cut. At most as many are generated.
         base: the model that it was trained from.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: Task
     kind: Kind
