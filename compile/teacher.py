@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
@@ -11,7 +11,7 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from knowgap.compiling.evaluation.runner import map_ordered
-from knowgap.lms.metering import without_history
+from knowgap.lms.metering import UsageTracker, track_usage, without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.asking import ask_until_read
@@ -20,8 +20,8 @@ from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import R, RecordFile, read_records
 
 
-def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple[dspy.Prediction | None, int]:
-    """Ask a language model, and return its outputs, or None if they cannot be read, and the number of calls.
+def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> dspy.Prediction | None:
+    """Ask a language model, and return its outputs, or None if they cannot be read.
 
     Passages among the inputs are numbered. No history of calls is kept.
 
@@ -30,10 +30,9 @@ def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple
     """
     try:
         with dspy.context(lm=lm), without_history():
-            reply = ask_until_read(predictor, number_passages(inputs)[0])
+            return ask_until_read(predictor, number_passages(inputs)[0]).prediction
     except LMError as error:
         raise as_language_model_error(error, lm) from error
-    return reply.prediction, reply.usage.asked
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class TeacherRecords(Generic[R]):
 
 def write_records(
     ids: Sequence[str],
-    make: Callable[[str], tuple[R | None, int]],
+    make: Callable[[str], R | None],
     file: str | Path,
     kind: type[R],
     about: Mapping[str, Any],
@@ -69,7 +68,7 @@ def write_records(
 
     Args:
         ids: the ids of all records.
-        make: returns the record of an id, or None if the teacher's reply cannot be read, and the number of calls.
+        make: returns the record of an id, or None if the teacher's reply cannot be read.
         file: the record file.
         kind: the class of the records.
         about: what the records depend on; see `RecordFile`.
@@ -81,19 +80,12 @@ def write_records(
         UsageError: the file is about something else.
         LanguageModelError: the teacher does not answer; what was written before is kept.
     """
-    calls = 0
     if not is_main_process():
         written = read_records(file, kind, what)[1]
         return TeacherRecords([written[id] for id in ids if id in written], 0, len(ids))
-    with RecordFile(file, kind, about, what) as lines:
+    with RecordFile(file, kind, about, what) as lines, track_usage(UsageTracker()) as tracker:
         missing = lines.missing(ids)
-
-        def made() -> Iterator[R | None]:
-            nonlocal calls
-            for record, asked in map_ordered(make, missing, num_threads, ahead=8 * num_threads):
-                calls += asked
-                yield record
-
-        lines.keep(made(), len(ids), progress, lambda: f"{what}s")
+        made = map_ordered(make, missing, num_threads, ahead=8 * num_threads)
+        lines.keep(made, len(ids), progress, lambda: f"{what}s")
         records = [lines.records[id] for id in ids if id in lines.records]
-    return TeacherRecords(records, calls, len(ids) - len(missing))
+    return TeacherRecords(records, tracker.usage.asked, len(ids) - len(missing))

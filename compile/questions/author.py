@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,13 +49,11 @@ class Author:
 
     Attributes:
         lm: the language model.
-        calls: how often it was asked, calls answered from a cache included.
         last_error: the last error of a call that it did not answer, if there was one.
     """
 
     def __init__(self, lm: dspy.BaseLM):
-        self.lm, self.calls, self.last_error = lm, 0, None
-        self._counting = threading.Lock()
+        self.lm, self.last_error = lm, None
         self._write = {kind: dspy.Predict(signature) for kind, signature in SIGNATURES.items()}
         self._read, self._settle, self._judge = (
             dspy.Predict(signature) for signature in (ReadQuestion, AnswerIfSettled, JudgeAnswer)
@@ -112,9 +109,7 @@ class Author:
         return bool(self._ask(self._judge, question=draft.question, prediction=answer, reference=draft.answer).correct)
 
     def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
-        output, calls = ask_teacher(predictor, self.lm, **inputs)
-        with self._counting:
-            self.calls += calls
+        output = ask_teacher(predictor, self.lm, **inputs)
         if output is None:
             raise _Unreadable
         return output

@@ -21,7 +21,7 @@ from knowgap.compiling.questions.author import Author
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import DROPPED, KINDS, Draft
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.metering import Prices
+from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
@@ -132,9 +132,9 @@ def write_questions(
     drafts = path.with_name(f"{path.name}.drafts")
     if path.exists() and not drafts.exists():
         raise UsageError(f"{path} already exists, but {drafts.name} beside it does not: name another file")
-    with RecordFile(drafts, Draft, made_with, "draft") as file:
-        run = _Run(corpus, Author(lm), file, wanted)
-        done = WrittenQuestions(run.write(num_threads, progress), wanted, run.author.calls)
+    with RecordFile(drafts, Draft, made_with, "draft") as file, track_usage(UsageTracker()) as tracker:
+        run = _Run(corpus, Author(lm), file, wanted, tracker)
+        done = WrittenQuestions(run.write(num_threads, progress), wanted, tracker.usage.asked)
     if not done.kept:
         dropped = Counter(draft.dropped for draft in done.drafts).most_common()
         reasons = "; ".join(f"{count} × {DROPPED[reason]}" for reason, count in dropped)
@@ -207,8 +207,10 @@ class _Run:
     The drafts depend only on the index, the seed and the replies, not on threads or interruptions.
     """
 
-    def __init__(self, corpus: Corpus, author: Author, file: RecordFile[Draft], wanted: dict[str, int]) -> None:
-        self.author, self._file, self._wanted = author, file, wanted
+    def __init__(
+        self, corpus: Corpus, author: Author, file: RecordFile[Draft], wanted: dict[str, int], tracker: UsageTracker
+    ) -> None:
+        self._author, self._file, self._wanted, self._tracker = author, file, wanted, tracker
         self._left: dict[str, Iterator[Material]] = {
             kind: itertools.islice(corpus.materials(kind), _DRAFTS * number) for kind, number in wanted.items()
         }
@@ -233,7 +235,7 @@ class _Run:
 
     def _draft(self, materials: dict[str, Material], unsaved: dict[str, Draft], id: str) -> Draft | None:
         """Make a draft for the file; one that the next run asks for again goes into `unsaved` instead."""
-        draft = self.author.draft(materials[id])
+        draft = self._author.draft(materials[id])
         if draft.dropped not in _ASKED_AGAIN:
             return draft
         unsaved[id] = draft
@@ -243,9 +245,9 @@ class _Run:
         """End a run in which a whole round has failed, unless it is a short round after others."""
         if len(failed) < asked or (asked < _HOPELESS and len(self._drafts) > asked):
             return
-        if self.author.last_error is not None:
-            raise self.author.last_error
-        raise unreadable_replies(self.author.lm, self.author.calls, 0)
+        if self._author.last_error is not None:
+            raise self._author.last_error
+        raise unreadable_replies(self._author.lm, self._tracker.usage.asked, 0)
 
     def _kept(self) -> Counter[str]:
         return Counter(draft.kind for draft in self._drafts if not draft.dropped)

@@ -64,13 +64,13 @@ class Labeller:
     Attributes:
         task: the sub-model that learns from the labels.
         identity: everything that determines the labels, as JSON values.
-        label: returns the label of an item, or None if there is none, and how often the teacher was called for it.
+        label: returns the label of an item, or None if there is none.
         calls: how often the teacher is usually called for an item.
     """
 
     task: Task
     identity: object
-    label: Callable[[Item], tuple[Label | None, int]]
+    label: Callable[[Item], Label | None]
     calls: int = 0
 
 
@@ -96,7 +96,7 @@ def make_labeller(
     """
     asked = program or RAISF()
     if source == "data":
-        return Labeller(task, [source, asked.chained], lambda item: (_label_of_data(task, item, asked.chained), 0))
+        return Labeller(task, [source, asked.chained], lambda item: _label_of_data(task, item, asked.chained))
     if teacher is None:
         raise UsageError(f"a language model labels the examples of {task}: give a teacher")
     predictor = {
@@ -107,12 +107,11 @@ def make_labeller(
     more: dict[str, Any] = {"style": asked.wording} if source == "answers" else {}
     more |= {"max_questions": asked.max_questions} if task == "decompose" else {}
 
-    def label(item: Item) -> tuple[Label | None, int]:
+    def label(item: Item) -> Label | None:
         passage = {} if item.passage is None else {"passage": str(item.passage)}
-        output, calls = ask_teacher(predictor, teacher, question=item.example.question, **passage, **more)
-        return None if output is None else read(item, output), calls
-
-    def read(item: Item, output: dspy.Prediction) -> Label | None:
+        output = ask_teacher(predictor, teacher, question=item.example.question, **passage, **more)
+        if output is None:
+            return None
         if task == "decompose":
             return clean_lines(output.questions, asked.max_questions)[0] or None
         if source == "answers":
@@ -192,12 +191,12 @@ def label_items(
     """
     by_id = {item.id: item for item in items}
 
-    def label(id: str) -> tuple[LabelledExample | None, int]:
+    def label(id: str) -> LabelledExample | None:
         question, passage = by_id[id].example.question, by_id[id].passage
-        value, calls = labeller.label(by_id[id])
+        value = labeller.label(by_id[id])
         if value is None:
-            return None, calls
-        return LabelledExample(id=id, question=question, passage=str(passage or ""), label=value), calls
+            return None
+        return LabelledExample(id=id, question=question, passage=str(passage or ""), label=value)
 
     about = {"task": labeller.task, "labeller": digest(labeller.identity)}
     what = f"{labeller.task} label"

@@ -160,9 +160,8 @@ def construct_transcripts(
         **config.model_dump(include=_DECISIVE),
     }
 
-    def make(id: str) -> tuple[TranscriptRecord, int]:
-        author = _Author(retriever, teacher, config, passages or {}, by_id[id])
-        return author.write(id), author.calls
+    def make(id: str) -> TranscriptRecord:
+        return _Author(retriever, teacher, config, passages or {}, by_id[id]).write(id)
 
     made = write_records(
         list(by_id), make, output, TranscriptRecord, about, "transcript", num_threads=num_threads, progress=progress
@@ -216,18 +215,13 @@ def _keeps_answer(id: str, config: GeneratorConfig) -> bool:
 
 @dataclass
 class _Author:
-    """Writes the transcript of a question with a teacher.
-
-    Attributes:
-        calls: calls of the teacher so far.
-    """
+    """Writes the transcript of a question with a teacher."""
 
     retriever: Retriever
     teacher: dspy.BaseLM
     config: GeneratorConfig
     corpus: Mapping[str, Passage]
     example: dspy.Example
-    calls: int = 0
 
     def write(self, id: str) -> TranscriptRecord:
         """Make the record of the question."""
@@ -283,9 +277,7 @@ class _Author:
         return ""
 
     def _ask(self, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction | None:
-        output, calls = ask_teacher(dspy.Predict(signature), self.teacher, **inputs)
-        self.calls += calls
-        return output
+        return ask_teacher(dspy.Predict(signature), self.teacher, **inputs)
 
 
 def _turns(record: TranscriptRecord) -> list[Turn]:
