@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -26,7 +26,7 @@ class PaperRun:
         base: the model that it starts from, by its name on the hub.
         examples: how many examples it trains on.
         data: what the examples are made of, and what the paper does not say.
-        settings: the paper's values by the names of the settings.
+        settings: the paper's values by the names of the settings; none if the defaults are the paper's.
         gpus: how many GPUs, and the GB of each; None if the paper does not say.
         questions: how many questions are drawn at random from each data set; None takes all.
     """
@@ -34,7 +34,7 @@ class PaperRun:
     base: str
     examples: int
     data: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     gpus: tuple[int, float] | None = None
     questions: int | None = None
 
@@ -244,16 +244,6 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
         base="meta-llama/Llama-2-7b-hf",
         examples=42_810,
         gpus=(8, 80.0),
-        settings={
-            "epochs": 1.0,
-            "learning_rate": 2e-5,
-            "warmup_ratio": 0.03,
-            "batch_size": 1,
-            "gradient_accumulation": 32,
-            "max_length": 4096,
-            "top_k": 3,
-            "retention": 0.0,
-        },
         data="42,810 transcripts by gpt-3.5-turbo-0125 for ARC-Easy, ARC-Challenge, OpenBookQA, HotpotQA, MuSiQue, "
         "ASQA, LIMA, WizardLM, OpenOrca, OpenAssistant and GPT4-Alpaca; their shares are in a figure only, and the 32 "
         "transcripts of a step are the released script's",
