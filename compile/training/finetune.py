@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.clients.provider import Provider, TrainingJob
+from dspy.clients.provider import Provider
 
 from knowgap.compiling.demonstrations.optimizers import reporting
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
@@ -147,13 +147,8 @@ class LocalProvider(Provider):
         """Release the memory of the model before another copy of it is trained."""
         local_engine(lm).close()
 
-    def finetune(  # pyright: ignore[reportIncompatibleMethodOverride]  # DSPy calls it on the instance
-        self,
-        job: TrainingJob,
-        model: str,
-        train_data: list[dict[str, Any]],
-        train_data_format: Any,
-        train_kwargs: dict[str, Any] | None = None,
+    def finetune(  # pyright: ignore[reportIncompatibleMethodOverride]  # DSPy calls it on the instance, with names
+        self, *, train_data: list[dict[str, Any]], **_: Any
     ) -> str:
         """Train the model on conversations; return the name of the finetuned model."""
         if not train_data:

@@ -5,6 +5,7 @@ Models are trained on questions of the split `train`, and measured on questions 
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ class RankedQuestion:
             for passage in self.found
             if passage.text not in gold and not any(a in f" {normalize_answer(str(passage))} " for a in answers)
         )
-        return [passage for passage, _ in zip(wrong, range(count), strict=False)]
+        return list(itertools.islice(wrong, count))
 
 
 def unseen(examples: Iterable[dspy.Example], trained_on: Iterable[dspy.Example]) -> list[dspy.Example]:

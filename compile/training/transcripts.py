@@ -131,7 +131,7 @@ def construct_transcripts(
     teacher: dspy.BaseLM,
     output: str | Path,
     *,
-    config: GeneratorConfig | None = None,
+    config: GeneratorConfig,
     passages: Mapping[str, Passage] | None = None,
     num_threads: int = 4,
     progress: Progress | None = None,
@@ -152,7 +152,6 @@ def construct_transcripts(
         UsageError: there are no questions, or the output was made with something else.
         LanguageModelError: the teacher does not answer.
     """
-    config = config or GeneratorConfig()
     by_id = dict(zip(check_examples(examples), examples, strict=True))
     about = {
         "teacher": [lm_name(teacher), lm_settings(teacher)],

@@ -83,7 +83,7 @@ class ServedTree(TranscriptTree):
     """
 
     def __init__(self, server: CompletionServer, layout: TranscriptLayout, prompt: Sequence[int], **settings: Any):
-        super().__init__(None, layout, prompt, **{**settings, "share": False})
+        super().__init__(None, layout, prompt, share=False, **settings)
         self._server = server
 
     def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> list[Written]:
