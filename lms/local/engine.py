@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 
@@ -12,9 +11,10 @@ from knowgap.errors import UsageError
 from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
 from knowgap.lms.local.batches import Batcher, Job, Reply
 from knowgap.lms.local.loading import LocalModel, Turn, load_model
+from knowgap.retrieval.passage import NeverCopied
 
 
-class HFEngine(InProcessEngine):
+class HFEngine(NeverCopied, InProcessEngine):
     """Generates with a causal or a sequence-to-sequence model, which is loaded at the first request and kept.
 
     The prompt is made by the tokenizer's chat template or, without one, by joining the messages with blank lines.
@@ -127,9 +127,6 @@ class HFEngine(InProcessEngine):
         """Release the model; requests under way finish."""
         with self._lock:
             self._batcher = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> HFEngine:
-        return self  # copies of an LM share the weights
 
 
 class AsyncHFEngine(AsyncInProcessEngine):

@@ -13,18 +13,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from typing_extensions import Self
-
 from knowgap.errors import CheckpointError
 from knowgap.lms.local.engine import HFEngine
 from knowgap.lms.ra_isf.card import SEPARATOR, SubModelCard, Task, read_card
+from knowgap.retrieval.passage import NeverCopied
 from knowgap.storage.files import folder_digest
 
 _PAIRS_PER_BATCH = 32
 _MOST_WRITTEN = 256  # tokens of all sub-questions together
 
 
-class SubModel:
+class SubModel(NeverCopied):
     """A trained model, which is loaded at its first use; a copy is the same object.
 
     Args:
@@ -44,9 +43,6 @@ class SubModel:
         self.threshold = self.card.threshold
         self._trained = card is None
         self._loading = threading.Lock()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return load_sub_model, (self.task, self.folder)  # another process loads it from its folder

@@ -15,6 +15,7 @@ from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout
 from knowgap.lms.rq_rag.prefix_cache import can_share
 from knowgap.lms.rq_rag.served import CompletionServer, ServedTree
 from knowgap.lms.rq_rag.tree import TranscriptTree
+from knowgap.retrieval.passage import NeverCopied
 from knowgap.storage.files import folder_digest
 
 _END = CONTROL_TOKENS[-1]
@@ -34,7 +35,7 @@ class _NoLanguageModel:
         )
 
 
-class TranscriptGenerator:
+class TranscriptGenerator(NeverCopied):
     """A causal model that writes RQ-RAG's transcripts, such as `knowgap train rq-rag` makes or the released checkpoint.
 
     It is loaded at the first question and kept. Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented
@@ -120,9 +121,6 @@ class TranscriptGenerator:
             self._loaded = None
         if self._server is not None:
             self._server.close()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TranscriptGenerator:
-        return self  # copies of a program share the weights
 
     def _load(self) -> tuple[Any, TranscriptLayout]:
         """The model, or its configuration if a server runs it, and the layout of its transcripts."""
