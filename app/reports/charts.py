@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 KINDS = {
     "complete": "complete trial",
@@ -18,7 +17,6 @@ KINDS = {
 }
 """The meaning of the marks, by kind of point; later kinds are drawn above earlier ones."""
 
-_SIZES = {"full": (1040, 340), "half": (520, 330)}
 _LEFT, _RIGHT, _TOP = 46, 12, 26
 _WIDE, _HIGH = 16, 12  # size of a mark's number, in pixels
 _BESIDE = [
@@ -30,7 +28,7 @@ _BESIDE = [
 class Point:
     """A point of one of the `KINDS`, with its tooltip, `label`, and the interval of `y`.
 
-    `number` is the number of its name, in a chart in which several points have the same name, or most have none.
+    `number` is the place of its name among the names of the chart, from 1; 0 for none.
     """
 
     x: float
@@ -68,25 +66,26 @@ class Chart:
         points: at least one.
         x_name: name of the horizontal axis.
         y_name: name of the vertical axis.
-        size: "full" takes the page's width, "half" half of it.
         line: corners of a staircase through the points, from left to right.
         line_name: what the line means.
         whole_numbers: whether the horizontal axis has ticks at whole numbers only.
         logarithmic: whether the horizontal axis is logarithmic; every `x` is above 0 then.
-        names: names of the points, in their order, which number the marks from 1 on, unless the points have numbers of
-            their own; empty to number none.
+        names: names to which the numbers of points refer; empty if no mark has a number.
+        width: the width in pixels.
+        height: the height in pixels.
     """
 
     caption: str
     points: Sequence[Point]
     x_name: str
     y_name: str
-    size: Literal["full", "half"] = "full"
     line: Sequence[tuple[float, float]] = ()
     line_name: str = ""
     whole_numbers: bool = False
     logarithmic: bool = False
     names: Sequence[str] = ()
+    width: int = 1040
+    height: int = 340
 
     @property
     def legend(self) -> dict[str, str]:
@@ -95,18 +94,17 @@ class Chart:
         return {kind: meaning for kind, meaning in KINDS.items() if kind in shown}
 
     @property
-    def marks(self) -> list[tuple[int, Point]]:
-        """The points with their numbers, from 1 on, in drawing order; 0 for a point without one."""
-        order, numbered = list(KINDS), any(point.number for point in self.points)
-        marks = [(point.number if numbered else place, point) for place, point in enumerate(self.points, start=1)]
-        return sorted(marks, key=lambda pair: order.index(pair[1].kind))
+    def marks(self) -> list[Point]:
+        """The points in drawing order."""
+        order = list(KINDS)
+        return sorted(self.points, key=lambda point: order.index(point.kind))
 
     @cached_property
     def labels(self) -> list[tuple[float, float]]:
         """The offsets of the numbers from their `marks`, in pixels, so that numbers do not overlap if possible."""
         taken: list[tuple[float, float]] = []
         labels = []
-        for number, point in self.marks:
+        for point in self.marks:
             x, y = self.x.place(point.x), self.y.place(point.y)
             free = (
                 (dx, dy)
@@ -115,25 +113,15 @@ class Chart:
             )
             dx, dy = next(free, _BESIDE[0])
             labels.append((dx, dy))
-            if number:
+            if point.number:
                 taken.append((x + dx, y + dy))
         return labels
 
     @property
     def key(self) -> list[tuple[str, str]]:
         """The names, each with the kind of its last mark, which is drawn above its others."""
-        kinds = {number: point.kind for number, point in self.marks}
+        kinds = {point.number: point.kind for point in self.marks}
         return [(name, kinds.get(number, "")) for number, name in enumerate(self.names, start=1)]
-
-    @property
-    def width(self) -> int:
-        """The width in pixels."""
-        return _SIZES[self.size][0]
-
-    @property
-    def height(self) -> int:
-        """The height in pixels."""
-        return _SIZES[self.size][1]
 
     @cached_property
     def x(self) -> Axis:

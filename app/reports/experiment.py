@@ -185,20 +185,21 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     rows.sort(key=lambda row: (row[0], -row[1].mean))
     front = pareto_front(rows, cost=lambda row: row[0], score=lambda row: row[1].mean)
     points: list[Point] = []
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         spent, ours, label = row
         score, low, high = 100 * ours.mean, 100 * ours.low, 100 * ours.high
         said = f"{label}: {score:.1f} [{low:.1f}–{high:.1f}], {spent:.3g} {in_words(counted)} per question"
-        points.append(Point(spent, score, "front" if row in front else "row", said, low, high))
+        points.append(Point(spent, score, "front" if row in front else "row", said, low, high, number))
     return Chart(
         caption=f"{data.title}, {max(cell.questions for cell in cells)} questions",
         points=points,
         x_name=f"{in_words(counted)} per question",
         y_name=f"{in_words(data.metrics[place])}, percent",
-        size="half",
         line=[(spent, 100 * ours.mean) for spent, ours, _ in front],
         logarithmic=True,
         names=[label for _, _, label in rows],
+        width=520,
+        height=330,
     )
 
 

@@ -11,7 +11,7 @@ def test_no_two_numbers_lie_over_one_another():
     chart = Chart("many in one place", points, "x", "y", names=[f"program {n}" for n in range(1, 14)])
     places = [
         (chart.x.place(point.x) + dx, chart.y.place(point.y) + dy)
-        for (_, point), (dx, dy) in zip(chart.marks, chart.labels, strict=True)
+        for point, (dx, dy) in zip(chart.marks, chart.labels, strict=True)
     ]
     assert len(places) == 13
     for (left, top), (other_left, other_top) in itertools.combinations(places, 2):
