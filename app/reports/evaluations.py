@@ -175,7 +175,7 @@ def group_evaluations(
         members.setdefault((split, origin.data), {})[label] = evaluation
     for key, group in members.items():
         first = base if base in group else next((label for label in group if "before" in label), None)
-        members[key] = dict(sorted(group.items(), key=lambda item: first is not None and item[0] != first))
+        members[key] = dict(sorted(group.items(), key=lambda item: item[0] != first))
     order = {split: place for place, split in enumerate(_SPLIT_ORDER)}
     ranked = sorted(members.items(), key=lambda item: order.get(item[0][0], len(order)))
     return [

@@ -49,12 +49,9 @@ def render_markdown(experiment: ExperimentResult) -> str:
 
 def render_latex(experiment: ExperimentResult) -> str:
     """Render an experiment as a LaTeX table with booktabs: all data sets, intervals, significance, calls and tokens."""
-    columns = range(len(experiment.table.columns))
-    by_place = {(cell.row, cell.column): cell for cell in experiment.cells}
-    rows = [(row, [by_place[row, number] for number in columns]) for row in dict.fromkeys(row for row, _ in by_place)]
     values = _values(experiment)
     values["costs"] = [[name for name in costs if name in PER_RIGHT_ANSWER] for costs in values["costs"]]
-    return render("experiment.tex.jinja", rows=rows, **values)
+    return render("experiment.tex.jinja", **values)
 
 
 def table_markdown(experiment: ExperimentResult, column: int) -> str:

@@ -44,7 +44,6 @@ def render_report(
     study_name: str | None = None,
     base: str | None = None,
     cost: str = "",
-    title: str | None = None,
     finding: str = "",
 ) -> str:
     """Render a study or evaluations as an HTML page.
@@ -58,7 +57,6 @@ def render_report(
         base: label of the evaluation that the others are compared with; by default one with "before" in its label, or
             the first.
         cost: what counts as cost in a study, a name of `knowgap.compiling.evaluation.costs.COSTS`.
-        title: the title of the page; by default, it names the programs.
         finding: the text below the title, such as the verdict of `compile`; by default, what the study chose.
 
     Returns:
@@ -83,7 +81,7 @@ def render_report(
         scores += _trial_rows(study)
     return render(
         "study.html.jinja" if facts is not None or artifact is not None else "evaluation.html.jinja",
-        title=title or _title(report, every),
+        title=_title(report, every),
         report=report,
         origin=next((e.provenance for group in groups for e in group.evaluations.values()), Provenance()),
         groups=groups,

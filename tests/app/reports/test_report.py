@@ -191,7 +191,7 @@ def test_everything_from_the_data_is_text_failures_included():
     engine.rule = rule
     evaluation = evaluate(Tunable(make_retriever(make_examples(2))), examples, "exact_match", lm=lm, traces=True)
     evaluation.provenance.program = HOSTILE
-    html = render_report({HOSTILE: evaluation, "</style>": evaluation}, title=HOSTILE)
+    html = render_report({HOSTILE: evaluation, "</style>": evaluation})
     page = read_page(html)
     assert "\x1b" not in html
     assert "\u202e" not in html
