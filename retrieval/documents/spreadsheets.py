@@ -7,7 +7,7 @@ import datetime
 import io
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
@@ -35,15 +35,14 @@ def read_sheets(content: bytes) -> Text:
     text, places = io.StringIO(), []
     for sheet in book.worksheets:
         sheet.reset_dimensions()  # the dimensions that a file states may be wrong
-        rows = ((number, _row(cells)) for number, cells in enumerate(sheet.iter_rows(), start=1))
+        rows = ((number, row) for number, cells in enumerate(sheet.iter_rows(), start=1) if (row := _row(cells)))
         heading = f"## {' '.join(sheet.title.split())}\n"
-        for number, line in _lines((number, row) for number, row in rows if row):
+        for number, line in _lines(rows):
             if heading:
-                text.write(("\n" if places else "") + heading)
-            text.write("\n" if heading else "")
+                text.write(("\n" if places else "") + heading + "\n")
+                heading = ""
             places.append((text.tell(), number))
             text.write(f"{line}\n")
-            heading = ""
     return Text(text.getvalue().rstrip("\n"), pages=places)
 
 
@@ -80,29 +79,23 @@ def _row(cells: Any) -> dict[int, Any]:
 def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
     """The number and the line of text of each row that is read."""
     first = list(islice(rows, _FIRST))
-    width = max((len(row) for _, row in first), default=0)
-    at = _row_of_names([row for _, row in first], max(1, width / 2))
-    names = {} if at is None or len(first) < 2 else {column: _shown(cell) for column, cell in first[at][1].items()}
-    for place, (number, row) in enumerate(first):
-        if not names or place < (at or 0):
-            yield number, _line(row, {})
-        elif place > (at or 0):
-            yield number, _line(row, names)
-    if names and at is not None and at == len(first) - 1:
-        yield first[at][0], _line(first[at][1], {})
-    for number, row in rows:
-        yield number, _line(row, names)
+    at = _row_of_names([row for _, row in first])
+    names = {column: _shown(cell) for column, cell in first[at][1].items()} if at >= 0 else {}
+    for place, (number, row) in enumerate(chain(first, rows)):
+        if place != at or place == len(first) - 1:  # a header row that is the last one is read, too
+            yield number, _line(row, names if place > at else {})
 
 
-def _row_of_names(rows: list[dict[int, Any]], width: float) -> int | None:
-    """The index of the header row, which has at least `width` cells; None if there is none. See `read_sheets`."""
+def _row_of_names(rows: list[dict[int, Any]]) -> int:
+    """The index of the header row; -1 if there is none. See `read_sheets`."""
+    width = max(map(len, rows), default=0) / 2
     named = [_are_names(row) for row in rows]
     candidates = [n for n, row in enumerate(rows) if named[n] and len(row) >= width]
     values = next((n for n, row in enumerate(rows) if not named[n] and len(row) >= width), 0)
     cells = rows[values].items() if values else ()
     numbers = {column for column, cell in cells if not isinstance(cell.value, (str, bool))}
     above = [n for n in candidates if n < values and numbers and numbers <= rows[n].keys()]
-    return above[-1] if above else next(iter(candidates), None)
+    return above[-1] if above else next(iter(candidates), -1)
 
 
 def _are_names(row: dict[int, Any]) -> bool:
@@ -120,7 +113,7 @@ def _line(row: dict[int, Any], names: dict[int, str]) -> str:
 def _shown(cell: Any) -> str:
     """The value of a cell as the sheet displays it."""
     value, code = cell.value, _LITERAL.sub(_spelled, str(cell.number_format or "")).split(";")[0]
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+    if isinstance(value, (datetime.date, datetime.time)):
         return _date(value, code)
     if isinstance(value, bool):
         return str(value).upper()
@@ -139,33 +132,31 @@ def _spelled(found: re.Match[str]) -> str:
 
 def _date(value: Any, code: str) -> str:
     """Format a date or time as its cell does, or as ISO 8601 if the format of the cell does not fit."""
-    is_time = isinstance(value, datetime.time)
-    midnight = isinstance(value, datetime.datetime) and value.time() == datetime.time()
     codes = _DATE_CODES.findall(code)
     starts = {each[0].lower() for each in codes}
-    if is_time and ("y" in starts or "h" not in starts):
-        return value.isoformat()
-    if not is_time and (code in _OF_THE_READER or starts.isdisjoint("yd")):
-        exact = "minutes" if code in _OF_THE_READER else "auto"
-        return value.date().isoformat() if midnight else value.isoformat(" ", exact)
-    if is_time:
+    if not isinstance(value, (datetime.datetime, datetime.time)):
+        value = datetime.datetime.combine(value, datetime.time())
+    if isinstance(value, datetime.time):
+        if "y" in starts or "h" not in starts:
+            return value.isoformat()
         value = datetime.datetime.combine(datetime.date(1900, 1, 1), value)
+    elif code in _OF_THE_READER or starts.isdisjoint("yd"):
+        exact = "minutes" if code in _OF_THE_READER else "auto"
+        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", exact)
     noon = any(each.lower() in ("am/pm", "a/p") for each in codes)
-    hour = getattr(value, "hour", 0)
-    after = getattr(value, "minute", 0)
     shown, before = [], ""
     for number, each in enumerate(codes):
         low = each.lower()
         following = next((c[0].lower() for c in codes[number + 1 :] if c[0].isalpha()), "")
         if low[0] == "m" and (before == "h" or following == "s"):
-            shown.append(f"{after:0{len(low)}d}")
+            shown.append(f"{value.minute:0{len(low)}d}")
         elif low[0] == "h":
-            shown.append(f"{(hour % 12 or 12) if noon else hour:0{len(low)}d}")
-        elif low[0] == "s" and set(low) == {"s"}:
-            shown.append(f"{getattr(value, 'second', 0):0{len(low)}d}")
+            shown.append(f"{(value.hour % 12 or 12) if noon else value.hour:0{len(low)}d}")
+        elif low[0] == "s":
+            shown.append(f"{value.second:0{len(low)}d}")
         elif low in ("am/pm", "a/p"):
-            shown.append("PM" if hour >= 12 else "AM")
-        elif low[0] in "ymd" and set(low) == {low[0]}:
+            shown.append("PM" if value.hour >= 12 else "AM")
+        elif low[0] in "ymd":
             shown.append(_part(value, low))
         else:
             shown.append(each)
