@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from knowgap.retrieval.documents.text import Heading, Text, line_starts
 
@@ -54,14 +53,7 @@ def underlined_headings(text: str) -> list[Heading]:
     they first appear.
     """
     levels: dict[str, int] = {}
-    return [
-        Heading(min(6, levels.setdefault(kind, len(levels) + 1)), words, start, end)
-        for kind, words, start, end in _underlined(text)
-    ]
-
-
-def _underlined(text: str) -> Iterator[tuple[str, str, int, int]]:
-    """The kind of underline, words, start and end of each heading."""
+    headings: list[Heading] = []
     lines = text.split("\n")
     starts = line_starts(lines)
     for n in range(len(lines) - 1):
@@ -71,7 +63,9 @@ def _underlined(text: str) -> Iterator[tuple[str, str, int, int]]:
         if not (_is_rule(rule, len(words)) and (over or not above)) or (not over and words != lines[n].rstrip()):
             continue
         if words and len(words) <= _LONGEST_HEADING and words[0].isalnum() and not _SPACED.search(words):
-            yield rule[0] * (1 + over), words, starts[n - over], min(len(text), starts[n + 2])
+            level = levels.setdefault(rule[0] * (1 + over), len(levels) + 1)
+            headings.append(Heading(min(6, level), words, starts[n - over], min(len(text), starts[n + 2])))
+    return headings
 
 
 def _is_rule(line: str, width: int) -> bool:

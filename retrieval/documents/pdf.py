@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -182,18 +183,11 @@ def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
     if not body or larger > sum(len(line.text) for line in lines) / 4:
         return {}
     found, n = {}, 0
-    while n < len(lines):
-        count = 1
-        if lines[n].size in sizes:
-            while n + count < len(lines) and (lines[n + count].size, lines[n + count].page) == (
-                lines[n].size,
-                lines[n].page,
-            ):
-                count += 1
-            words = " ".join(line.text for line in lines[n : n + count])
-            if len(words) <= _LONGEST_HEADING and len(re.findall(r"[^\W\d_]", words)) > 2:
-                found[n] = (count, min(6, sizes.index(lines[n].size) + 1))
-        n += count
+    for (size, _), together in itertools.groupby(lines, key=lambda line: (line.size, line.page)):
+        texts = [line.text for line in together]
+        if size in sizes and _may_be_heading(" ".join(texts)):
+            found[n] = (len(texts), min(6, sizes.index(size) + 1))
+        n += len(texts)
     return found
 
 
@@ -204,8 +198,12 @@ def _largest(lines: list[_Line]) -> str:
     words = " ".join(lines[n].text for n in found)
     together = found[-1] - found[0] < len(found) and lines[found[-1]].page == lines[0].page
     is_larger = max(sizes) > _LARGER * _most_letters(lines)
-    fits = len(words) <= _LONGEST_HEADING and len(re.findall(r"[^\W\d_]", words)) > 2
-    return words if together and is_larger and fits else ""
+    return words if together and is_larger and _may_be_heading(words) else ""
+
+
+def _may_be_heading(words: str) -> bool:
+    """Whether words are not too long for a heading, and have three letters."""
+    return len(words) <= _LONGEST_HEADING and len(re.findall(r"[^\W\d_]", words)) > 2
 
 
 def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: str) -> Text:
