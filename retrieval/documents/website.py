@@ -10,7 +10,7 @@ import html
 import re
 import time
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,11 +62,7 @@ class Site:
 
     pages: dict[str, Path] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
-
-    def leave_out(self, reason: str) -> None:
-        """Count an address that is not read."""
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 class _Unread(Exception):
@@ -107,7 +103,7 @@ class _Reader:
         while waiting:
             address = waiting.popleft()
             if len(self.site.pages) >= PAGES or self.size >= 8 * LARGEST_PAGE:
-                self.site.leave_out(f"beyond the first {len(self.site.pages)} pages")
+                self.site.left_out[f"beyond the first {len(self.site.pages)} pages"] += 1
                 continue
             try:
                 if not robots.can_fetch(_AGENT, address):
@@ -116,7 +112,7 @@ class _Reader:
             except _Unread as reason:
                 if address == self.start:
                     raise DataError(f"cannot be read: it is a page {reason}", path=address) from None
-                self.site.leave_out(str(reason))
+                self.site.left_out[str(reason)] += 1
                 continue
             except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
                 reason = str(error) or type(error).__name__
@@ -156,10 +152,8 @@ class _Reader:
         """Write a page to its file; return the addresses that it adds to those to be read."""
         with self._opened(address) as response:
             content = self._content(response)
-            reached, kind = (
-                str(response.url),
-                response.headers.get("content-type", "").partition(";")[0].lower().strip(),
-            )
+            reached = str(response.url)
+            kind = response.headers.get("content-type", "").partition(";")[0].lower().strip()
         self.size += len(content)
         if address.endswith(".gz"):
             content = zlib.decompressobj(31).decompress(content, LARGEST_PAGE)
