@@ -105,12 +105,11 @@ class Converter:
             raise NotNow(used_up)
         by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
         by_size = min(by_size, max(0.0, most - self._budget.file))
-        process = self._running()
         self._left += by_size
         allowed = min(self._budget.file + by_size, most)
         seconds = min(allowed, self._left)
         try:
-            answer = self._ask(process, name, kind, content, seconds, waiting)
+            answer = self._ask(name, kind, content, seconds, waiting)
             self._left += self._budget.share
         except TimeoutError as error:
             if seconds < allowed:
@@ -128,14 +127,9 @@ class Converter:
         return [(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"]
 
     def _ask(
-        self,
-        process: subprocess.Popen[bytes],
-        name: str,
-        kind: str,
-        content: bytes,
-        seconds: float,
-        waiting: Callable[[str], None],
+        self, name: str, kind: str, content: bytes, seconds: float, waiting: Callable[[str], None]
     ) -> dict[str, Any]:
+        process = self._running()
         head = {"name": name, "kind": kind, "size": len(content), "seconds": seconds}
         started, before = time.monotonic(), _processor_seconds(process)
         answer = self._thread.submit(_exchange, process, json.dumps(head).encode() + b"\n" + content)

@@ -113,13 +113,9 @@ def _walk(root: Path, found: Folder) -> Iterator[Path]:
 def _reason_to_leave_out(path: Path) -> str | None:
     if path.name.startswith("."):
         return "hidden"
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return "vanished"
-    if stat.S_ISLNK(mode):
+    if os.path.islink(path):
         return "symbolic links"
-    if not stat.S_ISREG(mode):
+    if not os.path.isfile(path):
         return "not regular files"
     if kind_of(path) is None:
         suffix = shown_name(path.suffix.lower())
