@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
-from knowgap.retrieval.lexical import Stemmed, content_words
+from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures, stemmed
+from knowgap.retrieval.lexical import content_words
 from knowgap.retrieval.logistic import expit
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.rerankers.relevance import coverage
@@ -90,7 +90,6 @@ class EmbeddedEntailment(PairScorer):
         self.name = "embedded logistic regression over words and MiniLM"
         self.default_threshold = 0.5
         self._weights, self._features = EntailmentWeights.load(folder), EntailmentFeatures()
-        self._stemmed = Stemmed()
 
     @cached
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -108,7 +107,7 @@ class EmbeddedEntailment(PairScorer):
     def _is_there(self, answer: str, premise: str) -> bool:
         words = content_words(answer)
         rarity = sentence_encoder().rarity(words)
-        return not words or coverage(words, rarity, premise, self._stemmed) >= _LEAST_OF_ANSWER
+        return not words or coverage(words, rarity, premise, stemmed) >= _LEAST_OF_ANSWER
 
 
 def _unframed(hypothesis: str) -> tuple[str, str]:

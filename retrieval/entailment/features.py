@@ -137,9 +137,7 @@ class EntailmentFeatures:
         premises = {premise: _read_premise(premise) for premise, _ in pairs}
         wanted = dict.fromkeys([*(s for read in premises.values() for s in read.sentences), *(h for _, h in pairs)])
         encoded = dict(zip(wanted, self._texts.get(list(wanted), _encode), strict=True))
-        return np.array([_features(premises[premise], hypothesis, encoded) for premise, hypothesis in pairs]).reshape(
-            len(pairs), len(FEATURES)
-        )
+        return np.array([_features(premises[premise], hypothesis, encoded) for premise, hypothesis in pairs])
 
 
 def _encode(texts: Sequence[str]) -> list[_Text]:

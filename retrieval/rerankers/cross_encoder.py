@@ -148,8 +148,6 @@ def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], out
 
 def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
     """Raw logits, [pairs, labels], in half precision if the device supports it; accurate to two or three digits."""
-    if not pairs:
-        return np.empty((0, encoder.num_labels))
     batch_size = _BATCH_SIZE.get(encoder.device.type, _BATCH_SIZE["cuda"])
     with _prediction_lock, half_precision(encoder.device.type):
         logits = encoder.predict(list(pairs), batch_size=batch_size, show_progress_bar=False)
