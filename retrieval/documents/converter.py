@@ -2,9 +2,9 @@
 
 A converter may hang in a library's C code or in a regular expression, which cannot be interrupted in a thread. The
 process therefore does all of the work on a file: it decodes or converts the file and splits its text. It runs this
-module by `python -m`. From standard input it reads a JSON line with the settings of the splitter, and then requests,
-each a JSON line with name, kind, size and seconds, followed by the file. It answers each with a JSON line. Its memory
-and CPU time are limited, and it writes no files.
+module by `python -m`. From standard input it reads the pickled splitter, and then requests, each a JSON line with
+name, kind, size and seconds, followed by the file. It answers each with a JSON line. Its memory and CPU time are
+limited, and it writes no files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -162,8 +163,7 @@ class Converter:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-            settings = json.dumps(self._splitter.settings()).encode() + b"\n"
-            wait([self._thread.submit(_exchange, self._process, settings)], _START)
+            wait([self._thread.submit(_exchange, self._process, pickle.dumps(self._splitter))], _START)
         return self._process
 
     def _end(self) -> None:
@@ -203,7 +203,7 @@ def _answer_requests() -> None:
         answers.write(json.dumps(value).encode() + b"\n")
         answers.flush()
 
-    splitter = Splitter.of_settings(json.loads(requests.readline()))
+    splitter: Splitter = pickle.load(requests)
     answer({})
     while line := requests.readline():
         request = json.loads(line)

@@ -61,24 +61,9 @@ class Splitter:
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
         if tokens < _SMALLEST:
             raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be at least {_SMALLEST}")
-        self._given, self._tokens = window, tokens
+        self._given = window
         self.limit = min(tokens, window.size) if window is not None else tokens
         self._overlap = self.limit // 6
-
-    def settings(self) -> dict[str, Any]:
-        """JSON-ready settings from which `of_settings` makes the same splitter in another process."""
-        window = self._given
-        given = window and {"tokenizer": window.tokenizer.to_str(), "size": window.size, "marks": window.marks}
-        return {"window": given, "tokens": self._tokens}
-
-    @classmethod
-    def of_settings(cls, settings: dict[str, Any]) -> Splitter:
-        """The splitter with these settings."""
-        from tokenizers import Tokenizer
-
-        given = settings["window"]
-        window = given and Window(Tokenizer.from_str(given["tokenizer"]), given["size"], given["marks"])
-        return cls(window, settings["tokens"])
 
     @cached_property
     def _window(self) -> Window:
