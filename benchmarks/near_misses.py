@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import dspy
 from dspy.adapters.xml_adapter import XMLAdapter
-from dspy.lm15 import Message, Request, Response, TextPart, Usage
+from dspy.lm15 import Request, Response
 from dspy.utils.exceptions import AdapterParseError
+from models.prompt_engine import respond
 from table import Table
 
 from knowgap import signatures
@@ -320,9 +321,7 @@ class _OneReply:
         self.replies = iter([reply])
 
     def complete(self, request: Request) -> Response:
-        message = Message.assistant([TextPart(next(self.replies, "[[ no field in sight"))])
-        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
+        return respond(request, next(self.replies, "[[ no field in sight"))
 
 
 class _Ask(Program):

@@ -23,15 +23,16 @@ from typing import Any
 import dspy
 from concurrency import programs
 from dspy.adapters.baml_adapter import BAMLAdapter
-from dspy.lm15 import Message, Request, Response, TextPart, Usage
+from dspy.lm15 import Request, Response
 from models.delayed_server import value
-from mutations import _written as written
+from models.prompt_engine import read_request, respond
+from mutations import write_carelessly
 from quotation_ways import FORGED, LEAD, SETS, Quote
 from table import Table, note
 
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.runner import map_ordered
-from knowgap.lms.embedded.inputs import Prompt, read_prompt
+from knowgap.lms.embedded.inputs import Prompt
 from knowgap.programs import PROGRAMS
 from knowgap.retrieval.passage import Passage
 
@@ -167,8 +168,7 @@ class _Quoting:
     def complete(self, request: Request) -> Response:
         """Reply to one request."""
         text = request.messages[-1].text or ""
-        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
-        prompt, chance = read_prompt(system, text), random.Random(f"{self.seed} {text}")
+        prompt, chance = read_request(request), random.Random(f"{self.seed} {text}")
         values = {name: _value(name, kind, text, chance) for name, kind in prompt.outputs.items()}
         values |= {"answer": RIGHT} if "answer" in values else {}
         reply = self._written(prompt, values)
@@ -183,15 +183,14 @@ class _Quoting:
         if self.own == "ended by the server" and prompt.style == "chat":
             reply = reply.partition("[[ ## completed")[0]
         self.last = reply
-        message = Message("assistant", (TextPart(reply),))
-        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=Usage())
+        return respond(request, reply)
 
     def _written(self, prompt: Prompt, values: dict[str, Any]) -> str:
         if self.own == "an object":
             return json.dumps(values, ensure_ascii=False)
         if self.own == "labels" and prompt.style == "chat":
             return "\n".join(f"{name.replace('_', ' ').capitalize()}: {value}" for name, value in values.items())
-        return written(prompt, values)
+        return write_carelessly(prompt, values)
 
     def _quote(self, prompt: str, chance: random.Random) -> str:
         """Part of a shown passage: as the prompt writes it, or as the passage has it."""

@@ -7,6 +7,19 @@ from typing import Any
 from dspy.lm15 import Message, Request, Response, Usage
 
 from knowgap.lms.embedded.inputs import Prompt, read_prompt, write_reply
+from knowgap.lms.engines import system_text
+
+
+def read_request(request: Request) -> Prompt:
+    """Read the prompt of a request."""
+    return read_prompt(system_text(request), request.messages[-1].text or "")
+
+
+def respond(request: Request, text: str) -> Response:
+    """Make the reply to a request; words count as tokens."""
+    asked = request.messages[-1].text or ""
+    usage = Usage(input_tokens=len(asked.split()), output_tokens=len(text.split()))
+    return Response(id=None, model=request.model, message=Message.assistant(text), finish_reason="stop", usage=usage)
 
 
 class PromptEngine:
@@ -18,14 +31,5 @@ class PromptEngine:
 
     def complete(self, request: Request) -> Response:
         """Reply to one request."""
-        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
-        user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
-        prompt = read_prompt(system, user)
-        reply = write_reply(prompt, self.outputs(prompt))
-        usage = Usage(input_tokens=len(user.split()), output_tokens=len(reply.split()))
-        return Response(
-            id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
-        )
-
-    def close(self) -> None:
-        """Nothing is held open."""
+        prompt = read_request(request)
+        return respond(request, write_reply(prompt, self.outputs(prompt)))
