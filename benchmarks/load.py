@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import dspy
+import psutil
 from concurrency import programs
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from models.delayed_server import delayed_server
-from table import Table, note
+from table import Table, memory_of, note
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.data import load_dataset
@@ -93,7 +92,4 @@ def _repeated(sample: Sequence[dspy.Example], count: int) -> list[dspy.Example]:
 
 
 def _sample(answered: int) -> list[Any]:
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    kibibytes = re.search(r"^VmRSS:\s+(\d+)", status, re.MULTILINE)
-    memory = f"{int(kibibytes[1]) / 1024:.0f} MiB" if kibibytes else "–"
-    return [answered, memory, threading.active_count(), len(GLOBAL_HISTORY)]
+    return [answered, memory_of(psutil.Process()), threading.active_count(), len(GLOBAL_HISTORY)]

@@ -16,6 +16,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 from table import note, seconds
 
 BENCHMARKS = (
@@ -87,13 +88,16 @@ def main() -> None:
 def _describe_machine() -> str:
     import torch
 
-    model = next((line for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
-    memory = next((line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "")
+    try:
+        known = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        known = []
+    model = next((line for line in known if line.startswith("model name")), platform.processor())
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     parts = [
         f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores",
         model.partition(":")[2].strip() or platform.machine(),
-        f"{int(memory) / 2**20:.0f} GiB" if memory else "",
+        f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         gpu,
         f"{platform.system()}, Python {platform.python_version()}, torch {torch.__version__}",
         f"{torch.get_num_threads()} threads; knowgap {version('knowgap')}, dspy {version('dspy')}",
@@ -101,13 +105,6 @@ def _describe_machine() -> str:
     ]
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
     return f"Machine: {', '.join(filter(None, parts))}; load at the start {load:.1f}."
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
 
 
 if __name__ == "__main__":

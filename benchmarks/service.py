@@ -32,8 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import psutil
 from models.delayed_server import Server, delayed_server
-from table import Table, note, ratio
+from table import Table, memory_of, note, ratio
 
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm, quiet_dspy
@@ -100,6 +101,7 @@ class _Service:
         self.log = list[str]()
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         assert self.process.stderr is not None
+        self.usage = psutil.Process(self.process.pid)
         said = ""
         for line in self.process.stderr:
             said += line
@@ -121,22 +123,10 @@ class _Service:
         """Make a connection for one client."""
         return http.client.HTTPConnection(self.host, self.port, timeout=120)
 
-    def status(self, field: str) -> str:
-        """Read a field of the process's status; an en dash where the system has none."""
-        path = Path(f"/proc/{self.process.pid}/status")
-        found = re.search(rf"^{field}:\s+(\d+)", path.read_text(), re.MULTILINE) if path.exists() else None
-        return found[1] if found else "–"
-
-    def memory(self) -> str:
-        """The memory that the process holds."""
-        kibibytes = self.status("VmRSS")
-        return f"{int(kibibytes) / 1024:.0f} MiB" if kibibytes.isdigit() else kibibytes
-
     def cpu(self) -> float:
         """Seconds that the process has computed."""
-        path = Path(f"/proc/{self.process.pid}/stat")
-        fields = path.read_text().rpartition(")")[2].split() if path.exists() else ["0"] * 20
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        times = self.usage.cpu_times()
+        return times.user + times.system
 
 
 class _Bench:
@@ -172,8 +162,8 @@ class _Bench:
         served, direct = _Load(self._served(service, citations)), _Load(self._direct(citations))
 
         def sample() -> None:
-            figures = [f"{served.seconds_so_far():.0f}", served.answered, service.memory(), service.status("Threads")]
-            memory.append([shown, *figures])
+            held, threads = memory_of(service.usage), service.usage.num_threads()
+            memory.append([shown, f"{served.seconds_so_far():.0f}", served.answered, held, threads])
 
         for load in (served, direct):
             load.run(self._clients, 0.0)  # one question each, to warm up

@@ -115,8 +115,8 @@ def _new_connections(bench: Bench, wanted: int) -> Table:
             with ThreadPoolExecutor(_CLIENTS) as pool:
                 running = [pool.submit(client) for _ in range(_CLIENTS)]
                 while not all(future.done() for future in running):
-                    files = max(files, len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())))
-                    threads = max(threads, int(service.status("Threads")))
+                    files = max(files, service.usage.num_fds())
+                    threads = max(threads, service.usage.num_threads())
                     time.sleep(0.2)
             rate = outcomes["answered"] / (time.perf_counter() - begun)
             failed = outcomes.total() - outcomes["answered"]
