@@ -14,11 +14,12 @@ import json
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from document_files import pdf, sheet, slides, word
 from table import Table, data_folder, note, seconds
@@ -80,42 +81,22 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     yield Table("A sentence more in the long text, indexed again", columns, changes)
 
 
-@dataclass
-class _Encoded:
-    """How many passages were encoded."""
-
-    count: int = 0
-    _undo: list[Callable[[], None]] = field(default_factory=list)
-
-    def watch(self, owner: Any) -> None:
-        """Count what the encoders of a class encode."""
-        original = owner.encode_passages
-
-        def counting(encoder: Any, texts: list[str]) -> Any:
-            self.count += len(texts)
-            return original(encoder, texts)
-
-        owner.encode_passages = counting
-        self._undo.append(lambda: setattr(owner, "encode_passages", original))
-
-    def stop(self) -> None:
-        """Count no more."""
-        for undo in self._undo:
-            undo()
-
-
 @contextmanager
-def _counting() -> Iterator[_Encoded]:
+def _counting() -> Iterator[Counter[str]]:
+    """Count the passages that are encoded during the block."""
     from knowgap.retrieval.colbert.encoder import TokenEncoder
     from knowgap.retrieval.dense import DenseEncoder
 
-    encoded = _Encoded()
-    for owner in (TokenEncoder, DenseEncoder):
-        encoded.watch(owner)
-    try:
+    encoded = Counter[str]()
+    with ExitStack() as patches:
+        for owner in (TokenEncoder, DenseEncoder):
+
+            def encode(encoder: Any, texts: list[str], original: Any = owner.encode_passages) -> Any:
+                encoded["passages"] += len(texts)
+                return original(encoder, texts)
+
+            patches.enter_context(patch.object(owner, "encode_passages", encode))
         yield encoded
-    finally:
-        encoded.stop()
 
 
 def _index(engine: str, tokens: int, folder: Path, facts: dict[str, tuple[str, str]]) -> tuple[list[Any], list[Any]]:
@@ -137,7 +118,7 @@ def _index(engine: str, tokens: int, folder: Path, facts: dict[str, tuple[str, s
         )
     ]
     split = f"{read.split} of {read.documents}"
-    row = [engine, tokens, sum(read.kinds.values()), split, f"{len(index):,}", f"{encoded.count:,}"]
+    row = [engine, tokens, sum(read.kinds.values()), split, f"{len(index):,}", f"{encoded['passages']:,}"]
     row += [f"{sum(found)} of {len(facts)}", seconds(took)]
     long = documents / "long.txt"
     text = long.read_text(encoding="utf-8")
@@ -154,8 +135,8 @@ def _index(engine: str, tokens: int, folder: Path, facts: dict[str, tuple[str, s
 
     [[first]] = open_index(place).search(["Who cast the bell of Brimholt?"], 1)
     right = "Osric Vane" in first.passage.text
-    change = [engine, tokens, update.added, update.removed, f"{update.kept:,}", encoded.count, "yes" if right else "no"]
-    return row, [*change, seconds(took)]
+    change = [engine, tokens, update.added, update.removed, f"{update.kept:,}", encoded["passages"]]
+    return row, [*change, "yes" if right else "no", seconds(took)]
 
 
 def write_folder(folder: Path, data: Path | None, words: int, pages: int) -> dict[str, tuple[str, str]]:
