@@ -40,8 +40,8 @@ def train(part: str, data: Path, output: Path, seed: int = 0) -> dict[str, Any]:
     if part == "relevance":
         from bundled_models.relevance import train_relevance
 
-        relevance = train_relevance(data, output, seed=seed, progress=progress)
-        return {"delta": relevance.model.delta, "pairs": relevance.pairs}
+        model, pairs = train_relevance(data, output, seed=seed, progress=progress)
+        return {"delta": model.delta, "pairs": pairs}
     if part == "entailment":
         from bundled_models.entailment import train_entailment
 

@@ -14,30 +14,22 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from bundled_models.statements import STATEMENTS_OF_A_SET, Statement, read_statements
+from bundled_models.statements import Statement, read_statements
 from knowgap.retrieval.entailment.embedded import EntailmentWeights
 from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
-from knowgap.storage.progress import Progress, no_progress
+from knowgap.storage.progress import Progress
 
 _PENALTY = 3e-3  # on the squares of the coefficients of standardised features, beside the mean loss
 _AT_ONCE = 128
 
 
-def train_entailment(
-    data: str | Path,
-    output: str | Path,
-    *,
-    seed: int = 0,
-    per_source: int = STATEMENTS_OF_A_SET,
-    progress: Progress | None = None,
-) -> int:
+def train_entailment(data: str | Path, output: str | Path, *, seed: int, progress: Progress) -> int:
     """Train the embedded entailment model and write its weights.
 
     Args:
         data: folder of training files; see `read_examples`.
         output: folder in which `entailment.json` is written: `EmbeddedEntailment(output)` takes it.
         seed: of the choice of statements and of their edits.
-        per_source: true statements that are taken of each data set, about.
         progress: called with the statements done, their total, and what is done.
 
     Returns:
@@ -46,8 +38,8 @@ def train_entailment(
     Raises:
         DataError: there is no training file, or one is not in its layout.
     """
-    statements = read_statements(data, seed, per_source)
-    features = _all_features(statements, progress or no_progress)
+    statements = read_statements(data, seed)
+    features = _all_features(statements, progress)
     sources = np.array([s.source for s in statements])
     true = np.array([s.true for s in statements])
     fit_weights(features, true, sources).save(output)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bundled_models.reading_examples import in_layout
+from bundled_models.reading_examples import in_layout, paragraphs_of
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
@@ -39,7 +39,7 @@ class QuestionSet:
     questions: list[tuple[str, frozenset[str]]]
 
 
-def read_question_sets(folder: str | Path, seed: int = 0) -> list[QuestionSet]:
+def read_question_sets(folder: str | Path, seed: int) -> list[QuestionSet]:
     """Read the training files of a folder, at any depth; from each set at most 250 questions.
 
     Args:
@@ -61,9 +61,9 @@ def _hotpot(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
     texts: dict[str, None] = {}
     questions: list[tuple[str, frozenset[str]]] = []
     for record in _records(folder, "hotpot_train*.json"):
-        by_title = _paragraphs(record)
+        by_title, gold = _texts(record)
         texts |= dict.fromkeys(by_title.values())
-        questions.append((record["question"], _gold(record, by_title)))
+        questions.append((record["question"], gold))
     corpus = {
         record["doc_id"]: _joined(record["title"], record["text"]) for record in _lines(folder, "hotpot_corpus.jsonl")
     }
@@ -83,9 +83,8 @@ def _twowiki(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
     sub_questions: list[tuple[str, frozenset[str]]] = []
     records = list(_records(folder, "2wiki_train*.json"))
     for record in rng.sample(records, min(_QUESTIONS, len(records))):
-        by_title = _paragraphs(record)
+        by_title, gold = _texts(record)
         texts |= dict.fromkeys(by_title.values())
-        gold = _gold(record, by_title)
         questions.append((record["question"], gold))
         for pair in record.get("qa_pairs", ()):
             asked = pair["question"].casefold()
@@ -119,12 +118,11 @@ def _joined(title: str, text: str) -> str:
     return str(Passage("", title, text))
 
 
-def _paragraphs(record: dict[str, Any]) -> dict[str, str]:
-    return {title: _joined(title, " ".join(map(str.strip, sentences))) for title, sentences in record["context"]}
-
-
-def _gold(record: dict[str, Any], by_title: dict[str, str]) -> frozenset[str]:
-    return frozenset(by_title[title] for title, _ in record["supporting_facts"] if title in by_title)
+def _texts(record: dict[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
+    """The texts of a question's paragraphs by their titles, and those of the gold ones."""
+    paragraphs, gold = paragraphs_of(record)
+    by_title = {title: _joined(title, text) for title, text in paragraphs.items()}
+    return by_title, frozenset(by_title[title] for title in gold)
 
 
 def _records(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:

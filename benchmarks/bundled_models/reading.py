@@ -9,7 +9,6 @@ import hashlib
 import random
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -26,27 +25,13 @@ from knowgap.storage.progress import Progress
 _HELD_OUT = 0.05  # share of the groups of examples
 _RANKED_ON = 400  # questions of each source
 _IGNORED = -1e4
-
+_FROZEN_LAYERS = 2  # of the six, the lowest, which stay as they are, as do the embeddings
+_TOKENS_PER_BATCH = 3072  # padding included
+_UNMARKED = 0.25  # share of the questions that lose their question mark, as people type them
+_UNTITLED = 0.15  # share of the passages that lose their title
 
 READING_CONFIG = TrainingConfig(epochs=0.75, learning_rate=1.5e-4, batch_size=1, warmup_ratio=0.06, max_length=160)
 """What the shipped weights were trained with."""
-
-
-@dataclass(frozen=True)
-class ReadingSettings:
-    """How the span head is trained, beside what every training run has.
-
-    Attributes:
-        frozen_layers: of the six, the lowest, which stay as they are, as do the embeddings.
-        tokens_per_batch: padding included.
-        unmarked: share of the questions that lose their question mark, as people type them.
-        untitled: share of the passages that lose their title.
-    """
-
-    frozen_layers: int = 2
-    tokens_per_batch: int = 3072
-    unmarked: float = 0.25
-    untitled: float = 0.15
 
 
 class Split(NamedTuple):
@@ -74,15 +59,13 @@ class _Feature(NamedTuple):
     ends: dict[int, float]
 
 
-def features(
-    tokenizer: Any, examples: Sequence[ReadingExample], config: TrainingConfig, settings: ReadingSettings
-) -> list[_Feature]:
+def features(tokenizer: Any, examples: Sequence[ReadingExample], config: TrainingConfig) -> list[_Feature]:
     """Tokenize examples; longer passages are cut to a stretch that has an answer."""
     rng = random.Random(config.seed)
     made = []
     for example in examples:
-        question = example.question.rstrip(" ?") if rng.random() < settings.unmarked else example.question
-        title = "" if rng.random() < settings.untitled else example.title
+        question = example.question.rstrip(" ?") if rng.random() < _UNMARKED else example.question
+        title = "" if rng.random() < _UNTITLED else example.title
         before = len(joined(title, example.text)) - len(example.text)
         windows = tokenize_pairs(
             tokenizer.backend_tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
@@ -117,7 +100,7 @@ def _shares(counts: dict[int, float]) -> dict[int, float]:
     return {i: count / sum(counts.values()) for i, count in counts.items()} or {0: 1.0}
 
 
-def batches(made: Sequence[_Feature], config: TrainingConfig, settings: ReadingSettings) -> list[list[_Feature]]:
+def batches(made: Sequence[_Feature], config: TrainingConfig) -> list[list[_Feature]]:
     """Features of similar length together, up to so many tokens; the batches in random order."""
     rng = random.Random(config.seed)
     order = list(made)
@@ -128,7 +111,7 @@ def batches(made: Sequence[_Feature], config: TrainingConfig, settings: ReadingS
         batch: list[_Feature] = []
         for feature in sorted(order[chunk : chunk + 1024], key=lambda f: len(f.ids)):
             width = max(width, len(feature.ids))
-            if batch and width * (len(batch) + 1) > settings.tokens_per_batch:
+            if batch and width * (len(batch) + 1) > _TOKENS_PER_BATCH:
                 found.append(batch)
                 batch, width = [], len(feature.ids)
             batch.append(feature)
@@ -155,7 +138,7 @@ def collate(items: Sequence[Sequence[_Feature]]) -> dict[str, Any]:
     return {**tensors, "targets": targets}
 
 
-def network(settings: ReadingSettings) -> Any:
+def network() -> Any:
     """MiniLM with the output layer, its lower layers frozen; called on a batch it returns loss and logits."""
     import torch
     from transformers import AutoModel
@@ -171,7 +154,7 @@ def network(settings: ReadingSettings) -> Any:
                 attention_probs_dropout_prob=0.0,
             )
             self.encoder.embeddings.requires_grad_(False)
-            self.encoder.encoder.layer[: settings.frozen_layers].requires_grad_(False)
+            self.encoder.encoder.layer[:_FROZEN_LAYERS].requires_grad_(False)
             self.output = torch.nn.Linear(self.encoder.config.hidden_size, 2, bias=False)
             torch.nn.init.normal_(self.output.weight, std=0.02)
 
@@ -188,20 +171,14 @@ def network(settings: ReadingSettings) -> Any:
 
 
 def train_reading(
-    data: str | Path,
-    output: str | Path,
-    *,
-    config: TrainingConfig = READING_CONFIG,
-    settings: ReadingSettings | None = None,
-    progress: Progress | None = None,
+    data: str | Path, output: str | Path, *, config: TrainingConfig, progress: Progress
 ) -> TrainingResult:
     """Train a span head, or continue to, then the ranking of its spans on questions that the head was not trained on.
 
     Args:
         data: folder of training files; see `read_examples`.
         output: folder of the finished weights; `SpanHead(output)` loads them.
-        config: the settings of the run; `batch_size` counts batches, whose size `settings` gives.
-        settings: those of the network and its examples; None takes the defaults.
+        config: the settings of the run; `batch_size` counts batches of up to 3,072 tokens.
         progress: called with (steps done, steps in all, text).
 
     Raises:
@@ -210,12 +187,13 @@ def train_reading(
     """
     from transformers import AutoTokenizer, Trainer, TrainingArguments
 
-    settings = settings or ReadingSettings()
     parts = split(read_examples(data, config.seed), _HELD_OUT)
     tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
-    made = batches(features(tokenizer, parts.train, config, settings), config, settings)
+    made = batches(features(tokenizer, parts.train, config), config)
     digest = hashlib.sha256(repr(parts.train).encode()).hexdigest()
-    facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest, **asdict(settings)}
+    facts: dict[str, Any] = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest}
+    facts |= {"frozen_layers": _FROZEN_LAYERS, "tokens_per_batch": _TOKENS_PER_BATCH}
+    facts |= {"unmarked": _UNMARKED, "untitled": _UNTITLED}
 
     def build(arguments: dict[str, Any]) -> Trainer:
         class InOrder(Trainer):
@@ -225,7 +203,7 @@ def train_reading(
         device, examples = choose_device(None), cast("Any", made)
         arguments |= {"bf16": bfloat16_on(device), "use_cpu": device == "cpu"}
         given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
-        return InOrder(model=network(settings), args=given, train_dataset=examples, data_collator=collate)
+        return InOrder(model=network(), args=given, train_dataset=examples, data_collator=collate)
 
     job = Job(
         output=Path(output),

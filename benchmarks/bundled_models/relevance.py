@@ -8,7 +8,7 @@ ranks is measured on development sets, by `benchmarks/embedded.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,21 +23,13 @@ from knowgap.retrieval.rerankers.relevance import (
     late_interaction,
     stack_tokens,
 )
-from knowgap.storage.progress import Progress, no_progress
+from knowgap.storage.progress import Progress
 
 _RETRIEVED, _BEST = 50, 5
 _SHOWN = 0.9  # the share of gold among the best five that δ lets pass
 _WIDTH, _PASSAGES_FOR_PROJECTION = 384, 400
 _ENCODED_AT_ONCE = 64
 _PENALTY = 1e-4
-
-
-@dataclass(frozen=True)
-class RelevanceTraining:
-    """A trained model, and the number of pairs that it was trained on."""
-
-    model: RelevanceModel
-    pairs: int
 
 
 @dataclass
@@ -51,16 +43,11 @@ class _Candidates:
         wanted: the number of gold passages of each question. [questions].
     """
 
-    name: str
     family: str
     wanted: npt.NDArray[np.int_]
     features: npt.NDArray[np.float64]
     gold: npt.NDArray[np.bool_]
     question: npt.NDArray[np.int_]
-    weights: npt.NDArray[np.float64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.weights = np.full(len(self.gold), 1 / max(len(self.gold), 1))
 
     def best(self, scores: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
         """Which pairs are among the best five of their question."""
@@ -72,8 +59,8 @@ class _Candidates:
 
 
 def train_relevance(
-    data: str | Path, output: str | Path, *, seed: int = 0, progress: Progress | None = None
-) -> RelevanceTraining:
+    data: str | Path, output: str | Path, *, seed: int, progress: Progress
+) -> tuple[RelevanceModel, int]:
     """Train the embedded reranker and write it.
 
     Args:
@@ -82,19 +69,22 @@ def train_relevance(
         seed: of the choice of questions and passages.
         progress: called with the number of texts encoded, their total, and what is done.
 
+    Returns:
+        The model, and the number of pairs that it was trained on.
+
     Raises:
         DataError: there is no training file, or one is not in its layout.
     """
     sets = read_question_sets(data, seed)
     projection = _projection(sets, seed)
-    candidates = _all_candidates(sets, RelevanceFeatures(projection), progress or no_progress)
+    candidates = _all_candidates(sets, RelevanceFeatures(projection), progress)
     scores = _held_out_scores(candidates)
     delta = _delta(candidates, scores)
     coefficients, intercept = _fit(candidates)
     prior = _RETRIEVED * float(np.mean([own.gold.mean() for own in candidates]))
     model = RelevanceModel(projection, coefficients.round(4), round(intercept, 4), delta, round(prior, 2))
     model.save(output)
-    return RelevanceTraining(model, sum(len(own.gold) for own in candidates))
+    return model, sum(len(own.gold) for own in candidates)
 
 
 def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
@@ -132,7 +122,7 @@ def _candidates(
         gold += [text in wanted for text in found]
         question += [number] * len(found)
     wanted_counts = np.array([len(wanted) for _, wanted in own.questions])
-    return _Candidates(own.name, own.family, wanted_counts, np.concatenate(rows), np.array(gold), np.array(question))
+    return _Candidates(own.family, wanted_counts, np.concatenate(rows), np.array(gold), np.array(question))
 
 
 def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], float]:
@@ -143,7 +133,8 @@ def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], fl
     features = np.concatenate([own.features for own in candidates])
     inputs = np.column_stack([features, np.ones(len(features))])
     gold = np.concatenate([own.gold for own in candidates])
-    weights = np.concatenate([own.weights for own in candidates]) / len(candidates)
+    sizes = np.array([len(own.gold) for own in candidates])
+    weights = np.repeat(1 / sizes, sizes) / len(candidates)
 
     def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         logits = inputs @ parameters

@@ -30,7 +30,7 @@ from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.sentences import split_sentences
 
 T = TypeVar("T")
-STATEMENTS_OF_A_SET = 200  # true ones
+_OF_A_SET = 200  # true statements, about
 _SURNAME_RARITY = 0.66  # a rarer last word of a name is no common noun (river, school)
 KINDS = ("said", "surname", "namesake", "name", "number", "roles", "negation", "answer", "passage")
 _AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|have|had|can|could|will|would|does|do|did|should|may|might)\b")
@@ -61,13 +61,12 @@ class Statement(NamedTuple):
     group: str
 
 
-def read_statements(folder: str | Path, seed: int = 0, per_source: int = STATEMENTS_OF_A_SET) -> list[Statement]:
+def read_statements(folder: str | Path, seed: int) -> list[Statement]:
     """Make statements from the training files of a folder (those of `read_examples`).
 
     Args:
         folder: of the data.
         seed: of the choice and the edits.
-        per_source: true statements that are taken of each data set.
 
     Raises:
         DataError: none of these files is there, or one is not in its layout.
@@ -77,11 +76,11 @@ def read_statements(folder: str | Path, seed: int = 0, per_source: int = STATEME
     with in_layout(folder):
         for path in sorted(Path(folder).rglob("2wiki_train*.json")):
             records = json.loads(path.read_text("utf-8"))
-            made += _some((_sub_answers(record, rng) for record in _shuffled(records, rng)), per_source)
+            made += _some(_sub_answers(record, rng) for record in _shuffled(records, rng))
         for path in sorted(Path(folder).rglob("squadshifts_*.json")):
-            made += _some(answered(list(squad_examples(path)), rng), per_source)
+            made += _some(answered(list(squad_examples(path)), rng))
         records = list(hotpot_records(folder))
-        made += _some((hotpot_statements(record, rng) for record in _shuffled(records, rng)), per_source)
+        made += _some(hotpot_statements(record, rng) for record in _shuffled(records, rng))
     if not made:
         raise DataError(f"{folder}: no training file of squadshifts, 2WikiMultihopQA or HotpotQA is there")
     return made
@@ -91,13 +90,13 @@ def _shuffled(items: list[T], rng: random.Random) -> list[T]:
     return rng.sample(items, len(items))
 
 
-def _some(groups: Iterable[Iterable[Statement]], count: int) -> Iterator[Statement]:
+def _some(groups: Iterable[Iterable[Statement]]) -> Iterator[Statement]:
     taken = 0
     for group in groups:
         made = list(group)
         yield from made
         taken += sum(s.true for s in made)
-        if taken >= count:
+        if taken >= _OF_A_SET:
             return
 
 
@@ -139,10 +138,9 @@ def edits(
         other = _other_number(figure.group(), rng)
         if other not in premise:
             yield make(text[: figure.start()] + other + text[figure.end() :], False, "number")
-    if len(runs) >= 2 and not _MUTUAL.search(text):
-        first, second = rng.sample(list(dict.fromkeys(runs)), 2) if len(set(runs)) > 1 else (runs[0], runs[0])
-        swapped = "\0".join(text.split(first, 1)) if first != second else text
-        swapped = swapped.replace(second, first, 1).replace("\0", second, 1)
+    if len(set(runs)) >= 2 and not _MUTUAL.search(text):
+        first, second = rng.sample(list(dict.fromkeys(runs)), 2)
+        swapped = text.replace(first, "\0", 1).replace(second, first, 1).replace("\0", second, 1)
         if first not in second and second not in first and swapped != text:
             yield make(swapped, False, "roles")
     if (denied := denial(text, rng)) is not None:
