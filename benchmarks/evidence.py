@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import dspy
 from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
 from models.knowing_reader import HesitantReader, KnowingReader
+from real_data import NOT_THERE
 from table import Table, data_folder, note
 
 from knowgap.compiling import Evaluation, evaluate
@@ -66,7 +67,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     for name in options.evidence_data.split(","):
         path = next(iter(sorted(folder.glob(FILES[name]))), None) if folder and name in FILES else None
         if name in FILES and path is None:
-            note(f"{name} is left out: name a folder of real data with --data or KNOWGAP_TEST_DATA")
+            note(f"{name} is {NOT_THERE}")
             continue
         questions = _load(name, path, limit)
         for reader in options.evidence_readers.split(","):
@@ -117,23 +118,20 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_en
         [[*key, *_figures(evaluation)] for key, evaluation in evaluations.items()],
         ["found, shown, used: share of gold passages, mean over questions. answered: exact match, in percent."],
     )
-    fates = [fate for fate in next(iter(evaluations.values())).evidence() if _occurs(fate, evaluations.values())]
+    shares = {key: evaluation.evidence() for key, evaluation in evaluations.items()}
+    fates = [fate for fate in next(iter(shares.values())) if any(share[fate] for share in shares.values())]
     yield Table(
         f"Where the evidence went, {title}",
         ["program", "settings", *fates],
-        [[*key, *(f"{evaluation.evidence()[fate]:.1%}" for fate in fates)] for key, evaluation in evaluations.items()],
+        [[*key, *(f"{share[fate]:.1%}" for fate in fates)] for key, share in shares.items()],
         ["Shares of gold passages, means over questions."],
     )
 
 
-def _evaluated(program: Program, questions: Questions, cache: Path, reader: str = "knowing") -> Evaluation:
+def _evaluated(program: Program, questions: Questions, cache: Path, reader: str) -> Evaluation:
     lm = dspy.LM(f"knowgap/{reader}", engine=READERS[reader](questions.gold), cache=False, num_retries=0)
     with cache_results(program, cache) as cached, dspy.context(disable_history=True):
         return evaluate(cached, questions.examples, "exact_match", lm=lm, num_threads=2)
-
-
-def _occurs(fate: str, evaluations: Any) -> bool:
-    return any(evaluation.evidence()[fate] for evaluation in evaluations)
 
 
 def _figures(evaluation: Evaluation) -> list[str]:

@@ -95,7 +95,8 @@ def _times(rounds: int) -> Table:
     read = [(question, p.title, p.text) for question, p in zip(questions, passages, strict=False)]
     sentences, spans = SentenceEncoder(), SpanHead()
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-        colbert = _fitted(passages, Path(folder) / "colbert")
+        write_embedded_checkpoint(passages, Path(folder) / "colbert")
+        colbert = TokenEncoder(Path(folder) / "colbert")
         write_random_cross_encoder(Path(folder) / "cross")
         cross = load_cross_encoder(Path(folder) / "cross", device="cpu", labels=1, trained=True)
     fresh: dict[str, Callable[[], Any]] = {
@@ -169,12 +170,6 @@ def _recalls(options: argparse.Namespace, limit: int | None) -> Table:
             "paragraphs. Queries are encoded in the same precision. Times are processor time."
         ],
     )
-
-
-def _fitted(passages: Sequence[Passage], folder: Path) -> TokenEncoder:
-    """The embedded checkpoint, fitted to passages."""
-    write_embedded_checkpoint(passages, folder)
-    return TokenEncoder(folder)
 
 
 def _token_vectors(encoder: TokenEncoder, passages: Sequence[Passage]) -> Any:

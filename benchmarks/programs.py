@@ -15,7 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,12 +211,5 @@ def _tunable() -> list[str]:
 
 def _best(rows: Sequence[Row], name: str) -> Row:
     best = max(rows, key=lambda row: (row.dev, -row.calls_per_question))
-    return Row(
-        name=name,
-        n_trials=sum(row.n_trials for row in rows),
-        chosen=best.chosen,
-        dev=best.dev,
-        test=best.test,
-        calls_per_question=best.calls_per_question,
-        calls=sum(row.calls for row in rows),
-    )
+    n_trials, calls = sum(row.n_trials for row in rows), sum(row.calls for row in rows)
+    return replace(best, name=name, n_trials=n_trials, calls=calls)

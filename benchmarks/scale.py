@@ -24,7 +24,6 @@ from knowgap.retrieval.bm25 import Analyzer
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
 from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
 
-WORD_ENGINES = ("knowgap", "bm25s", "tantivy")
 PARTS = ("words", "vectors", "store")
 _WORDS, _VOCABULARY, _PORTION = 100, 2_000_000, 1000
 
@@ -34,7 +33,7 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--scale-parts", nargs="+", choices=PARTS, default=PARTS, help="which tables (all)")
     group.add_argument("--scale-passages", type=int, nargs="+", help="sizes (200,000 1,000,000; quick 5,000)")
     group.add_argument(
-        "--word-engines", nargs="+", choices=WORD_ENGINES, default=["knowgap"], help="bm25s, tantivy: if installed"
+        "--word-engines", nargs="+", choices=_BUILD, default=["knowgap"], help="bm25s, tantivy: if installed"
     )
     group.add_argument("--vector-passages", type=int, nargs="+", help="sizes (20,000 200,000; quick 2,000)")
     group.add_argument("--vector-queries", type=int, default=50, help="that each engine is asked (50); 0 builds only")
@@ -58,9 +57,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield from vectors.measure_store(options, options.store_passages or (500 if options.quick else 5000))
 
 
-def made_up(count: int, first: int = 0) -> Iterator[Passage]:
+def made_up(count: int) -> Iterator[Passage]:
     """Passages of a hundred words, which are the same at every call."""
-    for portion in range(first // _PORTION, -(-count // _PORTION)):
+    for portion in range(-(-count // _PORTION)):
         rng = np.random.default_rng([9, portion])
         ranks = np.exp(rng.random((_PORTION, _WORDS)) * np.log(_VOCABULARY)).astype(np.int64).tolist()
         for number, row in enumerate(ranks[: count - portion * _PORTION], start=portion * _PORTION):
@@ -87,7 +86,8 @@ def _words(engines: Sequence[str], passages: int) -> Table:
             build = in_process("build_words", folder, __file__, engine=engine, passages=passages)
             search = in_process("search_words", folder, __file__, engine=engine, queries=queries)
             results[engine] = build, search
-    base = results[engines[-1]] if "bm25s" not in results else results["bm25s"]
+    name = "bm25s" if "bm25s" in results else engines[-1]
+    base = results[name]
     for engine, (build, search) in results.items():
         times, base_times = search["seconds"], base[1]["seconds"]
         pairs = [(ours, theirs) for ours, theirs in zip(search["ids"], base[1]["ids"], strict=True) if theirs]
@@ -108,7 +108,6 @@ def _words(engines: Sequence[str], passages: int) -> Table:
                 f"{same:.3f}",
             ]
         )
-    name = "bm25s" if "bm25s" in results else engines[-1]
     columns = ["engine", "build", "share", "memory", "share", "dry run says", "disk"]
     columns += ["query, p50", "share", "p95", "memory", "same 10"]
     remark = f"Shares are of {name}, and so is the share of its ten best passages that are among the ten best. "
@@ -223,17 +222,13 @@ def _schema() -> Any:
     return builder.build()
 
 
-def _build_ours(passages: Iterator[Passage], folder: Path) -> None:
-    BM25Index.build(passages, folder)
-
-
 def _open_ours(folder: Path) -> Callable[[str], list[str]]:
     index = BM25Index.open(folder)
     return lambda query: [hit.passage.id for hit in index.search([query], 10)[0]]
 
 
-_BUILD: dict[str, Callable[[Iterator[Passage], Path], None]] = {
-    "knowgap": _build_ours,
+_BUILD: dict[str, Callable[[Iterator[Passage], Path], Any]] = {
+    "knowgap": BM25Index.build,
     "bm25s": _build_bm25s,
     "tantivy": _build_tantivy,
 }

@@ -86,7 +86,7 @@ STRANGE: dict[str, Callable[[dict[str, Any], Path, str], object]] = {
 def _strangers() -> Table:
     """Open and search index folders that somebody changed, and sealed again."""
     from knowgap.compiling.data.indexing import build_index
-    from knowgap.storage.files import json_digest
+    from knowgap.storage.files import file_digest, json_digest
 
     rows: list[list[Any]] = []
     for what, change in STRANGE.items():
@@ -98,7 +98,7 @@ def _strangers() -> Table:
             manifest = json.loads((folder / "manifest.json").read_text())
             change(manifest, folder, url)
             for name, record in manifest["files"].items():
-                record.update(size=(folder / name).stat().st_size, sha256=_digest(folder / name))
+                record.update(size=(folder / name).stat().st_size, sha256=file_digest(folder / name))
             manifest.pop("sha256")
             (folder / "manifest.json").write_text(json.dumps(manifest | {"sha256": json_digest(manifest)}))
             became = _opened(folder).replace(place, "…").replace(url.rpartition(":")[2], "PORT")
@@ -113,12 +113,6 @@ def _strangers() -> Table:
             rows.append([what, became, asked, "yes" if ran else "no", "yes" if held else "NO"])
     title = f"Index folders of strangers: {sum(row[-1] == 'yes' for row in rows)} of {len(rows)} held"
     return Table(title, ["the folder names, or has", "what became of it", "its address was asked", "ran", "held"], rows)
-
-
-def _digest(path: Path) -> str:
-    from knowgap.storage.files import file_digest
-
-    return file_digest(path)
 
 
 def _opened(folder: Path) -> str:
