@@ -234,16 +234,18 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
         Raises:
             UnknownName: the table has no column of a data set.
         """
+        if not datasets:
+            return self
         known = [column.dataset for column in self.columns]
         for name in datasets:
             if name not in known:
                 raise UnknownName.among(f"column of {self.name}", name, known)
-        kept = [number for number, name in enumerate(known) if not datasets or name in datasets]
+        kept = [number for number, name in enumerate(known) if name in datasets]
         rows = []
         for place, row in enumerate(self.rows):
             changes: dict[str, Any] = {
-                "datasets": tuple(name for name in row.datasets if not datasets or name in datasets),
-                "by_dataset": {k: values for k, values in row.by_dataset.items() if not datasets or k in datasets},
+                "datasets": tuple(name for name in row.datasets if name in datasets),
+                "by_dataset": {k: values for k, values in row.by_dataset.items() if k in datasets},
             }
             if row.datasets and not changes["datasets"]:
                 continue

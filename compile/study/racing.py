@@ -33,7 +33,7 @@ def in_race(
     `trials` are the finished ones, of which the first `n_first` have the defaults and the programs' own settings;
     `n_trials` is how many there will be. `limits` says what a question may cost.
     """
-    if len(trials) < n_first or len(programs) == 1:
+    if len(trials) < n_first:
         return [*programs]
     left = _ranked(programs, trials[:n_first], limits)[: max(2, math.ceil(len(programs) / 2))]
     n_cuts = math.ceil(math.log2(len(left)))
