@@ -18,7 +18,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -63,11 +63,11 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield from {"reading": _reading, "relevance": _relevance, "entailment": _entailment}[part](options, count)
 
 
-def _files(options: argparse.Namespace, patterns: dict[str, str]) -> Iterator[tuple[str, Path]]:
-    """The data sets whose files are there."""
+def _files(options: argparse.Namespace, names: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Those of the data sets whose files are there."""
     folder = data_folder(options)
-    for name, pattern in patterns.items():
-        if folder and (found := sorted(folder.rglob(pattern))):
+    for name in names:
+        if folder and (found := sorted(folder.rglob(_SETS[name][0]))):
             yield name, found[0]
         else:
             note(f"{name} is left out: its file is not in the folder of --data or KNOWGAP_TEST_DATA")
@@ -91,22 +91,20 @@ def _multi_hop(path: Path) -> Iterator[Asked]:
         yield Asked(record["question"], passages, [record["answer"]])
 
 
-_READ: dict[str, Callable[[Path], Iterator[Asked]]] = {
-    "QED": _qed, "XQuAD": _xquad, "HotpotQA": _multi_hop, "2WikiMultihopQA": _multi_hop,
-}  # fmt: skip
-_FILES = {
-    "QED": "qed_dev.jsonl",
-    "XQuAD": "xquad_en.json",
-    "HotpotQA": "hotpot_dev_*.json",
-    "2WikiMultihopQA": "2wiki_dev_*.json",
+_SETS: dict[str, tuple[str, Callable[[Path], Iterator[Asked]]]] = {
+    "QED": ("qed_dev.jsonl", _qed),
+    "XQuAD": ("xquad_en.json", _xquad),
+    "HotpotQA": ("hotpot_dev_*.json", _multi_hop),
+    "2WikiMultihopQA": ("2wiki_dev_*.json", _multi_hop),
 }
+"""By name, the pattern of its file, and what reads it."""
 
 
 def _reading(options: argparse.Namespace, count: int) -> Iterator[Table]:
     readers = {"embedded reader": _whole, "span head alone": _head}
     rows = []
-    for name, path in _files(options, _FILES):
-        asked = list(_READ[name](path))[:count]
+    for name, path in _files(options, _SETS):
+        asked = list(_SETS[name][1](path))[:count]
         for reader, read in readers.items():
             note(f"reading: {reader} on {len(asked)} questions of {name}")
             started = time.perf_counter()
@@ -183,7 +181,7 @@ def _entailment(options: argparse.Namespace, count: int) -> Iterator[Table]:
 
 
 def _statements(options: argparse.Namespace, count: int) -> Iterator[tuple[str, Sequence[Statement]]]:
-    for name, path in _files(options, {name: _FILES[name] for name in ("HotpotQA", "2WikiMultihopQA", "XQuAD")}):
+    for name, path in _files(options, ("HotpotQA", "2WikiMultihopQA", "XQuAD")):
         rng = random.Random(0)
         if name == "XQuAD":
             groups: Iterator[Any] = answered(list(squad_examples(path)), rng)

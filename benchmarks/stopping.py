@@ -22,7 +22,6 @@ from table import Table, data_folder, note
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
-from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.trace.steps import Extracted, Noted, Retrieved, Stopped
@@ -102,10 +101,11 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 
 def _figures(found: Evaluation) -> list[str]:
-    records = [record for record in found.records if record.trace is not None]
-    ended = [record for record in records if _reason(record.trace) in OWN_ACCORD]
-    wrong = [r for r in ended if _complete_from(r.trace, r.gold) is None and (r.scores["f1"] or 0.0) < 0.5]
-    needless = [_needless_rounds(record) for record in records]
+    records = [(record, record.trace) for record in found.records if record.trace is not None]
+    complete = {record.id: _complete_from(trace, record.gold) for record, trace in records}
+    ended = [r for r, trace in records if any(step.reason in OWN_ACCORD for step in trace.of(Stopped)[:1])]
+    wrong = [r for r in ended if complete[r.id] is None and (r.scores["f1"] or 0.0) < 0.5]
+    needless = [max(0, r.cost.iterations - last) for r, _ in records if (last := complete[r.id]) is not None]
     count = max(1, len(records))
     return [
         f"{len(records)}",
@@ -118,14 +118,8 @@ def _figures(found: Evaluation) -> list[str]:
     ]
 
 
-def _reason(trace: Trace | None) -> str:
-    stops = trace.of(Stopped) if trace is not None else []
-    return stops[0].reason if stops else ""
-
-
-def _complete_from(trace: Trace | None, gold: list[str]) -> int | None:
+def _complete_from(trace: Trace, gold: list[str]) -> int | None:
     """The first round at whose end all gold passages were taken up."""
-    assert trace is not None
     taken: dict[str, int] = {}
     by_statement = [
         (step.iteration, source) for step in trace.of(Extracted) for source in itertools.chain(*step.sources)
@@ -135,8 +129,3 @@ def _complete_from(trace: Trace | None, gold: list[str]) -> int | None:
     for iteration, passage in by_statement or by_note or shown:
         taken.setdefault(passage, iteration)
     return max(taken[name] for name in gold) if gold and taken.keys() >= {*gold} else None
-
-
-def _needless_rounds(record: QuestionRecord) -> int:
-    complete = _complete_from(record.trace, record.gold)
-    return 0 if complete is None else max(0, record.cost.iterations - complete)
