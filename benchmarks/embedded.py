@@ -204,4 +204,4 @@ def _triples(record: dict[str, Any], rng: random.Random) -> Iterator[Statement]:
         for title, text in paragraphs.items():
             if re.sub(r"\s*\([^()]*\)$", "", title) == subject and value in text:
                 statement = f"The {relation} of {subject} is {value}."
-                yield from edits(f"{title}: {text}", statement, others, "2wiki", record["_id"], rng)
+                yield from edits(f"{title}: {text}", statement, others, "2wiki", rng)

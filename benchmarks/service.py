@@ -13,7 +13,6 @@ Finally, all clients disconnect while the model is being asked: a second later, 
 from __future__ import annotations
 
 import argparse
-import functools
 import http.client
 import itertools
 import json
@@ -188,10 +187,8 @@ class _Bench:
     def terminate(self) -> list[int]:
         """Send SIGTERM under load; count calls of the model, those of the answers that came, and lost answers."""
         with self.serve() as service:
-            calls = itertools.count()
-            ask = functools.partial(self._ask_until_refused, service, calls)
             with ThreadPoolExecutor(self._clients) as pool:
-                running = [pool.submit(ask) for _ in range(self._clients)]
+                running = [pool.submit(self._ask_until_refused, service) for _ in range(self._clients)]
                 time.sleep(3 + 4 * self._model.delay)
                 service.process.send_signal(signal.SIGTERM)
                 answered = [cost for future in running for cost in future.result()]
@@ -199,7 +196,7 @@ class _Bench:
         asked = int(self._model.counts()["requests"])
         return [asked, sum(answered), -(-(asked - sum(answered)) // max(answered))]
 
-    def _ask_until_refused(self, service: _Service, calls: Iterator[int]) -> list[int]:
+    def _ask_until_refused(self, service: _Service) -> list[int]:
         """Ask over a new connection each time, until the service takes none; the calls of each answer."""
         costs: list[int] = []
         while True:

@@ -27,13 +27,11 @@ class QuestionSet:
     """Questions, each with the texts of its gold passages, and the texts that these are found among.
 
     Attributes:
-        name: of the set.
         family: sets of one family share passages; they are held out together.
         texts: passages with their titles, as rerankers read them.
         questions: each with its gold texts.
     """
 
-    name: str
     family: str
     texts: list[str]
     questions: list[tuple[str, frozenset[str]]]
@@ -74,7 +72,7 @@ def _hotpot(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
     others = sorted(set(corpus.values()) - set(texts))
     texts |= dict.fromkeys(rng.sample(others, max(0, min(len(others), _PASSAGES - len(texts)))))
     if questions:
-        yield QuestionSet("HotpotQA", "hotpot", list(texts), questions[:_QUESTIONS])
+        yield QuestionSet("hotpot", list(texts), questions[:_QUESTIONS])
 
 
 def _twowiki(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
@@ -92,9 +90,9 @@ def _twowiki(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
             if len(named) == 1:
                 sub_questions.append((pair["question"], frozenset({by_title[named[0]]})))
     if questions:
-        yield QuestionSet("2WikiMultihopQA", "2wiki", list(texts), questions)
+        yield QuestionSet("2wiki", list(texts), questions)
         chosen = rng.sample(sub_questions, min(_QUESTIONS, len(sub_questions)))
-        yield QuestionSet("2WikiMultihopQA, sub-questions", "2wiki", list(texts), chosen)
+        yield QuestionSet("2wiki", list(texts), chosen)
 
 
 def _squadshifts(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
@@ -110,8 +108,7 @@ def _squadshifts(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
         paragraphs = rng.sample(paragraphs, min(_PARAGRAPHS, len(paragraphs)))
         asked = [(question, frozenset({text})) for text, questions in paragraphs for question in questions]
         texts = list(dict.fromkeys(text for text, _ in paragraphs))
-        name = path.stem.removeprefix("squadshifts_").replace("_", " ")
-        yield QuestionSet(f"squadshifts, {name}", path.stem, texts, rng.sample(asked, min(_QUESTIONS, len(asked))))
+        yield QuestionSet(path.stem, texts, rng.sample(asked, min(_QUESTIONS, len(asked))))
 
 
 def _joined(title: str, text: str) -> str:

@@ -40,11 +40,9 @@ class _Candidates:
         features: [pairs, 3].
         gold: which are gold. [pairs].
         question: number of the question. [pairs].
-        wanted: the number of gold passages of each question. [questions].
     """
 
     family: str
-    wanted: npt.NDArray[np.int_]
     features: npt.NDArray[np.float64]
     gold: npt.NDArray[np.bool_]
     question: npt.NDArray[np.int_]
@@ -52,7 +50,7 @@ class _Candidates:
     def best(self, scores: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
         """Which pairs are among the best five of their question."""
         chosen = np.zeros(len(scores), dtype=bool)
-        for number in range(len(self.wanted)):
+        for number in np.unique(self.question):
             rows = np.flatnonzero(self.question == number)
             chosen[rows[np.argsort(-scores[rows], kind="stable")[:_BEST]]] = True
         return chosen
@@ -121,8 +119,7 @@ def _candidates(
         rows.append(features.compute([(asked, text) for text in found]))
         gold += [text in wanted for text in found]
         question += [number] * len(found)
-    wanted_counts = np.array([len(wanted) for _, wanted in own.questions])
-    return _Candidates(own.family, wanted_counts, np.concatenate(rows), np.array(gold), np.array(question))
+    return _Candidates(own.family, np.concatenate(rows), np.array(gold), np.array(question))
 
 
 def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], float]:

@@ -50,7 +50,6 @@ class Statement(NamedTuple):
         true: whether the premise says so.
         kind: one of `KINDS`; what was done to it.
         source: data set.
-        group: statements that share a passage or a question.
     """
 
     premise: str
@@ -58,7 +57,6 @@ class Statement(NamedTuple):
     true: bool
     kind: str
     source: str
-    group: str
 
 
 def read_statements(folder: str | Path, seed: int) -> list[Statement]:
@@ -100,9 +98,7 @@ def _some(groups: Iterable[Iterable[Statement]]) -> Iterator[Statement]:
             return
 
 
-def edits(
-    premise: str, text: str, names: Iterable[str], source: str, group: str, rng: random.Random
-) -> Iterator[Statement]:
+def edits(premise: str, text: str, names: Iterable[str], source: str, rng: random.Random) -> Iterator[Statement]:
     """A true statement, and what one edit of each kind makes of it.
 
     Args:
@@ -110,12 +106,11 @@ def edits(
         text: the statement.
         names: other names, any of which may take the place of one.
         source: of the statements made.
-        group: of the statements made.
         rng: chooses.
     """
 
     def make(changed: str, true: bool, kind: str, beside: str = premise) -> Statement:
-        return Statement(beside, changed, true, kind, source, group)
+        return Statement(beside, changed, true, kind, source)
 
     yield make(text, True, "said")
     runs = [name for name, _ in name_runs(text)]
@@ -196,7 +191,7 @@ def answered(examples: Sequence[ReadingExample], rng: random.Random) -> Iterator
             said = statement_of(example.question, answer)
             # Names before the question's verb are seldom known for certain: those of the passage itself.
             names = [name for name, _ in name_runs(text)]
-            made += edits(premise, said, names, example.source, text, rng)
+            made += edits(premise, said, names, example.source, rng)
             wrong = [
                 min((text[slice(*place)] for place in other.answers), key=len)
                 for other in asked
@@ -204,11 +199,11 @@ def answered(examples: Sequence[ReadingExample], rng: random.Random) -> Iterator
             ]
             if wrong:
                 changed = statement_of(example.question, rng.choice(wrong))
-                made.append(Statement(premise, changed, False, "answer", example.source, text))
+                made.append(Statement(premise, changed, False, "answer", example.source))
             other = by_text[rng.choice(texts)][0]
             if answer.lower() not in other.text.lower():
                 beside = f"{other.title}: {other.text}" if other.title else other.text
-                made.append(Statement(beside, said, False, "passage", example.source, text))
+                made.append(Statement(beside, said, False, "passage", example.source))
         yield made
 
 
@@ -231,12 +226,12 @@ def _sub_answers(record: dict[str, Any], rng: random.Random) -> Iterator[Stateme
                 continue
             title = plain[0]
             premise = f"{title}: {paragraphs[title]}"
-            yield from edits(premise, pair["answer"].rstrip(".") + ".", names, "2wiki", record["_id"], rng)
+            yield from edits(premise, pair["answer"].rstrip(".") + ".", names, "2wiki", rng)
             related = [t for t in paragraphs if t != title and value.lower() not in paragraphs[t].lower()]
             if related:
                 other = rng.choice(related)
                 beside = f"{other}: {paragraphs[other]}"
-                yield Statement(beside, pair["answer"], False, "passage", "2wiki", record["_id"])
+                yield Statement(beside, pair["answer"], False, "passage", "2wiki")
             break
 
 
@@ -250,15 +245,15 @@ def hotpot_statements(record: dict[str, Any], rng: random.Random) -> Iterator[St
             said = shortened(sentence, title)
             if said is None:
                 continue
-            yield from edits(premise, said, names, "hotpot", record["_id"], rng)
+            yield from edits(premise, said, names, "hotpot", rng)
             denied, said_denied = denial(sentence, rng), denial(said, rng)
             if denied and said_denied:
                 beside = premise.replace(sentence, denied)
-                yield Statement(beside, said, False, "negation", "hotpot", record["_id"])
-                yield Statement(beside, said_denied, True, "said", "hotpot", record["_id"])
+                yield Statement(beside, said, False, "negation", "hotpot")
+                yield Statement(beside, said_denied, True, "said", "hotpot")
             other = rng.choice([t for t in paragraphs if t != title] or [title])
             if other != title and said.lower() not in paragraphs[other].lower():
-                yield Statement(f"{other}: {paragraphs[other]}", said, False, "passage", "hotpot", record["_id"])
+                yield Statement(f"{other}: {paragraphs[other]}", said, False, "passage", "hotpot")
 
 
 def shortened(sentence: str, title: str) -> str | None:
