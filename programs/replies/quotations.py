@@ -202,17 +202,28 @@ def _is_whole(text: str, place: _Place, end: int, names: tuple[str, ...]) -> boo
 
 
 def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) -> list[tuple[int, int]]:
-    """The spans of JSON objects with a text (or, without texts, any value) that no shown text has under its name."""
-    spans: list[tuple[int, int]] = []
+    """The spans of JSON objects with a text (or, without texts, any value) that no shown text has under its name.
+
+    An object is not the model's own if it quotes a value for which a later object has one of its own: where a model
+    forgets to escape a quotation, the quoted value ends a text of the object that the model began.
+    """
+    found: list[tuple[tuple[int, int], set[str], set[str]]] = []
     known = {forms.plain_name(name) for name in names}
     for value, begin, end in forms.json_objects(text, _PLACES):
         said = [(forms.plain_name(name), item) for name, item in value.items() if item not in (None, "", [])]
         said = [(name, item) for name, item in said if name in known]
         # A number may be the model's own although it quotes the rest.
         said = [pair for pair in said if isinstance(pair[1], str)] or said
+        own, quoted = set[str](), set[str]()
         for name, item in said:
             written = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-            if _WORD.search(written) and _quoted_to(written, _Place("json", name, 0, 0), source, before) < 0:
-                spans.append((begin, end))
-                break
+            if _WORD.search(written):
+                new = _quoted_to(written, _Place("json", name, 0, 0), source, before) < 0
+                (own if new else quoted).add(name)
+        found.append(((begin, end), own, quoted))
+    spans, later = list[tuple[int, int]](), set[str]()
+    for span, own, quoted in reversed(found):
+        if own and not quoted & later:
+            spans.append(span)
+        later |= own
     return spans
