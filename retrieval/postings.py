@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged
 from knowgap.retrieval.index.passage_store import Positions, hash_text
 from knowgap.retrieval.portions import ArrayFile, Portions
 from knowgap.storage.progress import Progress, no_progress
@@ -39,15 +38,10 @@ class Postings:
 
     def __init__(self, folder: Path, *, in_memory: bool = False) -> None:
         mode = None if in_memory else "r"
-        try:
-            self._words, self._starts, self._highest, self._passages, self._scores = (
-                np.load(folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False)
-                for name in ("words", "starts", "highest", "passages", "scores")
-            )
-        except (OSError, ValueError) as error:
-            raise IndexDamaged(
-                f"{folder}: the word statistics cannot be read ({error}); build the index again"
-            ) from error
+        self._words, self._starts, self._highest, self._passages, self._scores = (
+            np.load(folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False)
+            for name in ("words", "starts", "highest", "passages", "scores")
+        )
 
     @staticmethod
     def build(

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors, runs
 from knowgap.retrieval.portions import ArrayFile, Portions
 from knowgap.storage.progress import Progress, no_progress
@@ -71,19 +70,10 @@ class CentroidIndex:
 
     @classmethod
     def open(cls, folder: Path) -> CentroidIndex:
-        """Map the files of a folder.
-
-        Raises:
-            IndexDamaged: they are absent or do not fit each other.
-        """
-        try:
-            centroids = np.load(folder / CENTROIDS, allow_pickle=False)
-            cells, codes = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (CELLS, CODES))
-            cell_starts, code_starts = (np.load(folder / n, allow_pickle=False) for n in (CELL_STARTS, CODE_STARTS))
-        except (OSError, ValueError) as error:
-            raise IndexDamaged(f"{folder}: centroids cannot be read ({error}); build the index again") from error
-        if len(cell_starts) != len(centroids) + 1 or cell_starts[-1] != len(cells):
-            raise IndexDamaged(f"{folder}: {CELLS} does not fit {CENTROIDS}; build the index again")
+        """Map the files of a folder."""
+        centroids = np.load(folder / CENTROIDS, allow_pickle=False)
+        cells, codes = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (CELLS, CODES))
+        cell_starts, code_starts = (np.load(folder / n, allow_pickle=False) for n in (CELL_STARTS, CODE_STARTS))
         return cls(centroids, cells, cell_starts, codes, code_starts)
 
     @classmethod

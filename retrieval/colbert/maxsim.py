@@ -64,15 +64,12 @@ class TokenVectors:
         """Open `tokens.lengths.npy` and, unless `vectors` is given, map `tokens.f16` in a folder.
 
         Raises:
-            IndexDamaged: they are absent or do not fit each other.
+            IndexDamaged: they do not fit each other.
         """
-        try:
-            lengths = np.load(folder / LENGTHS, allow_pickle=False)
-            if vectors is None:
-                flat = np.memmap(folder / VECTORS, dtype=np.float16, mode="r")
-                vectors = flat[: len(flat) // dim * dim].reshape(-1, dim)
-        except (OSError, ValueError) as error:
-            raise IndexDamaged(f"{folder}: token vectors cannot be read ({error}); build the index again") from error
+        lengths = np.load(folder / LENGTHS, allow_pickle=False)
+        if vectors is None:
+            flat = np.memmap(folder / VECTORS, dtype=np.float16, mode="r")
+            vectors = flat[: len(flat) // dim * dim].reshape(-1, dim)
         if len(vectors) != int(lengths.sum()):
             raise IndexDamaged(f"{folder}: {VECTORS} does not fit {LENGTHS}; build the index again")
         return cls(vectors, lengths, device=device)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.inverted_lists import CENTROIDS, TOKEN_CODES, CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
@@ -44,7 +43,7 @@ def open_vectors(folder: Path, dim: int, nbits: int, device: str) -> tuple[Token
     """Open the token vectors in a folder, and their centroids if they are clustered.
 
     Raises:
-        IndexDamaged: a file is absent, or does not fit the others.
+        IndexDamaged: see `TokenVectors.open`.
     """
     centroids = CentroidIndex.open(folder) if (folder / CENTROIDS).exists() else None
     compressed = None
@@ -68,19 +67,10 @@ class ResidualVectors:
 
     @classmethod
     def open(cls, folder: Path, centroids: npt.NDArray[np.float32], nbits: int) -> ResidualVectors:
-        """Map the files of a folder.
-
-        Raises:
-            IndexDamaged: they are absent or do not fit each other.
-        """
-        try:
-            codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
-            residuals = np.load(folder / RESIDUALS, mmap_mode="r", allow_pickle=False)
-            buckets = np.load(folder / BUCKETS, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise IndexDamaged(f"{folder}: residuals cannot be read ({error}); build the index again") from error
-        if len(codes) != len(residuals):
-            raise IndexDamaged(f"{folder}: {RESIDUALS} does not fit {TOKEN_CODES}; build the index again")
+        """Map the files of a folder."""
+        codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
+        residuals = np.load(folder / RESIDUALS, mmap_mode="r", allow_pickle=False)
+        buckets = np.load(folder / BUCKETS, allow_pickle=False)
         # Quantiles 1/2n, 2/2n, …: the odd ones are the values of the buckets, the even ones the cuts between them.
         return cls(codes, residuals, residual_codec(centroids, nbits, buckets[1::2], buckets[0::2]))
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import DataError, IndexDamaged
+from knowgap.errors import DataError
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -78,25 +78,15 @@ class PassageStore(Sequence[Passage]):
 
     Args:
         folder: where `build` wrote it.
-
-    Raises:
-        IndexDamaged: a file is absent, or does not fit the others.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        try:
-            self._offsets = np.load(self.folder / OFFSETS, mmap_mode="r", allow_pickle=False)
-            self._ids = np.load(self.folder / IDS, mmap_mode="r", allow_pickle=False)
-            with (self.folder / BYTES).open("rb") as file:
-                size = (self.folder / BYTES).stat().st_size
-                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        except (OSError, ValueError) as error:
-            raise IndexDamaged(
-                f"{self.folder}: the passages cannot be read ({error}); build the index again"
-            ) from error
-        if self._ids.dtype != _ID_ENTRY or len(self._offsets) != 3 * len(self._ids) + 1 or self._offsets[-1] != size:
-            raise IndexDamaged(f"{self.folder}: the passage files do not belong together; build the index again")
+        self._offsets = np.load(self.folder / OFFSETS, mmap_mode="r", allow_pickle=False)
+        self._ids = np.load(self.folder / IDS, mmap_mode="r", allow_pickle=False)
+        with (self.folder / BYTES).open("rb") as file:
+            size = (self.folder / BYTES).stat().st_size
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
     @classmethod
     def build(cls, passages: Iterable[Passage], folder: str | Path) -> tuple[PassageStore, str]:

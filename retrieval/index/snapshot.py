@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.residual_codec import RESIDUALS, open_vectors
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import (
@@ -105,10 +104,7 @@ class Snapshot:
         self.starts = np.cumsum([0, *map(len, self.segments)])
         self.deleted: Positions = np.empty(0, dtype=np.int64)
         if manifest.tombstones:
-            try:
-                self.deleted = np.load(path / manifest.tombstones, allow_pickle=False)
-            except (OSError, ValueError) as error:
-                raise IndexDamaged(f"{path}: {manifest.tombstones} cannot be read ({error})") from error
+            self.deleted = np.load(path / manifest.tombstones, allow_pickle=False)
         self._gone = set(self.deleted.tolist())
 
     def __len__(self) -> int:

@@ -90,7 +90,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 manifest = self._manifest
                 try:
                     self._current = Snapshot(self.path, manifest, device, earlier)
-                except IndexDamaged:
+                except (FileNotFoundError, IndexDamaged):
                     self._manifest = Manifest.read(self.path, engine=manifest.engine)
                     if self._manifest == manifest:  # otherwise another process has changed the index, and removed files
                         raise

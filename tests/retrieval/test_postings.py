@@ -3,7 +3,6 @@ import random
 import numpy as np
 import pytest
 
-from knowgap.errors import IndexDamaged
 from knowgap.retrieval import postings
 from knowgap.retrieval.postings import Postings
 
@@ -67,10 +66,3 @@ def test_equal_passages_have_equal_scores_and_all_of_them_are_found(tmp_path):
     equal = scores[found >= 2]
     assert len(equal) == 50
     assert len(set(equal.tolist())) == 1
-
-
-def test_arrays_that_are_cut_off(tmp_path):
-    build(tmp_path / "index", documents(20))
-    (tmp_path / "index" / "scores.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(IndexDamaged, match="build the index again"):
-        Postings(tmp_path / "index")

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from knowgap.errors import DataError, IndexDamaged
+from knowgap.errors import DataError
 from knowgap.retrieval import Passage, PassageStore
 from knowgap.retrieval.index.passage_store import MemoryStore, corpus_digest, scored_hits, select_positions
 from tests.retrieval.conformance import corpus
@@ -52,18 +52,6 @@ def test_duplicate_ids_are_refused(in_memory, tmp_path):
     passages = [*corpus(), corpus()[1]]
     with pytest.raises(DataError, match=r"'p017' is used by passage 2 and by passage 41"):
         MemoryStore(passages) if in_memory else PassageStore.build(passages, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["passages.bin", "passages.offsets.npy", "passages.ids.npy"])
-def test_damage_is_refused(store, name):
-    path = store.folder / name
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(IndexDamaged):
-        PassageStore(store.folder)
-    path.unlink()
-    with pytest.raises(IndexDamaged, match="cannot be read"):
-        PassageStore(store.folder)
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
