@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError, without_credentials
+from knowgap.retrieval.adapters.documents import Adapter, Found
 from knowgap.retrieval.documents.sources import DocumentFilter, Source
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+from knowgap.retrieval.passage import Hit, Passage
 
-_QUERIES_PER_REQUEST = 64
 _CONNECTIONS = 16
 _PLACES = 20_000  # how many passages' places in their files are remembered
 
 
-class RemoteRetriever(NeverCopied):
+class RemoteRetriever(Adapter):
     """Searches an index that `knowgap serve` serves, or any server that speaks the protocol of `dspy.ColBERTv2`.
 
     Args:
@@ -74,33 +75,22 @@ class RemoteRetriever(NeverCopied):
             IndexMissing: no server answers.
             IndexFolderError: the server refuses the search, or its answer does not hold passages.
         """
-        check_k(k)
         wanted: dict[str, Any] = {}
         if documents is not None:
             wanted = {"files": documents.files, "since": documents.since and documents.since.isoformat()}
         if wanted and not self._batch:
             raise UsageError(f"{self.name}: only an index behind `knowgap serve` can be searched by document")
-        # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
-        encodable = [query.encode("utf-8", "replace").decode() for query in queries]
-        distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
+        return self._search(queries, k, partial(self._ask, **wanted))
+
+    def _ask(self, queries: list[str], k: int, **wanted: Any) -> Iterable[Found]:
         if self._batch:
-            starts = range(0, len(distinct), _QUERIES_PER_REQUEST)
-            bodies = [{"queries": distinct[start : start + _QUERIES_PER_REQUEST], "k": k, **wanted} for start in starts]
-            answers = [records for body in bodies for records in self._request("POST", "results", json=body)]
+            answers = self._request("POST", "results", json={"queries": queries, "k": k, **wanted})
+            self._keep_places(record for records in answers for record in records)
         else:
             with ThreadPoolExecutor(_CONNECTIONS) as pool:
-                parameters = [{"query": query, "k": k} for query in distinct]
+                parameters = [{"query": query, "k": k} for query in queries]
                 answers = list(pool.map(lambda params: self._request("GET", "topk", params=params), parameters))
-        try:
-            hits = {
-                query: rank_hits(((_passage(record), float(record["score"])) for record in records), k)
-                for query, records in zip(distinct, answers, strict=True)
-            }
-            if self._batch:
-                self._keep_places(record for records in answers for record in records)
-        except (KeyError, TypeError, ValueError) as error:
-            raise IndexFolderError(f"{self.url} answered with something other than passages ({error!r})") from error
-        return [list(hits.get(query, [])) for query in encodable]
+        return [[(_passage(record), float(record["score"])) for record in records] for records in answers]
 
     def _keep_places(self, records: Iterable[dict[str, Any]]) -> None:
         """Remember the places of passages in their files, as far as the server reports them."""

@@ -1,10 +1,10 @@
-"""The base class of the adapters to indexes of other tools, and the conversion of their documents to passages."""
+"""The base class of retrievers that ask another tool or a server, and the conversion of documents to passages."""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from knowgap.errors import IndexFolderError, shorten
@@ -54,7 +54,7 @@ Found = Sequence[tuple[Passage, float]]
 
 
 class Adapter(NeverCopied):
-    """Searches an index of another tool with batches of queries.
+    """Searches an index of another tool, or on another machine, with batches of queries.
 
     Attributes:
         name: the kind of index, and where it is.
@@ -70,14 +70,20 @@ class Adapter(NeverCopied):
             IndexMissing: no server answers.
             IndexFolderError: a server refuses the search, or its answer does not hold passages.
         """
+        return self._search(queries, k, self._ask)
+
+    def _search(
+        self, queries: Sequence[str], k: int, ask: Callable[[list[str], int], Iterable[Found]]
+    ) -> list[list[Hit]]:
         check_k(k)
+        # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
         distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
         found: dict[str, Found] = {}
         for start in range(0, len(distinct), _AT_ONCE):
             asked = distinct[start : start + _AT_ONCE]
             try:
-                found |= zip(asked, self._ask(asked, k), strict=True)
+                found |= zip(asked, ask(asked, k), strict=True)
             except (KeyError, TypeError, ValueError, IndexError) as error:
                 problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
                 raise IndexFolderError(f"{self.name}: {problem}") from error
