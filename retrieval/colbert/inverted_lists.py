@@ -36,14 +36,10 @@ _SEED = 20220519
 _THREADS = min(8, os.cpu_count() or 1)
 
 
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    """The threads that score candidates, each for some tokens of a query; NumPy releases the GIL in them."""
+@functools.lru_cache(maxsize=1)
+def _threads(process: int) -> ThreadPoolExecutor:
+    """The threads of a process that score candidates, each for some tokens of a query; NumPy releases the GIL there."""
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="knowgap-candidates")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has none of the threads
 
 
 class CentroidIndex:
@@ -176,7 +172,7 @@ class CentroidIndex:
             return sums
 
         total = np.zeros(len(positions), dtype=np.int32)
-        for part in _threads().map(score, np.array_split(steps, _THREADS)):
+        for part in _threads(os.getpid()).map(score, np.array_split(steps, _THREADS)):
             total += part
         return total
 

@@ -74,15 +74,14 @@ class ResidualVectors:
         # Quantiles 1/2n, 2/2n, …: the odd ones are the values of the buckets, the even ones the cuts between them.
         return cls(codes, residuals, residual_codec(centroids, nbits, buckets[1::2], buckets[0::2]))
 
-    @classmethod
+    @staticmethod
     def build(
-        cls,
         vectors: Vectors,
         centroids: npt.NDArray[np.float32],
         nbits: int,
         folder: Path,
         progress: Progress = no_progress,
-    ) -> ResidualVectors:
+    ) -> None:
         """Compress vectors to 1, 2 or 4 bits per dimension, in the folder where `CentroidIndex` clustered them."""
         import torch
 
@@ -100,7 +99,6 @@ class ResidualVectors:
                 difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
                 file.write(codec.binarize(torch.from_numpy(difference)).numpy())
         progress(len(vectors), len(vectors), "compressing token vectors")
-        return cls.open(folder, centroids, nbits)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -112,8 +110,6 @@ class ResidualVectors:
         compressed = ResidualEmbeddings(
             torch.from_numpy(np.array(self._codes[rows])), torch.from_numpy(np.array(self._residuals[rows]))
         )
-        if not len(compressed):
-            return np.empty((0, self.shape[1]), dtype=np.float16)
         return self._codec.decompress(compressed).half().numpy()
 
 

@@ -123,11 +123,11 @@ def test_residuals_restore_vectors_the_better_the_more_bits(vectors, tmp_path):
     centroids = CentroidIndex.build(vectors, tmp_path).centroids
     cosines = []
     for nbits in (1, 2, 4):
-        restored = ResidualVectors.build(vectors.vectors, centroids, nbits, tmp_path)
+        ResidualVectors.build(vectors.vectors, centroids, nbits, tmp_path)
+        restored = ResidualVectors.open(tmp_path, centroids, nbits)
         assert restored.shape == vectors.vectors.shape
         some = np.array([0, 5, 5, 900, len(restored) - 1])
         np.testing.assert_array_equal(restored[some], restored[:][some])
-        assert restored[some[:0]].shape == (0, 32)
         cosines.append((restored[:].astype(float) * vectors.vectors.astype(float)).sum(axis=1).mean())
         assert (tmp_path / "tokens.residuals.npy").stat().st_size < 128 + len(restored) * 32 * nbits // 8 + 1
     assert 0.8 < cosines[0] < cosines[1] < cosines[2]
