@@ -40,12 +40,16 @@ E = TypeVar("E", bound=Encoder)
 
 
 class VectorIndex(NeverCopied, ABC, Generic[E]):
-    """An index of passages by vectors, in a folder. Usable from many threads; changed by one process at a time."""
+    """An index of passages by vectors, in a folder. Usable from many threads; changed by one process at a time.
+
+    Attributes:
+        manifest: the manifest of the index as this object sees it.
+    """
 
     def __init__(
         self, path: Path, manifest: Manifest, *, device: str | None, settings: SearchSettings | None = None
     ) -> None:
-        self.path, self._manifest, self._device, self._settings = path, manifest, device, settings
+        self.path, self.manifest, self._device, self._settings = path, manifest, device, settings
         self._lock, self._writing = threading.RLock(), threading.RLock()
         self._current: Snapshot | None = None
         self._encoder: E | None = None
@@ -67,11 +71,6 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             return self._encoder
 
     @property
-    def manifest(self) -> Manifest:
-        """The manifest of the index as this object sees it."""
-        return self._manifest
-
-    @property
     def corpus_digest(self) -> str:
         """The digest of the passages as they are now."""
         return self._snapshot().corpus_digest
@@ -79,7 +78,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
     @property
     def digest(self) -> str:
         """A digest of what the index is made of; it equals that of an index built from the same passages."""
-        return self._manifest.digest_with(self.corpus_digest)
+        return self.manifest.digest_with(self.corpus_digest)
 
     def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
         """The index as this object sees it, read from its folder at the first call and after `refresh`."""
@@ -87,12 +86,12 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             while self._current is None:
                 device = self._device or choose_device(None)
                 device = "cpu" if device == "cpu" else self.encoder.device
-                manifest = self._manifest
+                manifest = self.manifest
                 try:
                     self._current = Snapshot(self.path, manifest, device, earlier)
                 except (FileNotFoundError, IndexDamaged):
-                    self._manifest = Manifest.read(self.path, engine=manifest.engine)
-                    if self._manifest == manifest:  # otherwise another process has changed the index, and removed files
+                    self.manifest = Manifest.read(self.path, engine=manifest.engine)
+                    if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
                         raise
             return self._current
 
@@ -141,8 +140,8 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
     def refresh(self) -> Self:
         """Read the changes that other processes have made since the index was opened; return the index itself."""
         with self._lock:
-            manifest = Manifest.read(self.path, engine=self._manifest.engine)
-            if manifest != self._manifest:
+            manifest = Manifest.read(self.path, engine=self.manifest.engine)
+            if manifest != self.manifest:
                 self._see(manifest)
         return self
 
@@ -150,7 +149,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """Switch to the index that a manifest describes; segments that are already open stay open."""
         with self._lock:
             earlier = self._current
-            self._manifest, self._current = manifest, None
+            self.manifest, self._current = manifest, None
             if earlier is not None:
                 self._snapshot(earlier)
 
