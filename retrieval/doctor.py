@@ -75,13 +75,13 @@ def examine() -> list[Finding]:
     return findings
 
 
-def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
+def examine_index(path: str | Path) -> list[Finding]:
     """Verify every file of an index, and search it; an index at a URL is only searched. Nothing is raised."""
     remote = is_address(str(path))
 
     def search() -> str:
         key = os.environ.get("KNOWGAP_INDEX_KEY") or None
-        index: Any = RemoteRetriever(str(path), key=key) if remote else open_index(path, engine=engine)
+        index: Any = RemoteRetriever(str(path), key=key) if remote else open_index(path)
         try:
             [hits] = index.search(["What is this about?"], 1)
         finally:

@@ -75,10 +75,8 @@ class FaissIndex(Adapter):
 
         folder = Path(folder)
         self.name = f"faiss {folder.name}"
-        index, lines = (
-            only_file(folder, ("*.faiss", "*.index"), "index"),
-            only_file(folder, ("*.jsonl",), "file of passages"),
-        )
+        index = only_file(folder, ("*.faiss", "*.index"), "index")
+        lines = only_file(folder, ("*.jsonl",), "file of passages")
         self._encoder = load_encoder(folder / "encoder" if (folder / "encoder").is_dir() else None, None)
         try:
             self._index: Any = faiss.read_index(str(index))

@@ -18,14 +18,13 @@ class SearchServer(Adapter):
 
     Args:
         url: its address; a user and password in it are sent with each request.
-        timeout: seconds to wait for an answer.
     """
 
     kind = ""
 
-    def __init__(self, url: str, *, timeout: float = 60.0) -> None:
+    def __init__(self, url: str) -> None:
         self.url, self.name = url.rstrip("/"), f"{self.kind} {without_credentials(url)}"
-        self._client = httpx.Client(timeout=timeout, trust_env=False)  # no proxy: the server is local
+        self._client = httpx.Client(timeout=60.0, trust_env=False)  # no proxy: the server is local
 
     def _post(self, path: str, **content: Any) -> Any:
         """Send a request, and return the JSON of the response."""
@@ -48,10 +47,10 @@ class ElasticsearchIndex(SearchServer):
 
     kind = "elasticsearch"
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str) -> None:
         if not urlsplit(url).path.strip("/"):
             raise UsageError(f"{without_credentials(url)}: name the index, too, as in http://host:9200/INDEX")
-        super().__init__(url, **options)
+        super().__init__(url)
 
     def _ask(self, queries: list[str], k: int) -> Sequence[Found]:
         lines: list[Any] = []

@@ -89,7 +89,7 @@ class RetrieverConformance:
         assert retriever.search([], 5) == []
         assert retriever.search(["", " \n\t", QUERIES[0]], 3) == [[], [], retriever.search([QUERIES[0]], 3)[0]]
 
-    @pytest.mark.parametrize("k", [0, -1, 1.5, True])
+    @pytest.mark.parametrize("k", [0, -1])
     def test_k_out_of_bounds(self, retriever, k):
         with pytest.raises(ValueOutOfBounds, match="k = "):
             retriever.search(QUERIES, k)
