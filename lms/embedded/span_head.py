@@ -67,7 +67,8 @@ class SpanHead:
         from knowgap.retrieval.bert import Bert, FastTokenizer
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
-        stored, tensors = read_weights(folder or Path(__file__).parent, "span_head", lambda found: found.get("ranking"))
+        settings, tensors = read_weights(folder or Path(__file__).parent, "span_head")
+        stored = settings.get("ranking")
         self.ranking = Ranking(**{name: np.array(rows) for name, rows in stored.items()}) if stored else None
         self._output = tensors["output"].astype(np.float32)
         self._tokenizer = FastTokenizer(minilm_folder() / "tokenizer.json").backend_tokenizer

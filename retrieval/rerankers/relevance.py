@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -173,13 +172,9 @@ class RelevanceModel:
         Raises:
             CheckpointError: its files are missing or damaged, or belong to another encoder.
         """
-        (coefficients, *numbers), tensors = read_weights(folder or Path(__file__).parent, _NAME, _numbers)
-        return cls(tensors["projection"], coefficients, *numbers)
-
-
-def _numbers(settings: Mapping[str, Any]) -> tuple[npt.NDArray[np.float64], float, float, float]:
-    coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
-    return coefficients, float(settings["intercept"]), float(settings["delta"]), float(settings["prior"])
+        settings, tensors = read_weights(folder or Path(__file__).parent, _NAME)
+        coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
+        return cls(tensors["projection"], coefficients, settings["intercept"], settings["delta"], settings["prior"])
 
 
 class EmbeddedReranker(PairScorer):
