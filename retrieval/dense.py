@@ -181,7 +181,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             store = build.store(passages)
             model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
-            encode, precision = encoding_on(ray, functools.partial(load_encoder, encoder, None), model.device)
+            encode, precision = encoding_on(ray, functools.partial(load_encoder, encoder, None), model)
             identity = model.identity | ({"precision": precision} if encoder is None else {})
             manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
             if not build.already_built(manifest):

@@ -119,7 +119,7 @@ class QdrantIndex(NeverCopied):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: must be at least 1")
         if url is None:
             raise UsageError("a Qdrant index is kept on a server: give its URL (--engine-option url=https://HOST:6333)")
-        device, key = choose_device(device), key_for(url, api_key)
+        device, key, progress = choose_device(device), key_for(url, api_key), progress or no_progress
 
         def check(folder: Path) -> None:
             with closing(connect(url, key)) as client:
@@ -132,14 +132,13 @@ class QdrantIndex(NeverCopied):
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), device)
+            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), encoder)
             manifest = build.manifest("qdrant", store, settings, recorded | {"precision": precision})
             if not build.already_built(manifest):
                 with closing(connect(url, key)) as client, reporting(url):
                     if not state.passages:
                         _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
-                    encode = encode or partial(map, encoder.encode_passages)
-                    _fill(client, collection, store, encoder, state, progress or no_progress, encode)
+                    _fill(client, collection, store, encoder, state, progress, encode)
             shutil.rmtree(build.segment)  # the points hold the passages
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)

@@ -27,7 +27,7 @@ from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import Window, embedded_window, tokenizer_of
 from knowgap.storage.files import file_digest, write_json
-from knowgap.storage.progress import Progress, no_progress
+from knowgap.storage.progress import Progress
 
 EMBEDDED = "embedded MiniLM"
 WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
@@ -58,7 +58,7 @@ def prepare_checkpoint(
     dim: int | None,
     passages: Sequence[Passage],
     state: EncodingState,
-    progress: Progress | None,
+    progress: Progress,
     *,
     corpus: str,
 ) -> tuple[Path, dict[str, Any]]:
@@ -70,7 +70,6 @@ def prepare_checkpoint(
     """
     folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
     if checkpoint is None and not state.checkpoint:
-        progress = progress or no_progress
         progress(0, 1, "fitting the embedded checkpoint")
         write_embedded_checkpoint(passages, folder, dim=dim)
         progress(1, 1, "fitting the embedded checkpoint")

@@ -114,7 +114,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), device)
+            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), encoder)
             manifest = build.manifest("colbert", store, settings, recorded | {"precision": precision})
             if not build.already_built(manifest):
                 encode_corpus(store, encoder, state, progress, encode)

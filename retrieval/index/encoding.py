@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -64,7 +63,7 @@ class EncodingState:
 
 
 def encode_corpus(
-    store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress, encode: Encode | None = None
+    store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress, encode: Encode
 ) -> None:
     """Encode the passages that `state` does not count as encoded, into `tokens.f16` and `tokens.lengths.npy`.
 
@@ -75,7 +74,7 @@ def encode_corpus(
         encoder: the encoder of the index.
         state: the progress of an earlier call; saved after each chunk.
         progress: called at the beginning and after each chunk.
-        encode: encodes chunks of texts; None takes the encoder in this process.
+        encode: encodes chunks of texts.
     """
     if state.passages == len(store):
         return
@@ -101,8 +100,7 @@ def encode_corpus(
         file.truncate(state.tokens * 2 * dim)
         file.seek(0, os.SEEK_END)
         lengths_file.seek((state.passages - len(store)) * lengths.itemsize, os.SEEK_END)
-        blocks = (encode or partial(map, encoder.encode_passages))(texts)
-        for first, (vectors, counts) in zip(firsts, blocks, strict=True):
+        for first, (vectors, counts) in zip(firsts, encode(texts), strict=True):
             chunk, new, ends = np.arange(first, min(first + _CHUNK, len(store))), to_encode(first), np.cumsum(counts)
             pieces = {i: vectors[end - count : end] for i, count, end in zip(new.tolist(), counts, ends, strict=True)}
             lengths[new] = counts

@@ -12,6 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,25 +59,25 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-def encoding_on(ray: Any, make: Callable[[], Encoder], device: str) -> tuple[Encode | None, str]:
-    """Make the function that encodes passages on a cluster, and find the precision of a build.
+def encoding_on(ray: Any, make: Callable[[], Encoder], encoder: Encoder) -> tuple[Encode, str]:
+    """Make the function that encodes the passages of a build, and find the precision of the build.
 
     Each worker makes and keeps its own encoder, on a GPU if the cluster has GPUs. The files that the encoder is made
     from have to be at the same path on all machines.
 
     Args:
         ray: the module that `ray_cluster` yields, or None.
-        make: makes the encoder.
-        device: where this process encodes.
+        make: makes the encoder of a worker.
+        encoder: the encoder of this process, which encodes without a cluster.
 
     Returns:
-        The function for `encode_corpus`, None without a cluster; and the name of the precision, see `precision_on`.
+        The function for `encode_corpus`, and the name of the precision, see `precision_on`.
 
     Raises:
         UsageError: a worker cannot make the encoder. The function raises it if workers have different precisions.
     """
     if ray is None:
-        return None, precision_on(device)
+        return partial(map, encoder.encode_passages), precision_on(encoder.device)
     resources = ray.cluster_resources()
     kind = "GPU" if resources.get("GPU") else "CPU"
     task: Any = ray.remote(max_retries=5, retry_exceptions=False, **{f"num_{kind.lower()}s": 1})(_encode)
