@@ -18,10 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from filelock import FileLock
+from typing import Any
 
 UNFINISHED = ".unfinished"
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # the system or the disk cannot do it
@@ -76,44 +73,39 @@ def write_folder(target: Path) -> Iterator[Path]:
 def _unfinished(target: Path) -> Iterator[Path]:
     """Hold the lock of a target, and yield the path at which it is prepared."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = acquire_lock(target)
-    try:
+    with acquire_lock(target):
         yield target.with_name(f".{target.name}{UNFINISHED}")
-    finally:
-        release_lock(lock)
 
 
-def acquire_lock(target: Path, *, timeout: float = -1, reentrant: bool = False) -> FileLock:
-    """Take the lock `.NAME.lock` beside a file or folder.
+@contextmanager
+def acquire_lock(target: Path, *, taken: Exception | None = None, reentrant: bool = False) -> Iterator[None]:
+    """Hold the lock `.NAME.lock` beside a file or folder in the block.
 
     Args:
         target: the file or folder, which need not exist.
-        timeout: how many seconds to wait; -1 waits as long as it takes.
+        taken: the error that is raised if the lock is not free; None waits for it.
         reentrant: a thread that holds the lock may take it again; it is free once every holder has released it.
 
     Raises:
-        Timeout: (of filelock) the lock was not free within `timeout` seconds.
         OSError: the lock cannot be made; the error names the target.
     """
     from filelock import FileLock, Timeout
 
     lock = FileLock(target.with_name(f".{target.name}.lock"), is_singleton=reentrant)
     try:
-        lock.acquire(timeout=timeout)
-    except Timeout:
-        raise
+        lock.acquire(timeout=-1 if taken is None else 0)
     except OSError as error:
+        if taken is not None and isinstance(error, Timeout):
+            raise taken from None
         raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(target)) from error
-    return lock
-
-
-def release_lock(lock: FileLock) -> None:
-    """Release a lock, and remove its file unless this thread has taken the lock more than once."""
-    # The file is removed while the lock is held; filelock makes a process that waits for it start over.
-    if lock.lock_counter == 1:
-        with suppress(OSError):
-            os.unlink(lock.lock_file)
-    lock.release()
+    try:
+        yield
+    finally:
+        # The file is removed while the lock is held; filelock makes a process that waits for it start over.
+        if lock.lock_counter == 1:
+            with suppress(OSError):
+                os.unlink(lock.lock_file)
+        lock.release()
 
 
 def replace_folder(folder: Path, target: Path) -> None:

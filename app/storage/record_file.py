@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
-from filelock import Timeout
 from typing_extensions import Self
 
 from knowgap.errors import DataError, UsageError
-from knowgap.storage.files import acquire_lock, naming, release_lock
+from knowgap.storage.files import acquire_lock, naming
 from knowgap.storage.progress import Progress
 
 
@@ -64,12 +63,9 @@ class RecordFile(Generic[R]):
         if self.path.is_dir():
             raise UsageError(f"{path} is a folder: name a file for the {what}s")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock = acquire_lock(self.path, timeout=0)
-        except Timeout:
-            raise UsageError(f"another run is writing to {path}: wait for it, or name another file") from None
+        taken = UsageError(f"another run is writing to {path}: wait for it, or name another file")
         with ExitStack() as stack:
-            stack.callback(release_lock, lock)
+            stack.enter_context(acquire_lock(self.path, taken=taken))
             self._file = stack.enter_context(self.path.open("a+b", buffering=0))
             self._file.seek(0)
             content = self._file.read()

@@ -28,7 +28,7 @@ from knowgap.compiling.training.config import TrainingConfig
 from knowgap.compiling.training.memory import MemoryNeed, return_freed_memory
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-from knowgap.storage.files import acquire_lock, json_digest, release_lock, write_folder, write_json
+from knowgap.storage.files import acquire_lock, json_digest, write_folder, write_json
 from knowgap.storage.processes import is_main_process, main_process_first, process_count
 from knowgap.storage.progress import Progress, no_progress
 
@@ -240,20 +240,13 @@ def _final_loss(log: list[dict[str, float]]) -> float:
 @contextmanager
 def _locked(work: Path) -> Iterator[None]:
     """Hold the lock of a run."""
-    from filelock import Timeout
-
     work.parent.mkdir(parents=True, exist_ok=True)
     if not is_main_process():
         yield
         return
-    try:
-        lock = acquire_lock(work, timeout=0)
-    except Timeout:
-        raise UsageError(f"{work}: another process is training this model; wait for it to finish") from None
-    try:
+    taken = UsageError(f"{work}: another process is training this model; wait for it to finish")
+    with acquire_lock(work, taken=taken):
         yield
-    finally:
-        release_lock(lock)
 
 
 def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | None:

@@ -13,7 +13,7 @@ from knowgap.errors import DataError, IndexDamaged, IndexFolderError, KnowgapErr
 from knowgap.retrieval.index.manifest import FIRST_SEGMENT, MANIFEST, Manifest, Segment, building_folder, check_place
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.files import acquire_lock, naming, release_lock, replace_folder
+from knowgap.storage.files import acquire_lock, naming, replace_folder
 from knowgap.storage.manifest import seal
 
 
@@ -149,17 +149,10 @@ def lock_index(path: str | Path) -> Iterator[Path]:
         IndexFolderError: another process is building the same index.
         OSError: the lock cannot be made.
     """
-    from filelock import Timeout
-
     if not Path(path).name:
         raise UsageError(f"'{path}': an index cannot replace the current folder; name another one")
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = acquire_lock(target, timeout=0, reentrant=True)
-    except Timeout:
-        raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
-    try:
+    taken = IndexFolderError(f"{target}: another process is building this index; wait for it to finish")
+    with acquire_lock(target, taken=taken, reentrant=True):
         yield target
-    finally:
-        release_lock(lock)
