@@ -14,7 +14,6 @@ from typer.models import OptionInfo
 MOST = 20
 """Options of a help page at most, `--help` and `--help-all` included."""
 
-_BRIEF = "knowgap.brief"
 _SHOW_ALL = "knowgap.show_all"
 
 
@@ -50,16 +49,12 @@ def with_help_all(command: Callable[..., None]) -> Callable[..., None]:
 class Command(TyperCommand):
     """A command whose help page leaves out the options of groups (`rich_help_panel`) if it has `--help-all`."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters; while a short help page is being written, only those outside of groups."""
-        every: list[Any] = super().get_params(ctx)
-        return [each for each in every if not (ctx.meta.get(_BRIEF) and getattr(each, "rich_help_panel", None))]
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page."""
-        more = any(each.name == "help_all" for each in self.params)
-        ctx.meta[_BRIEF] = more and not ctx.meta.get(_SHOW_ALL)
+        every = self.params
+        if not ctx.meta.get(_SHOW_ALL) and any(each.name == "help_all" for each in every):
+            self.params = [each for each in every if not getattr(each, "rich_help_panel", None)]
         try:
             super().format_help(ctx, formatter)
         finally:
-            ctx.meta[_BRIEF] = False
+            self.params = every
