@@ -157,19 +157,34 @@ class Answering:
         started, outcome = time.perf_counter(), "cancelled"
         lm = self._lm.copy(**sampling) if sampling else self._lm
         try:
-            async with contextlib.aclosing(
-                self._items(question, gone, said, steps, citations, lm, documents or DocumentFilter())
-            ) as items:
-                async for item in items:
-                    if isinstance(item, Answer):
-                        outcome = "answered"
-                        self._seconds.observe(time.perf_counter() - started)
-                        for field, counter in self._costs.items():
-                            counter.inc(item["cost"][field])
-                    yield item
-        except Problem as problem:
+            async with Patience(gone, self._deadline) as patience:
+                await patience.wait_for(self._warmed_up())
+                completed = None
+                if said:
+                    completed = await patience.wait_for(self._call(FollowUp(said), question, lm))
+                    step = Refined(action="understood as", query=completed.answer)
+                    yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
+                asked, wanted = completed.answer if completed else question, documents or DocumentFilter()
+                part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, wanted))
+                told = Trace(program=self._program.name, question=asked)
+                with dspy.context(lm=lm), only_passages(part):
+                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)
+                async with contextlib.aclosing(stream):
+                    while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
+                        told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
+                        step = recorded.step
+                        yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
+                answer = await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
+                outcome = "answered"
+                self._seconds.observe(time.perf_counter() - started)
+                for field, counter in self._costs.items():
+                    counter.inc(answer["cost"][field])
+                yield answer
+        except (Exception, KeyboardInterrupt) as error:
+            cause = as_language_model_error(error, self._lm) if isinstance(error, LMError) else error
+            problem = Problem.of(cause)
             outcome = problem.outcome
-            raise
+            raise problem from error
         finally:
             self._free += 1
             self._in_progress.dec()
@@ -184,40 +199,6 @@ class Answering:
         with only_passages(part):
             prediction = await self._call(self._program, question, lm)
         yield prediction
-
-    async def _items(
-        self,
-        question: str,
-        gone: Callable[[], Awaitable[object]],
-        said: Sequence[SubAnswer],
-        steps: bool,
-        citations: bool,
-        lm: dspy.BaseLM,
-        documents: DocumentFilter,
-    ) -> AsyncGenerator[StepTold | Answer, None]:
-        try:
-            async with Patience(gone, self._deadline) as patience:
-                await patience.wait_for(self._warmed_up())
-                completed = None
-                if said:
-                    completed = await patience.wait_for(self._call(FollowUp(said), question, lm))
-                    step = Refined(action="understood as", query=completed.answer)
-                    yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
-                asked = completed.answer if completed else question
-                part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, documents))
-                told = Trace(program=self._program.name, question=asked)
-                with dspy.context(lm=lm), only_passages(part):
-                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)
-                async with contextlib.aclosing(stream):
-                    while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
-                        told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
-                        step = recorded.step
-                        yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
-                yield await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
-        except LMError as error:
-            raise Problem.of(as_language_model_error(error, self._lm)) from error
-        except (Exception, KeyboardInterrupt) as error:
-            raise Problem.of(error) from error
 
     def _answer(self, question: str, prediction: Any, completed: Any, story: bool, citations: bool) -> Answer:
         """Make the answer, whose citations the entailment model checks."""
