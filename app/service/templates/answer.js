@@ -2,20 +2,15 @@
 
 const SOURCES_SHOWN = 6; // others are folded
 
-// The sources of an answer, numbered: those that its statements cite, and the others that were read.
+// The sources of an answer, each with the text of its passage.
 function sourcesOf(answer) {
   const texts = new Map(answer.passages.map(passage => [passage.id, passage.text]));
-  const cited = new Set((answer.citations ?? []).flatMap(citation => citation.passages));
-  const passages = new Map(answer.passages.map(passage => [passage.id, passage]));
-  const order = new Set([...cited, ...passages.keys()].filter(id => passages.has(id)));
-  const given = answer.sources ?? [...order].map((id, place) => (
-    { number: place + 1, title: passages.get(id).title || id, passage_id: id }));
-  return given.map(source => ({ ...source, text: texts.get(source.passage_id) ?? "" }));
+  return answer.sources.map(source => ({ ...source, text: texts.get(source.passage_id) }));
 }
 
 // The answer cut into pieces: {text, numbers}, where numbers are those of the sources that a piece rests on.
 function pieces(answer, sources) {
-  const text = answer.cited_answer ?? answer.answer ?? "";
+  const text = answer.cited_answer;
   const byNumber = new Set(sources.map(source => source.number));
   const found = [];
   let from = 0;
@@ -26,16 +21,13 @@ function pieces(answer, sources) {
       found.push({ text: text.slice(from, match.index), numbers });
       from = match.index + match[0].length;
     }
-  } else {
-    const numberOf = new Map(sources.map(source => [source.passage_id, source.number]));
-    for (const citation of answer.citations ?? []) {
-      const place = text.indexOf(citation.statement, from);
+  } else { // no passage supports any statement
+    for (const { statement } of answer.citations) {
+      const place = text.indexOf(statement, from);
       if (place < 0) continue;
-      const end = place + citation.statement.length;
       if (place > from) found.push({ text: text.slice(from, place), numbers: [] });
-      const numbers = citation.passages.map(id => numberOf.get(id)).filter(Boolean);
-      found.push({ text: text.slice(place, end), numbers, doubted: !citation.supported });
-      from = end;
+      found.push({ text: statement, numbers: [], doubted: true });
+      from = place + statement.length;
     }
   }
   if (from < text.length) found.push({ text: text.slice(from), numbers: [] });
@@ -67,7 +59,7 @@ function glue(paragraph, links) {
 }
 
 function answerText(answer, sources, key) {
-  const known = answer.story?.answered ?? Boolean(answer.answer);
+  const known = answer.story.answered;
   const text = known ? answer.answer : "The documents that were read do not answer this question.";
   const box = make("div", { class: "answer" + (known && text.length < 80 ? " brief" : "") });
   let paragraph = make("p");
@@ -79,7 +71,7 @@ function answerText(answer, sources, key) {
     if (piece.numbers.length) glue(paragraph, piece.numbers.map(number => citeLink(number, key)));
   }
   box.append(paragraph);
-  const doubted = (answer.citations ?? []).filter(citation => !citation.supported);
+  const doubted = answer.citations.filter(citation => !citation.supported);
   if (doubted.length) {
     const all = doubted.length === answer.citations.length;
     box.append(make("p", { class: "note", text: all ? "No passage that was read says this: check it before you rely on it."
@@ -100,7 +92,7 @@ async function openFile(event, source) {
 }
 
 function sourceCard(source, key) {
-  const place = [source.file, source.position ?? (source.page ? "page " + source.page : ""), source.section].filter(Boolean);
+  const place = [source.file, source.position, source.section].filter(Boolean);
   const quote = source.sentence || source.text;
   const whole = make("div", { class: "whole" });
   const words = (source.sentence ?? "").split(" ").map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -113,7 +105,7 @@ function sourceCard(source, key) {
   return make("li", {}, make("details", { class: "source", id: key + "-s" + source.number },
     make("summary", {},
       make("span", { class: "number", text: source.number }),
-      make("span", { class: "name", text: source.title || source.file || source.passage_id }),
+      make("span", { class: "name", text: source.title }),
       place.length ? make("span", { class: "place", text: [...new Set(place)].join(" · ") }) : null,
       quote ? make("span", { class: "quote", text: quote }) : null),
     whole,

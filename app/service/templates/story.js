@@ -95,7 +95,7 @@ function storyRound(round, story, numbers, key) {
 
 function storyBox(answer, sources, key) {
   const story = answer.story, numbers = new Map(sources.map(source => [source.passage_id, source.number]));
-  if (!story?.rounds.length) return null;
+  if (!story.rounds.length) return null;
   const facts = story.rounds.reduce((sum, round) => sum + round.learnt.length, 0);
   const searches = story.rounds.reduce((sum, round) => sum + round.searches.length, 0);
   const inside = make("div", { class: "inside" });

@@ -21,28 +21,24 @@ def run(script, *names):
     return json.loads(subprocess.run([NODE, "-e", code], capture_output=True, text=True, check=True, timeout=30).stdout)
 
 
-def pieces(answer):
+def pieces(cited, *citations):
+    answer = {"cited_answer": cited, "passages": PASSAGES, "sources": SOURCES, "citations": citations}
     script = f"(() => {{ const answer = {json.dumps(answer)}; return pieces(answer, sourcesOf(answer)); }})()"
     return [(piece["text"], piece["numbers"]) for piece in run(script, "store.js", "answer.js")]
 
 
 PASSAGES = [{"id": "a", "title": "A", "text": "…"}, {"id": "b", "title": "", "text": "…"}]
+SOURCES = [{"number": 1, "title": "A", "passage_id": "a"}, {"number": 2, "title": "b", "passage_id": "b"}]
 
 
 def test_numbers_in_the_answer_become_citations_if_they_are_those_of_sources():
-    answer = {"answer": "One [1][2]. Two [7]. Three [2]!", "passages": PASSAGES, "citations": []}
-    assert pieces(answer) == [("One", [1, 2]), (". Two [7]. Three", [2]), ("!", [])]
+    assert pieces("One [1][2]. Two [7]. Three [2]!") == [("One", [1, 2]), (". Two [7]. Three", [2]), ("!", [])]
 
 
-def test_statements_get_the_numbers_of_the_passages_that_support_them():
-    citations = [
-        {"statement": "It is.", "passages": ["b"], "supported": True},
-        {"statement": "It was.", "passages": [], "supported": False},
-        {"statement": "Not there.", "passages": ["a"], "supported": True},
-    ]
-    answer = {"answer": "It is. It was.", "passages": PASSAGES, "citations": citations}
-    assert pieces(answer) == [("It is.", [1]), (" ", []), ("It was.", [])]  # what is cited comes first
-    assert pieces({"answer": "", "passages": []}) == []
+def test_statements_that_no_passage_supports_are_pieces_of_their_own():
+    doubted = [{"statement": text, "supported": False} for text in ("It is.", "It was.", "Not there.")]
+    assert pieces("It is. It was.", *doubted) == [("It is.", []), (" ", []), ("It was.", [])]
+    assert pieces("") == []
 
 
 def test_events_are_read_however_they_are_cut():
