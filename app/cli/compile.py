@@ -14,7 +14,7 @@ from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark
 from knowgap.cli.evaluate import Job, open_job
 from knowgap.cli.running.saving import score_and_save
-from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config, study_label
+from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     """
     from knowgap.compiling.compiler import WAYS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+    from knowgap.compiling.study.run import study_label
 
     optimizer, teacher_lm = options.optimizer, None
     if optimizer not in (known := [*WAYS, "finetune", *OPTIMIZERS]):
@@ -106,7 +107,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
         teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm, job.dataset.name) for each in checked]
-        folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}")
+        folder = options.output_dir or Path(f"{study_label([each.name for each in programs])}-{job.dataset.name}")
         demos = "none" if generated else options.demos
         if config is not None:
             _finetune(job, programs[0], folder, config, teacher_lm)

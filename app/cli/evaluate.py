@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from knowgap.compiling import Estimate, Evaluation, Evaluations
     from knowgap.compiling.data import Dataset
-    from knowgap.compiling.evaluation.statistics import Interval
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
@@ -88,6 +87,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
     from knowgap.compiling.deployment import explain_zeros
+    from knowgap.compiling.evaluation.statistics import few_questions
 
     base, *others = results.values()
     if base.defines(base.metrics[0]) and (zeros := explain_zeros(results.values(), base.metrics[0])):
@@ -113,7 +113,7 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
     if len(kinds) > 1:
         rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
         columns = ["type", "questions", base.metrics[0]]
-        show_table("by type of question", columns, rows, caption=_few(kinds.values()))
+        show_table("by type of question", columns, rows, caption=few_questions(kinds.values()))
     for record in base.failures[:3]:
         remark(f"failed: {record.id}: {record.failure}")
 
@@ -242,6 +242,8 @@ def show_estimates(
 
 def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first: bool = False) -> None:
     """Show evaluations: scores with intervals, costs, and the shares and fates of the gold passages."""
+    from knowgap.compiling.evaluation.statistics import few_questions
+
     if evidence_first:
         _show_evidence(results)
     metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
@@ -261,7 +263,7 @@ def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first
         )
     columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
-    notes = [_few(scores), _asked_of_fewer(results, metrics)]
+    notes = [few_questions(scores), _asked_of_fewer(results, metrics)]
     show_table(title, columns, rows, caption="; ".join(filter(None, notes)))
     if not evidence_first:
         _show_evidence(results)
@@ -312,12 +314,6 @@ def _show_evidence(results: Mapping[str, Evaluation]) -> None:
         asked = len(next(iter(results.values())).records)
         caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"
     show_table("where the evidence went", ["fate", *fates], rows, caption=caption)
-
-
-def _few(intervals: Iterable[Interval]) -> str:
-    from knowgap.compiling.evaluation.statistics import few_questions
-
-    return few_questions(intervals)
 
 
 def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:

@@ -107,6 +107,7 @@ def index(
     from knowgap.compiling.data import build_index
     from knowgap.compiling.data.indexing import recorded_engine
     from knowgap.retrieval.documents.reading import Reading
+    from knowgap.retrieval.hub import better_checkpoint
 
     if dry_run:
         _show_sizes(folder, engine, dry_run, as_json)
@@ -143,8 +144,9 @@ def index(
     else:
         said = f"{facts['passages']} passages indexed" if update is None else said_of_update(update)
         out.print(f"{said} in {folder} ({engine})", markup=False)
-    if update is None and "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options:
-        _remark_checkpoint()
+    embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
+    if update is None and embedded and (better := better_checkpoint("--engine-option checkpoint=NAME --overwrite")):
+        remark(better)
 
 
 def _local_corpus(corpus: str) -> Path:
@@ -164,14 +166,6 @@ def _local_corpus(corpus: str) -> Path:
     left_out = "".join(f"; left out: {count} {reason}" for reason, count in site.left_out.items())
     remark(f"{len(site.pages)} pages of {corpus} read, kept in {folder}{left_out}")
     return folder
-
-
-def _remark_checkpoint() -> None:
-    """Recommend a checkpoint on the hub that is trained for retrieval, if the hub answers."""
-    from knowgap.retrieval.hub import better_checkpoint
-
-    if better := better_checkpoint("--engine-option checkpoint=NAME --overwrite"):
-        remark(better)
 
 
 def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from typing import Annotated, Any
 import dspy
 import orjson
 import prometheus_client as prometheus
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -137,7 +137,9 @@ class Server(HTTPServer):
             else:
                 self._answering.warm_up()
             self.name = self._answering.name
-            self._page = _templates().get_template("page.html.jinja")
+            loader = PackageLoader("knowgap.service")
+            templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+            self._page = templates.get_template("page.html.jinja")
             routes += [
                 Route("/", self._show_page),
                 Route("/v1/ask", self._ask, methods=["POST"]),
@@ -278,8 +280,3 @@ async def _events(items: AsyncIterator[StepTold | Answer]) -> AsyncIterator[byte
             yield b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(item))
     except Problem as problem:
         yield b"event: error\ndata: %s\n\n" % orjson.dumps(problem.record())
-
-
-def _templates() -> Environment:
-    loader = PackageLoader("knowgap.service")
-    return Environment(loader=loader, autoescape=select_autoescape(default=True), undefined=StrictUndefined)

@@ -38,9 +38,10 @@ def run_study(
     """
     from knowgap.compiling import compile
     from knowgap.compiling.study.local_processes import local_workers
+    from knowgap.compiling.study.run import study_label
 
     config = study_config(options, ranges)
-    name = study_label(programs)
+    name = study_label([program.name for program in programs])
     folder.mkdir(parents=True, exist_ok=True)
     with (
         progress(f"tuning {name} on {job.dataset.name}/dev") as report,
@@ -69,18 +70,16 @@ def run_study(
     return tuned.reread() if options.num_workers > 1 else tuned  # other workers may have finished trials since
 
 
-def study_label(programs: Sequence[Program]) -> str:
-    """The name of a study: that of its program, or "programs" for several."""
-    return programs[0].name if len(programs) == 1 else "programs"
-
-
 def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None) -> StudyConfig:
     """The search settings and limits of a study, checked."""
     from knowgap.compiling import StudyConfig
 
-    settings: dict[str, Any] = {"cache_dir": factories.cache_folder(), "prices": options.prices}
-    given = {**(ranges or {}), **_parse_ranges(options.ranges)}
-    settings |= {"ranges": given, **factories.named_values(options.study, "--study")}
+    settings: dict[str, Any] = {
+        "cache_dir": factories.cache_folder(),
+        "prices": options.prices,
+        "ranges": {**(ranges or {}), **_parse_ranges(options.ranges)},
+        **factories.named_values(options.study, "--study"),
+    }
     return StudyConfig(**settings)
 
 
