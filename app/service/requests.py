@@ -164,19 +164,17 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
     Raises:
         Problem: it has, or its header declares, more than `most` bytes (413), or the client has disconnected (499).
     """
-    size, declared = 0, request.headers.get("content-length", "")
-    if (declared.isdecimal() and int(declared) <= most) or not declared:
-        try:
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > most:
-                    break
-                yield chunk
-            else:
-                return
-        except ClientDisconnect:
-            raise Problem(499, "the client has disconnected") from None
-    raise Problem(413, f"the body has more than {most} bytes")
+    size, too_large = 0, Problem(413, f"the body has more than {most} bytes")
+    if int(request.headers.get("content-length", 0)) > most:
+        raise too_large
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise too_large
+            yield chunk
+    except ClientDisconnect:
+        raise Problem(499, "the client has disconnected") from None
 
 
 def json_response(content: Any, status: int = 200) -> Response:
