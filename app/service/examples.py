@@ -13,17 +13,17 @@ _LOOKED_AT = 20_000  # passages at the beginning of an index
 _CANDIDATES = 64  # of those, evenly spread
 _NUMBERING = re.compile(r"^(?:[\d.]*\d[\d.]*|[–—-]+\d+[–—-]+)(?:\s+[–—-]+\d+[–—-]+)?\s+")
 _LONGEST_TITLE = 60  # characters
+_QUESTIONS = 4
 
 
-def example_questions(index: Any, count: int = 4) -> list[str]:
-    """Make questions that passages of an index answer, without a language model.
+def example_questions(index: Any) -> list[str]:
+    """Make at most four questions that passages of an index answer, without a language model.
 
     Questions such as "What is …?" and "Who is …?" come first, for passages whose first sentence defines their title.
     Questions about sections of documents follow, and then questions about documents.
 
     Args:
         index: the index; one whose passages cannot be iterated over, such as a remote one, gives no questions.
-        count: how many questions at most.
     """
     if not (hasattr(index, "__iter__") and hasattr(index, "__len__")):
         return []
@@ -32,12 +32,12 @@ def example_questions(index: Any, count: int = 4) -> list[str]:
     asked = {passage.title: _question(passage) for passage in spread if 2 < len(passage.title) <= _LONGEST_TITLE}
     defined = [question for question in asked.values() if "“" not in question]
     of_sections = [question for title, question in asked.items() if " / " in title and "“" in question]
-    questions = [each for some in (defined, of_sections, list(asked.values())) for each in _spread(some, count)]
-    return list(dict.fromkeys(questions))[:count]
+    questions = [each for some in (defined, of_sections, list(asked.values())) for each in _spread(some)]
+    return list(dict.fromkeys(questions))[:_QUESTIONS]
 
 
-def _spread(items: list[str], count: int) -> list[str]:
-    return items[:: max(1, len(items) // count)][:count]
+def _spread(items: list[str]) -> list[str]:
+    return items[:: max(1, len(items) // _QUESTIONS)][:_QUESTIONS]
 
 
 def _question(passage: Passage) -> str:
