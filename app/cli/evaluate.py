@@ -311,7 +311,6 @@ def _show_evidence(results: Mapping[str, Evaluation]) -> None:
     left_out = max((result.provenance.model_extra or {}).get("unindexed_gold", 0) for result in results.values())
     caption = "shares of gold passages, means over questions"
     if left_out:
-        asked = len(next(iter(results.values())).records)
         caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"
     show_table("where the evidence went", ["fate", *fates], rows, caption=caption)
 

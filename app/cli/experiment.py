@@ -96,16 +96,15 @@ def experiment(
     opened = whole.only(options.columns or ())
     left_out = {column.dataset for column in whole.columns} - {column.dataset for column in opened.columns}
     folder = options.output_dir or Path(f"experiment-{opened.name}")
+
+    def paths(given: list[str] | None, option: str) -> dict[str, str]:
+        return {name: path for name, path in factories.named_values(given, option).items() if name not in left_out}
+
     setup: dict[str, Any] = {
         "output": folder,
-        **{
-            what: {name: path for name, path in factories.named_values(given, option).items() if name not in left_out}
-            for what, given, option in (
-                ("data", options.data_path, "--data-path"),
-                ("corpora", options.corpus, "--corpus"),
-                ("indexes", options.index, "--index"),
-            )
-        },
+        "data": paths(options.data_path, "--data-path"),
+        "corpora": paths(options.corpus, "--corpus"),
+        "indexes": paths(options.index, "--index"),
         "rows": options.rows or None,
         "as_paper": options.as_paper or (),
         **{name: getattr(options, name) for name in ("engine", "quality", "limit")},

@@ -35,20 +35,16 @@ def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM 
             num_threads=job.options.num_threads,
             progress=report,
         )
-    before, after = found.before.name, (found.study or found).program.name
-    labels = (
-        {"before": "before", "after": "after"}
-        if before == after
-        else {"before": f"before: {before}", "after": f"after: {after}"}
-    )
+    names = {"before": found.before.name, "after": (found.study or found).program.name}
+    several = names["before"] != names["after"]
     for split, meaning in (
         ("dev", "the questions it was chosen on"),
         ("held-out", "questions that the study has not seen"),
         ("test", "no choice was made on it"),
     ):
         results = {
-            shown: scored.evaluations[f"{split} {label}"]
-            for label, shown in labels.items()
+            f"{label}: {name}" if several else label: scored.evaluations[f"{split} {label}"]
+            for label, name in names.items()
             if f"{split} {label}" in scored.evaluations
         }
         if not results:
