@@ -102,7 +102,7 @@ def _counted(program: Any, change: Any, wanted: int, seed: int) -> list[Any]:
         try:
             with dspy.context(lm=lm, adapter=form(), disable_history=True):
                 prediction = program(question=f"Which painter of harbours lived in house {number}?")
-            outcome = Counter(forged=FORGED in prediction.answer, unread=prediction.trace.cost.unreadable)
+            outcome = Counter(forged=int(FORGED in prediction.answer), unread=prediction.trace.cost.unreadable)
         except Exception as error:  # which is what is counted
             note("".join(traceback.format_exception(error)[-3:])[:1500])
             outcome = Counter(errors=1)
