@@ -164,8 +164,6 @@ def run_study(
         **config.identity(),
     }
 
-    label = next(iter(by_name)) if len(by_name) == 1 else "programs"
-
     def report(done: int, total: int, text: str) -> None:
         if progress is not None:
             progress(worker.n_finished, n_trials, f"making demonstrations: {done} {text}")
@@ -191,7 +189,7 @@ def run_study(
 
     with (
         _reusing(by_name, model, config) as cached,
-        shared_study(study_name or label, storage, own_study, config=config, about=about) as study,
+        shared_study(study_name or study_label(list(by_name)), storage, own_study, config=config, about=about) as study,
     ):
         known = known_settings(study, cached, train, config)
         worker = Worker(
@@ -226,6 +224,11 @@ def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | No
             raise UsageError(f"the teacher {lm_name(teacher_lm)} is not used: no demonstrations are made")
         return False
     return True
+
+
+def study_label(programs: Sequence[str]) -> str:
+    """The default name of a study of these programs: the name of the only one, or "programs"."""
+    return programs[0] if len(programs) == 1 else "programs"
 
 
 def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
