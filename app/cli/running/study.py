@@ -119,6 +119,7 @@ def show_estimate(
         demos=demos,
         n_trials=options.n_trials,
         lm=job.lm,
+        config=study_config(options),
         prices=options.prices,
         scoring=2 * (len(devset) + spare + len(job.dataset.questions("test", limit))),
         metrics=job.metrics,

@@ -14,6 +14,7 @@ from knowgap.compiling.study.local_processes import LOCAL_WORKER
 from knowgap.compiling.study.storage import open_storage
 
 STUDY = ("--program", "rag", "--engine", "bm25", "--limit", "2", "--num-threads", "1", "-o", "out")
+PRICED = ("--lm", "openai/nobody", "--prices", "1,2")
 
 
 def finished_trials(storage: Path) -> list:
@@ -81,8 +82,13 @@ def test_estimates_before_anything_is_spent(knowgap, demos: str):
     # and 20 of 60 training questions, on which the choice is tested too
     printed, _ = knowgap("compile", "--demos", demos, *STUDY, "--limit", "60", "--dry-run")
     assert rows(printed, "rag")[0].split("│")[2].strip().replace(",", "") == str(20 * 60 + 2 * (60 + 20 + 60))
-    priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody", "--prices", "1,2")
+    priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", *PRICED)
     assert float(rows(priced, "rag")[0].split("│")[6]) > 0
+    shown = [
+        float(rows(knowgap("compile", *STUDY, "--dry-run", *PRICED, *more)[0], "rag")[0].split("│")[6])
+        for more in ((), ("--study", "max_demos=12"))
+    ]
+    assert shown[0] < shown[1]  # prompts have more demonstrations
     unpriced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody")
     assert "unknown" in rows(unpriced, "rag")[0]
     assert not (knowgap.folder / "out").exists()
