@@ -8,29 +8,33 @@ function sourcesOf(answer) {
   return answer.sources.map(source => ({ ...source, text: texts.get(source.passage_id) }));
 }
 
-// The answer cut into pieces: {text, numbers}, where numbers are those of the sources that a piece rests on.
+// The answer cut into pieces: {text, numbers}, where numbers are those of the sources that a piece rests on. Statements
+// that no passage supports are pieces of their own, and `doubted`.
 function pieces(answer, sources) {
   const text = answer.cited_answer;
   const byNumber = new Set(sources.map(source => source.number));
+  const doubted = answer.citations.filter(citation => !citation.supported).map(citation => citation.statement);
   const found = [];
   let from = 0;
-  if (/\[\d+\]/.test(text)) {
-    for (const match of text.matchAll(/((?:\s*\[\d+\])+)/g)) {
-      const numbers = [...match[0].matchAll(/\d+/g)].map(number => Number(number[0])).filter(number => byNumber.has(number));
-      if (!numbers.length) continue;
-      found.push({ text: text.slice(from, match.index), numbers });
-      from = match.index + match[0].length;
-    }
-  } else { // no passage supports any statement
-    for (const { statement } of answer.citations) {
-      const place = text.indexOf(statement, from);
+  const cutTo = (end, numbers) => {
+    while (doubted.length) {
+      const place = text.indexOf(doubted[0], from);
+      if (place >= 0 && place + doubted[0].length > end) break;
+      const statement = doubted.shift();
       if (place < 0) continue;
       if (place > from) found.push({ text: text.slice(from, place), numbers: [] });
       found.push({ text: statement, numbers: [], doubted: true });
       from = place + statement.length;
     }
+    if (from < end) found.push({ text: text.slice(from, end), numbers });
+  };
+  for (const match of text.matchAll(/((?:\s*\[\d+\])+)/g)) {
+    const numbers = [...match[0].matchAll(/\d+/g)].map(number => Number(number[0])).filter(number => byNumber.has(number));
+    if (!numbers.length) continue;
+    cutTo(match.index, numbers);
+    from = match.index + match[0].length;
   }
-  if (from < text.length) found.push({ text: text.slice(from), numbers: [] });
+  cutTo(text.length, []);
   return found;
 }
 

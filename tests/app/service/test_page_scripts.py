@@ -39,6 +39,9 @@ def test_statements_that_no_passage_supports_are_pieces_of_their_own():
     doubted = [{"statement": text, "supported": False} for text in ("It is.", "It was.", "Not there.")]
     assert pieces("It is. It was.", *doubted) == [("It is.", []), (" ", []), ("It was.", [])]
     assert pieces("") == []
+    mixed = [{"statement": text, "supported": text == "It is."} for text in ("It is.", "It was.", "It will be.")]
+    cut = [("It is", [1]), (". ", []), ("It was.", []), (" It can be", [2]), (". ", []), ("It will be.", [])]
+    assert pieces("It is [1]. It was. It can be [2]. It will be.", *mixed) == cut
 
 
 def test_events_are_read_however_they_are_cut():
