@@ -176,7 +176,7 @@ class LabelReader:
         written = tokenizer.decode(target_ids(tokenizer, card, f"a {SEPARATOR} #1"), skip_special_tokens=True)
         if card.task == "decompose" and not (SEPARATOR in written and "#" in written):
             raise CheckpointError(f"{folder}: its tokenizer cannot write {SEPARATOR!r} and '#'")
-        self._labels = [[*label, *local.end_ids[-1:]] for label in labels]
+        self._labels = [[*label, tokenizer.eos_token_id] for label in labels]
 
     def probabilities(self, inputs: Sequence[tuple[str, str]]) -> list[float]:
         """The probability of yes, against no, for each (question, passage)."""

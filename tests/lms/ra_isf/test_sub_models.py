@@ -60,6 +60,14 @@ def test_a_judgement_is_the_probability_of_the_label_yes(folders, kind):
     assert judged == pytest.approx([label_probability(relevant, q, PASSAGE) for q in QUESTIONS], rel=1e-3, abs=1e-15)
 
 
+def test_a_label_ends_as_in_training_whatever_else_may_end_a_reply(tmp_path):
+    folder = write_sub_model(tmp_path / "know", "know", "causal")
+    expected = load_sub_model("know", folder).knows(QUESTIONS)
+    settings = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": [1, 5]}))
+    assert load_sub_model("know", folder).knows(QUESTIONS) == pytest.approx(expected)
+
+
 def test_a_cross_encoder_gives_what_sentence_transformers_gives(folders):
     from sentence_transformers import CrossEncoder
 
