@@ -1,7 +1,8 @@
 """The search space of a study: a program's declared hyperparameters, and its demonstrations, as Optuna parameters.
 
 A number that may be None becomes two parameters: `name.set`, whether it is a number, and `name`, the number if it is.
-A whole number is searched up to four times its default, at least up to 5, unless a range is given.
+A whole number is searched up to four times its default, at least up to 5, unless a range is given. Its scale is
+logarithmic, so that small numbers, which make trials cheap, are tried as often as large ones.
 A hyperparameter with conditions is only searched if they hold, and otherwise keeps the program's value.
 
 In a study of several programs, the parameter `program` chooses one, and opens its own search space, in which all names
@@ -126,7 +127,7 @@ class SearchSpace:
                 return trial.suggest_categorical(parameter, list(declaration.choices))
             case Integer():
                 low, high = self.ranges[name]
-                return trial.suggest_int(parameter, int(low), int(high))
+                return trial.suggest_int(parameter, int(low), int(high), log=low >= 1)
             case RealNumber():
                 optional = isinstance(declaration, OptionalReal)
                 if optional and not trial.suggest_categorical(f"{parameter}.set", [False, True]):
