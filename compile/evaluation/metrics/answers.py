@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import dspy
+
 from knowgap.compiling.evaluation.metrics.normalize import (
     normalize_answer,
     overlap,
@@ -183,4 +185,9 @@ class UpperBound:
         """
         answers = getattr(prediction, "answers", None) or [predicted_answer(prediction)]
         weighed = dict.fromkeys(answer for answer in answers if isinstance(answer, str) and answer.strip())
-        return max((self.metric(example, prediction.copy(answer=answer)) for answer in weighed), default=0.0)
+        return max((self.metric(example, _saying(prediction, answer)) for answer in weighed), default=0.0)
+
+
+def _saying(prediction: Any, answer: str) -> Any:
+    """A copy of a prediction with another answer; only a `dspy.Prediction` keeps its other fields."""
+    return prediction.copy(answer=answer) if isinstance(prediction, dspy.Prediction) else dspy.Prediction(answer=answer)

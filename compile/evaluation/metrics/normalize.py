@@ -23,7 +23,7 @@ def normalize_answer(text: str) -> str:
 
 def predicted_answer(prediction: Any) -> str | None:
     """The prediction's `answer`, or None if it is absent, not a string, or blank."""
-    answer = getattr(prediction, "answer", None)
+    answer = prediction if isinstance(prediction, str) else getattr(prediction, "answer", None)
     return answer if isinstance(answer, str) and answer.strip() else None
 
 

@@ -18,10 +18,17 @@ from knowgap.retrieval.passage import gold_name
 
 
 def passage_ids(prediction: Any) -> list[str]:
-    """The ids of a prediction's `passages` in order, each once; an item is a passage, a hit or an id."""
-    items = getattr(prediction, "passages", None) or ()
-    ids = (item if isinstance(item, str) else str(getattr(item, "passage", item).id) for item in items)
-    return list(dict.fromkeys(ids))
+    """Ids in order, each once, of a prediction's `passages`, or of a list of passages, hits or ids."""
+    items = prediction if isinstance(prediction, (list, tuple)) else getattr(prediction, "passages", None)
+    return list(dict.fromkeys(_id(item) for item in items or ()))
+
+
+def _id(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, dict):
+        return str(item["id"])
+    return str(getattr(item, "passage", item).id)
 
 
 def gold_ids(example: Any) -> frozenset[str]:

@@ -48,10 +48,10 @@ def test_nothing_found_scores_0_and_no_gold_passages_are_refused(metric):
 
 def test_passages_come_in_every_shape_and_count_once():
     passage = Passage(id="g1", title="", text="t")
-    shapes = [passage, Hit(passage, 1.0, 1), "g1"]
-    assert passage_ids(dspy.Prediction(passages=shapes)) == ["g1"]
+    shapes = [passage, Hit(passage, 1.0, 1), {"id": "g1"}, "g1"]
+    assert passage_ids(shapes) == ["g1"]
     assert passage_ids(dspy.Prediction(passages=["b", "a", "b"])) == ["b", "a"]
-    assert precision(EXAMPLE, dspy.Prediction(passages=["g1", "g1", "x"])) == 1 / 2
+    assert precision(EXAMPLE, ["g1", "g1", "x"]) == 1 / 2
 
 
 def prediction(*hits: str, used: Sequence[str] = (), **shown: int) -> dspy.Prediction:
