@@ -1,8 +1,8 @@
 """The search space of a study: a program's declared hyperparameters, and its demonstrations, as Optuna parameters.
 
 A number that may be None becomes two parameters: `name.set`, whether it is a number, and `name`, the number if it is.
-A whole number is searched up to four times its default, at least up to 5, unless a range is given. Its scale is
-logarithmic, so that small numbers, which make trials cheap, are tried as often as large ones.
+A whole number is searched up to four times its default, at least up to 5, unless a range is given. The scale of a wide
+range is logarithmic, so that small numbers, which make trials cheap, are tried as often as large ones.
 A hyperparameter with conditions is only searched if they hold, and otherwise keeps the program's value.
 
 In a study of several programs, the parameter `program` chooses one, and opens its own search space, in which all names
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _MOST_TIMES = 4
 """A whole number is searched up to this many times its default: a trial with fifty passages costs as much as ten."""
+
+_WIDE = 10
+"""From this ratio of its ends on, the range of a whole number has a logarithmic scale."""
 
 PROGRAM = "program"
 """Optuna's parameter that chooses among several programs."""
@@ -127,7 +130,7 @@ class SearchSpace:
                 return trial.suggest_categorical(parameter, list(declaration.choices))
             case Integer():
                 low, high = self.ranges[name]
-                return trial.suggest_int(parameter, int(low), int(high), log=low >= 1)
+                return trial.suggest_int(parameter, int(low), int(high), log=low >= 1 and high >= _WIDE * low)
             case RealNumber():
                 optional = isinstance(declaration, OptionalReal)
                 if optional and not trial.suggest_categorical(f"{parameter}.set", [False, True]):

@@ -164,13 +164,13 @@ def test_finds_the_best_of_several_programs(knowgap):
     words = (*SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
     printed = " ".join(knowgap("compile", *words)[0].split())
     assert "3 programs" in printed
-    assert "No trial scores higher than the program as it was" in printed
+    assert "the program as it was, which is kept" in printed
     config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
     assert (config["program"], [*config["evaluations"]]) == ("rag", ["dev before", "test before"])
     assert config["hyperparameters"]["max_calls"] == 1
     knowgap("compile", *words, "--hold-out", "0")
     config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
-    assert config["program"] == "rag"
+    assert config["program"] == config["compared"][0]["program"]
     assert {row["program"] for row in config["compared"]} == {"rag", "direct", "iter_retgen"}
     assert sum(row["trials"] for row in config["compared"]) == len(finished_trials(knowgap.folder / "out" / "study.db"))
     assert "## Programs compared" in (knowgap.folder / "out" / "artifact" / "card.md").read_text()
