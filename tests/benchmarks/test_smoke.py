@@ -78,7 +78,7 @@ def test_sharing_saves_calls():
 @pytest.mark.long
 def test_one_study_of_several_programs_is_compared_with_one_of_each():
     sizes = ("--compared", "rag,iter_retgen", "--study-trials", "4", "--study-questions", "3")
-    report, _ = run("programs", *sizes, "--shared", "rag_cot,blend_filter")
+    report, _ = run("programs", *sizes, "--shared", "rag_cot,iter_retgen")
     found, shared = tables(report).values()
     assert [row["study"] for row in found] == [
         "together", "rag", "iter_retgen", "best of these, few trials each", "best of these",
