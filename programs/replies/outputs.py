@@ -101,7 +101,7 @@ def fits_style(answer: str, style: str, question: str = "") -> bool:
         return re.fullmatch(r"\W*(?:yes|no)\W*", answer.casefold()) is not None
     if style == "choice":
         return re.fullmatch(r"\W*\w\W*", answer) is not None
-    ends = re.search(r"(?:[^\W\d_]{3}|\d)(?<!\bInc)(?<!\bLtd)\.$", answer)
+    ends = re.search(r"(?:[^\W\d_]{3}|\d)(?<!\bInc)(?<!\bLtd)\.[\"'”’»]?$", answer)
     is_sentence = len(words) > _TITLE_WORDS and ends is not None
     is_short = (len(words) <= _SHORT_WORDS and not is_sentence) or answer.casefold() in question.casefold()
     return bool(words) and (style != "short" or is_short)

@@ -168,6 +168,8 @@ def test_nothing_is_judged_before_citations_are_read_and_copies_have_them():
         ("The Tell-Tale Heart and Other Stories Inc.", "short", True),
         ("She was born in 1911.", "short", False),
         ("Ada Orle directed the film Blue Sea.", "short", False),
+        ('Ada Orle was nicknamed "The Gull."', "short", False),
+        ('"The Gull."', "short", True),
         ("The film that came out first was Blue Sea", "short", False),
         ("(B)", "choice", True),
         ("No.", "yes_no", True),
