@@ -23,7 +23,7 @@ def with_excerpts(demo: dict[str, Any], outputs: Collection[str]) -> dict[str, A
     question = content_words(str(demo.get("question", "")))
 
     def shorten(item: Any) -> Any:
-        is_passage = isinstance(item, dict) and {"title", "text"} <= item.keys()
+        is_passage = isinstance(item, dict) and "title" in item and isinstance(item.get("text"), str)
         return {**item, "text": excerpt(item["text"], answer, question)} if is_passage else item
 
     return {
@@ -47,7 +47,8 @@ def excerpt(text: str, answer: Collection[str], question: Collection[str]) -> st
         return text
     sentences = [(place, sentence, words(sentence)) for place, sentence in enumerate(split_sentences(text))]
     first, *others = sentences
-    others.sort(key=lambda each: (len({*each[2]} & {*answer}), len({*each[2]} & {*question})), reverse=True)
+    wanted = {*answer}, {*question}
+    others.sort(key=lambda each: [len(some.intersection(each[2])) for some in wanted], reverse=True)
     kept = [first, *others[:1]]
     for each in others[1:]:
         if sum(len(found) for _, _, found in [*kept, each]) <= EXCERPT_WORDS:
