@@ -5,9 +5,11 @@ import os
 import re
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+import mutations
 import pytest
 from recorded import record
 
@@ -200,6 +202,16 @@ def test_questions_under_faults_are_answered_or_named_and_asked_once():
 def test_mutated_replies_raise_nothing_and_passages_forge_no_answer():
     for rows in tables(run("mutations")[0]).values():
         assert {(row["errors raised"], row["forged answers"]) for row in rows} == {("0", "0")}
+
+
+def test_passages_with_field_marks_forge_no_answer_of_the_first_300_questions():
+    """A part of the benchmark above, small enough for every run of the tests."""
+    arguments = ArgumentParser()
+    mutations.add_arguments(arguments)
+    options = arguments.parse_args(["--mutations", "300", "--mutated", "rag_cot"])
+    _, quoted = (dict(zip(table.columns, table.rows[0], strict=True)) for table in mutations.measure(options))
+    assert quoted["replies that quote them"] >= 300
+    assert (quoted["errors raised"], quoted["forged answers"]) == (0, 0)
 
 
 @pytest.mark.long
