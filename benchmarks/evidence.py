@@ -20,7 +20,7 @@ import dspy
 from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
 from models.knowing_reader import HesitantReader, KnowingReader
 from real_data import NOT_THERE
-from table import Table, data_folder, note
+from table import Table, data_folder, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
@@ -54,9 +54,16 @@ def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--evidence-questions", type=int, help="questions of each data set at most")
     group.add_argument("--evidence-programs", default=",".join(PROGRAMS), help="programs, joined by commas")
-    readers = ", ".join(READERS)
-    group.add_argument("--evidence-readers", default="knowing", help=f"readers, joined by commas: {readers}")
-    group.add_argument("--evidence-data", default=",".join(["sample", *FILES]), help="data sets, joined by commas")
+    group.add_argument(
+        "--evidence-readers",
+        type=some_of(READERS),
+        default="knowing",
+        help=f"readers, joined by commas: {', '.join(READERS)}",
+    )
+    known = ["sample", *FILES]
+    group.add_argument(
+        "--evidence-data", type=some_of(known), default=",".join(known), help="data sets, joined by commas: %(default)s"
+    )
     group.add_argument("--evidence-reranker", help="folder or hub name of a cross-encoder that programs also run with")
 
 
@@ -64,13 +71,13 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Two tables for each data set."""
     folder = data_folder(options)
     limit = options.evidence_questions or (20 if options.quick else None)
-    for name in options.evidence_data.split(","):
+    for name in options.evidence_data:
         path = next(iter(sorted(folder.glob(FILES[name]))), None) if folder and name in FILES else None
         if name in FILES and path is None:
             note(f"{name} is {NOT_THERE}")
             continue
         questions = _load(name, path, limit)
-        for reader in options.evidence_readers.split(","):
+        for reader in options.evidence_readers:
             yield from _tables(questions, options.evidence_programs.split(","), reader, options.evidence_reranker)
 
 

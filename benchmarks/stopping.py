@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from table import Table, data_folder, note
+from table import Table, data_folder, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
@@ -48,7 +48,12 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--stopping-lm", help="the language model, such as openai/NAME")
     group.add_argument("--stopping-api-base", help="the address of its server")
     group.add_argument("--stopping-questions", type=int, default=20, help="questions of each data set")
-    group.add_argument("--stopping-arms", default=";".join(ARMS), help="arms, joined by semicolons")
+    group.add_argument(
+        "--stopping-arms",
+        type=some_of(ARMS, ";"),
+        default=";".join(ARMS),
+        help="arms, joined by semicolons: %(default)s",
+    )
     group.add_argument("--stopping-output", type=Path, default=Path("stopping"), help="folder of answers and indexes")
 
 
@@ -69,7 +74,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         output = options.stopping_output / lm.model.replace("/", "-")
         index = open_or_build(options.stopping_output / "indexes" / name, data.corpus, "colbert")
         rows = []
-        for label in options.stopping_arms.split(";"):
+        for label in options.stopping_arms:
             program, settings = ARMS[label]
             found = evaluate(
                 get_program(program)(index, **settings),

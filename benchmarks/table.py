@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,18 @@ class Table:
         rule = "|" + "|".join("---:" if right else "---" for right in numeric) + "|"
         body = [line(self.columns), rule, *map(line, self.rows)]
         return "\n".join([f"### {self.title}", "", *body, "", *(f"{remark}\n" for remark in self.remarks)])
+
+
+def some_of(known: Collection[str], separator: str = ",") -> Callable[[str], list[str]]:
+    """Return a type of option: names among those that are known, with separators between them."""
+
+    def parse(text: str) -> list[str]:
+        names = text.split(separator)
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}: choose among {separator.join(known)}")
+        return names
+
+    return parse
 
 
 def data_folder(options: argparse.Namespace) -> Path | None:
