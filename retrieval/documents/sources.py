@@ -125,9 +125,9 @@ class DocumentFilter:
 
     def accepts(self, path: str, modified: float) -> bool:
         """Whether a file with this path and time of modification, in seconds since 1970, is searched."""
-        parents = {parent.as_posix() for parent in PurePosixPath(path).parents} - {"."}
+        names = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents)} - {"."}
         named = not self.files or any(
-            fnmatchcase(path, pattern) or pattern.rstrip("/") in parents
+            fnmatchcase(path, pattern) or pattern.rstrip("/") in names
             for pattern in (pattern.removeprefix("./") for pattern in self.files)
         )
         return named and (self.since is None or datetime.date.fromtimestamp(modified) >= self.since)

@@ -55,6 +55,12 @@ def test_only_the_wanted_documents_are_searched(index, wanted, found):
     assert len(hits) == 3
 
 
+def test_a_path_names_its_file_even_if_it_reads_as_a_pattern():
+    wanted = DocumentFilter(("june/report [final].pdf",))
+    assert wanted.accepts("june/report [final].pdf", modified=0.0)
+    assert not wanted.accepts("june/report [draft].pdf", modified=0.0)
+
+
 def test_what_cannot_be_searched_so_is_said(index, tmp_path):
     none = DocumentFilter(("none", "other"), datetime.date(2026, 1, 1))
     told = "is none or other, modified since 2026-01-01; a file is named by its path in the folder that was indexed"
