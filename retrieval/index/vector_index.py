@@ -90,10 +90,16 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 try:
                     self._current = Snapshot(self.path, manifest, device, earlier)
                 except (FileNotFoundError, IndexDamaged):
-                    self.manifest = Manifest.read(self.path, engine=manifest.engine)
+                    self._switch(Manifest.read(self.path, engine=manifest.engine))
                     if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
                         raise
             return self._current
+
+    def _switch(self, manifest: Manifest) -> None:
+        """Take over a manifest; an index that was built again with another checkpoint needs another encoder."""
+        if manifest.checkpoint != self.manifest.checkpoint:
+            self._encoder = None
+        self.manifest = manifest
 
     def __len__(self) -> int:
         return len(self._snapshot())
@@ -129,11 +135,12 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         distinct = [query for query in dict.fromkeys(queries) if query.strip()]
         hits: dict[str, list[Hit]] = {}
         if distinct:
-            snapshot = self._snapshot()
+            with self._lock:  # a refresh may bring another encoder
+                snapshot, encoder = self._snapshot(), self.encoder
             allowed = snapshot.select(ids, where)
             for start in range(0, len(distinct), _QUERIES_AT_ONCE):
                 batch = distinct[start : start + _QUERIES_AT_ONCE]
-                encoded = [self.encoder.encode_query(query) for query in batch]
+                encoded = [encoder.encode_query(query) for query in batch]
                 hits |= zip(batch, snapshot.search(encoded, k, self._settings, allowed), strict=True)
         return [list(hits.get(query, [])) for query in queries]
 
@@ -148,8 +155,8 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
     def _see(self, manifest: Manifest) -> None:
         """Switch to the index that a manifest describes; segments that are already open stay open."""
         with self._lock:
-            earlier = self._current
-            self.manifest, self._current = manifest, None
+            earlier, self._current = self._current, None
+            self._switch(manifest)
             if earlier is not None:
                 self._snapshot(earlier)
 

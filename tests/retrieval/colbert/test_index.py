@@ -221,3 +221,13 @@ def test_an_index_is_known_again_from_a_machine_that_rounds_otherwise(tmp_path, 
     elsewhere = ColBERTIndex.build(corpus(8), tmp_path / "elsewhere", dim=16)
     assert elsewhere.manifest.checkpoint["digest"] != here.manifest.checkpoint["digest"]
     assert elsewhere.digest == here.digest != ColBERTIndex.build(corpus(9), tmp_path / "other", dim=16).digest
+
+
+def test_a_reader_of_an_index_that_is_built_again_takes_its_new_encoder(checkpoint, tmp_path):
+    ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    reader = ColBERTIndex.open(tmp_path / "index")
+    reader.search(QUERIES, 5)
+    for dim, seed in ((32, 2), (16, 1)):
+        other = write_colbert(tmp_path / f"other {dim}", [*map(str, corpus()), *QUERIES], dim=dim, seed=seed)
+        again = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=other, overwrite=True)
+        assert reader.refresh().search(QUERIES, 5) == again.search(QUERIES, 5)
