@@ -78,11 +78,14 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
     @property
     def digest(self) -> str:
         """A digest of what the index is made of; it equals that of an index built from the same passages."""
-        return self.manifest.digest_with(self.corpus_digest)
+        corpus = self.corpus_digest  # the first look at the index reads its manifest
+        return self.manifest.digest_with(corpus)
 
     def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
         """The index as this object sees it, read from its folder at the first call and after `refresh`."""
         with self._lock:
+            if self._current is None and earlier is None:  # the index may have been built again since it was opened
+                self._switch(Manifest.parse(self.path, engine=self.manifest.engine))
             while self._current is None:
                 device = self._device or choose_device(None)
                 device = "cpu" if device == "cpu" else self.encoder.device

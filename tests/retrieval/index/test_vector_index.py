@@ -181,6 +181,13 @@ def test_damage_after_a_change_is_refused(index):
     assert len(DenseIndex.build(corpus(), index.path, encoder=count_words, overwrite=True)) == len(corpus())
 
 
+def test_an_index_that_was_built_again_before_its_first_search_is_the_new_one(index):
+    late = reopen(index)
+    again = DenseIndex.build(NEW, index.path, encoder=count_words, overwrite=True)
+    assert (late.digest, len(late)) == (again.digest, len(NEW))
+    assert late.search(QUERIES, 5) == again.search(QUERIES, 5)
+
+
 def test_readers_see_changes_when_they_refresh_and_writers_always(index, tmp_path):
     other = reopen(index)
     before = other.search(QUERIES, 5)
