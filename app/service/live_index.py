@@ -22,6 +22,7 @@ from knowgap.storage.progress import Progress, no_progress
 _LOG = logging.getLogger(__name__)
 _WORDS = "bm25"
 _FIRST_PORTION = 2.0  # seconds
+_PATIENCE = 6  # after a failure, such as a full disk, the next try waits this many times as long
 _FOR_VISITORS = 300.0  # seconds of CPU time for a file that a visitor adds
 
 
@@ -114,22 +115,27 @@ class LiveIndex(NeverCopied):
 
     def _follow(self) -> None:
         seen: object = None
+        failed = ""
         while not self._ended.is_set():
             self._changed.clear()
             added = {name for name in list(self.added) if (self.folder / name).exists()}
+            seconds = self._seconds
             if (now := self._state()) != seen:
                 seen = now
                 try:
                     self._index_all()
+                    failed = ""
                 except _Ended:
                     return
                 except DataError as error:  # such as for a folder that has become empty
                     self._told = str(error)
                     self._say(self._told)
                 except (KnowgapError, OSError) as error:
-                    _LOG.error("the documents could not be indexed: %s", error)
+                    if str(error) != failed:
+                        _LOG.error("the documents could not be indexed: %s", error)
+                    seen, failed, seconds = None, str(error), _PATIENCE * self._seconds
             self.added -= added
-            self._changed.wait(self._seconds)
+            self._changed.wait(seconds)
 
     def _state(self) -> object:
         """A value that changes when a file does."""

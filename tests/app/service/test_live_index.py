@@ -11,6 +11,7 @@ from support import scripted_lm
 import knowgap
 from knowgap.errors import DataError, IndexMissing, UsageError
 from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.index.build import lock_index
 from knowgap.service import Server
 from knowgap.service import live_index as module
 from knowgap.service.answering import Answering
@@ -140,6 +141,15 @@ def test_what_was_read_in_the_first_seconds_can_be_searched_while_the_others_are
     index.close()
     assert said[0] == "1 passages can be searched by words, 5 documents are still to be read"
     assert len(seen) == 6
+
+
+def test_what_could_not_be_indexed_is_tried_again_and_logged_once(live, caplog):
+    with lock_index(live._kept / "bm25"):  # as another server of the same folder does
+        live.start()
+        wait_until(lambda: "another process is building this index" in caplog.text)
+        time.sleep(1)
+    wait_until(lambda: len(live) == 1)
+    assert caplog.text.count("could not be indexed") == 1
 
 
 def test_an_empty_folder_is_waited_for(tmp_path):
