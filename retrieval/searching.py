@@ -39,6 +39,7 @@ def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
 
     Raises:
         UsageError: the index has not recorded its files or cannot search a part of itself, or no file is wanted.
+        IndexMissing: no document has been read yet.
     """
     with only_passages(passages_of(retriever, wanted)):
         yield
@@ -48,7 +49,7 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
     """The passages of some documents of an index; None for all documents. This may take seconds.
 
     Raises:
-        UsageError: as for `only_documents`.
+        UsageError, IndexMissing: as for `only_documents`.
     """
     if wanted == DocumentFilter():
         return None
@@ -57,6 +58,8 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
     if "documents" in takes:
         return wanted
     if sources is None or "ids" not in takes:
+        if "ids" in takes:
+            retriever.search([], 1)  # says so if no document has been read yet
         raise UsageError(
             "this index does not know the files of its passages: only in an index of documents can some be chosen"
         )

@@ -143,6 +143,15 @@ def test_what_was_read_in_the_first_seconds_can_be_searched_while_the_others_are
     assert len(seen) == 6
 
 
+@pytest.mark.parametrize("wanted", [{}, {"files": ["tarn.md"]}])
+def test_a_question_before_the_first_document_is_read_is_told_to_come_again(live, wanted):
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    with Server(RAG(live), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
+        for path, asked in (("/v1/ask", ASKED), ("/search", {"query": "river"})):
+            refused = client.post(path, json={**asked, **wanted}, timeout=SECONDS)
+            assert (refused.status_code, "still being read" in refused.text) == (503, True)
+
+
 def test_what_could_not_be_indexed_is_tried_again_and_logged_once(live, caplog):
     with lock_index(live._kept / "bm25"):  # as another server of the same folder does
         live.start()
