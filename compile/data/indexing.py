@@ -109,6 +109,8 @@ def build_index(
                 if not changes.any or in_place:
                     named = {name: value for name, value in options.items() if name in ("encoder", "checkpoint", "url")}
                     index = open_index(folder, engine=engine_name, **named)
+                    if changes.any:
+                        old.begin_change(beside)
                     _change(index, new, list(changes.stale), report)
                 else:
                     every = _with_kept(beside, new, folder)

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -22,7 +23,7 @@ from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.files import check_writable, sync
+from knowgap.storage.files import UNFINISHED, check_writable, sync
 
 NAME = "sources.db"
 Item = TypeVar("Item")
@@ -36,6 +37,17 @@ create table passages (
 ) without rowid;
 create index passages_of_file on passages (file);
 """
+
+_CHANGING = (
+    """update passages set digest = '' where not exists (
+        select * from after.passages other where other.id = passages.id and other.digest = passages.digest
+    )""",
+    "insert or ignore into passages select id, '', file, start, end, unit, first, last from after.passages",
+    """update files set digest = null where not exists (
+        select * from after.files other where other.path = files.path and other.digest is files.digest
+    )""",
+    "insert or ignore into files select path, null, problem, modified from after.files",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +166,23 @@ class Sources:
             rows = [(name, json.dumps(value)) for name, value in settings.items()]
             database.executemany("insert into settings values (?, ?)", rows)
         return cls(path)
+
+    def begin_change(self, after: Sources) -> None:
+        """Record that the index is about to be changed, in case that is cut off; `after` describes the changed index.
+
+        Until `after` takes the place of these sources, the files that differ count as changed, and the passages that
+        are added, replaced or removed have no digest, since the index may have them or not.
+        """
+        changing = Sources(self.path.with_name(NAME + UNFINISHED))
+        try:
+            shutil.copyfile(self.path, changing.path)
+            with changing._writing() as database:
+                database.execute("attach ? as after", (str(after.path),))
+                for statement in _CHANGING:
+                    database.execute(statement)
+            changing.move_to(self.path.parent)
+        finally:
+            changing.path.unlink(missing_ok=True)
 
     def move_to(self, folder: Path) -> None:
         """Put the file into the folder of an index."""

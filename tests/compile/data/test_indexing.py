@@ -116,16 +116,23 @@ def test_an_engine_that_cannot_be_changed_is_built_again_as_if_it_were_new(docs:
     assert Sources.of_index(tmp_path / "one").files().keys() == {"link.md"}
 
 
-def test_an_update_that_was_cut_off_is_done_by_the_next(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("then", [FILES["people/venn.txt"], "Ada Venn was a painter.", "Ada Venn was a sculptor."])
+def test_an_update_that_was_cut_off_is_done_by_the_next(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+):
     embed = Embedder()
     follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
     (docs / "people" / "venn.txt").write_text("Ada Venn was a painter.", encoding="utf-8")
     with monkeypatch.context() as patched:
-        patched.setattr(DenseIndex, "delete", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(DenseIndex, "merge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
-    done = follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
-    assert ids(done.index) == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
+    (docs / "people" / "venn.txt").write_text(then, encoding="utf-8")
+    for kept in (3, 4):
+        done = follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+        assert ids(done.index) == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
+        assert {passage.text for passage in done.index if "venn" in passage.id} == {then}
+        assert done.update.kept == kept
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".ix.sources")]
 
 
