@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -155,7 +156,14 @@ class HybridIndex(HybridRetriever):
             for name, options in arguments.items():
                 folder = build.folder / name
                 _remove_unless(folder, build.corpus_digest)
-                part = engine_class(name).build(store, folder, progress=progress, **options)
+                build_part = partial(engine_class(name).build, store, folder, progress=progress, **options)
+                try:
+                    part = build_part()
+                except UsageError:
+                    if not folder.exists():
+                        raise
+                    shutil.rmtree(folder)  # the interrupted build had other arguments
+                    part = build_part()
                 settings["digests"][name] = part.manifest.digest
             build.finish(build.manifest("hybrid", store, settings))
         return cls.open(path)

@@ -86,6 +86,9 @@ def test_interrupted_build_keeps_its_finished_parts(tmp_path):
     interrupt(tmp_path / "other", corpus(20), "")  # parts of another corpus are not kept
     index = HybridIndex.build(corpus(), tmp_path / "other", parts=["bm25", "dense"])
     assert len(open_index(index.path / "bm25")) == len(corpus())
+    interrupt(tmp_path / "third", corpus(), "encoding passages")  # nor are parts that were built with other arguments
+    index = HybridIndex.build(corpus(), tmp_path / "third", parts={"bm25": {"k1": 1.2}, "dense": {}})
+    assert open_index(index.path / "bm25").manifest.settings["k1"] == 1.2
 
 
 def test_the_quality_is_that_of_the_colbert_part(checkpoint, tmp_path):
