@@ -39,11 +39,11 @@ _TYPES = {
 class Files:
     """The files of an index.
 
-    A file is shown if the index has recorded it and it is still in the folder that was indexed. A web page is shown
-    without its scripts.
+    A file is shown if the index has recorded it and it is still where it was indexed. A web page is shown without its
+    scripts.
 
     Args:
-        index: an index of a folder of documents.
+        index: an index of a folder of documents, or of one document.
 
     Raises:
         UsageError: the index does not know its files, or their folder is gone.
@@ -58,8 +58,8 @@ class Files:
         if sources is None:
             raise UsageError("the index was not built from a folder of documents here: there are no files to show")
         self._folder = Path(sources.settings()["corpus"])
-        if not self._folder.is_dir():
-            raise UsageError(f"{self._folder}: the indexed folder no longer exists; there are no files to show")
+        if not self._folder.exists():
+            raise UsageError(f"{self._folder}: what was indexed no longer exists; there are no files to show")
 
     @staticmethod
     def link(source: AnswerSource) -> str:
@@ -95,7 +95,7 @@ class Files:
         sources = sources_of(self._index)
         if sources is None or name not in sources.files():
             return None
-        path = (self._folder / name).resolve()
+        path = (self._folder / name if self._folder.is_dir() else self._folder).resolve()
         return path if path.is_relative_to(self._folder.resolve()) and path.is_file() else None
 
 

@@ -67,3 +67,16 @@ def test_an_index_without_files_has_none_to_show(tmp_path):
     index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
     with pytest.raises(UsageError, match="there are no files to show"):
         Server(RAG(index), lm, port=0, show_files=True)
+
+
+def test_an_index_of_one_document_shows_it_alone(tmp_path):
+    lm, _ = scripted_lm(lambda *_: {"answer": "x"})
+    (tmp_path / "tarn.md").write_text("# Tarn\n\nThe Isk flows through Tarn.\n", encoding="utf-8")
+    (tmp_path / "secret.txt").write_text("a secret", encoding="utf-8")
+    index = knowgap.build_index(tmp_path / "tarn.md", tmp_path / "index", engine="bm25")
+    with Server(RAG(index), lm, port=0, show_files=True) as server:
+        assert "The Isk" in httpx.get(f"{server.url}/files/tarn.md").text
+        assert httpx.get(f"{server.url}/files/secret.txt").status_code == 404
+    (tmp_path / "tarn.md").unlink()
+    with pytest.raises(UsageError, match=r"tarn\.md: what was indexed no longer exists"):
+        Server(RAG(index), lm, port=0, show_files=True)
