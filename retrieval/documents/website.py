@@ -93,12 +93,12 @@ class _Reader:
         if not urlsplit(self.start).path:
             self.start += "/"
         self.host = urlsplit(self.start).netloc.lower()
-        self.beneath = self.start if self.start.endswith("/") else None
-        self.size = 0
+        self.beneath = _place(self.start) if self.start.endswith("/") else None
+        self.seen, self.size = {self.start}, 0
 
     def read(self, progress: Progress) -> Site:
         """Read the address and the pages that it leads to, until none is left or a limit is reached."""
-        robots, waiting, seen = self._robots(), deque([self.start]), {self.start}
+        robots, waiting = self._robots(), deque([self.start])
         delay = min(float(robots.crawl_delay(_AGENT) or 0), _LONGEST_DELAY)
         while waiting:
             address = waiting.popleft()
@@ -121,10 +121,10 @@ class _Reader:
                 self.site.problems[address] = reason
                 continue
             for each in found:
-                if each not in seen:
-                    seen.add(each)
+                if each not in self.seen:
+                    self.seen.add(each)
                     waiting.append(each)
-            progress(len(self.site.pages), min(len(seen), PAGES), "reading pages")
+            progress(len(self.site.pages), min(len(self.seen), PAGES), "reading pages")
             time.sleep(delay)
         self._remove_others()
         return self.site
@@ -153,6 +153,7 @@ class _Reader:
         with self._opened(address) as response:
             content = self._content(response)
             reached = str(response.url)
+            self.seen.add(reached)
             kind = response.headers.get("content-type", "").partition(";")[0].lower().strip()
         self.size += len(content)
         if address.endswith(".gz"):
@@ -169,7 +170,7 @@ class _Reader:
         self.site.pages[address] = path
         if self.beneath is None or suffix != ".html":
             return []
-        return [each for each in self._of_this_host(_links(content), reached) if each.startswith(self.beneath)]
+        return [each for each in self._of_this_host(_links(content), reached) if _place(each).startswith(self.beneath)]
 
     @contextmanager
     def _opened(self, address: str) -> Iterator[httpx.Response]:
@@ -217,6 +218,12 @@ class _Reader:
         for path in self.folder.rglob("*"):
             if path.is_file() and path not in kept:
                 path.unlink()
+
+
+def _place(address: str) -> str:
+    """Host and path of an address; a site may redirect http to https, and the case of a host does not count."""
+    parts = urlsplit(address)
+    return parts.netloc.lower() + parts.path
 
 
 def _locations(sitemap: bytes) -> list[str]:

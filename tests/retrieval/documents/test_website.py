@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
 from knowgap.errors import DataError
@@ -134,6 +136,27 @@ def test_redirections_stay_on_the_host(server, tmp_path):
     site = read_site(server.url, tmp_path)
     assert names(site, tmp_path) == ["index.html", "new.html"]
     assert site.left_out == {"of another host": 1, "with too many redirections": 1}
+
+
+def test_pages_beneath_an_address_are_read_when_the_site_turns_to_https(tmp_path, monkeypatch):
+    asked = []
+
+    def answer(request):
+        asked.append(str(request.url))
+        if request.url.scheme == "http":
+            return httpx.Response(301, headers={"Location": str(request.url.copy_with(scheme="https"))})
+        pages = {
+            "/guide/": '<a href="a">a</a><a href="/guide/">home</a>',
+            "/guide/a": '<p>A</p><a href="/guide/">home</a>',
+        }
+        content = pages.get(request.url.path)
+        return httpx.Response(404) if content is None else httpx.Response(200, html=content)
+
+    client = partial(httpx.Client, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(website.httpx, "Client", client)
+    site = read_site("HTTP://Docs.example/guide/", tmp_path)
+    assert names(site, tmp_path) == ["guide/a.html", "guide/index.html"]
+    assert asked.count("https://docs.example/guide/") == 1
 
 
 @pytest.mark.parametrize(
