@@ -120,20 +120,18 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
     if name in index.added or len(index.added) >= _MOST:
         raise Problem(429, f"{name}, or too many other files, are already waiting to be read; try again later")
     index.added.add(name)
-    with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".", delete=False) as file:
-        try:
+    try:
+        with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".") as file:
             async for chunk in read_body(request, _LARGEST):
                 await asyncio.to_thread(file.write, chunk)
             file.flush()
             os.chmod(file.name, 0o644)
             os.link(file.name, path)  # unlike a rename, it never replaces a file
-        except BaseException as error:
-            index.added.discard(name)
-            if isinstance(error, FileExistsError):
-                raise Problem(409, f"a file named {name} already exists") from None
-            raise
-        finally:
-            os.unlink(file.name)
+    except BaseException as error:
+        index.added.discard(name)
+        if isinstance(error, FileExistsError):
+            raise Problem(409, f"a file named {name} already exists") from None
+        raise
     index.look()
     with anyio.move_on_after(_SOON):
         while name in index.added and index.being_read is None:

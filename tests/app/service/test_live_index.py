@@ -236,6 +236,16 @@ def test_as_many_files_are_added_as_may_wait_to_be_read(live, docs):
         wait_until(lambda: not live.added)
 
 
+def test_a_file_that_could_not_be_written_can_be_added_again(live, docs, caplog):
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    with Server(RAG(live), lm, port=0, allow_upload=True) as server, httpx.Client(base_url=server.url) as client:
+        docs.rename(docs.with_name("away"))
+        assert client.put("/files/new.txt", content=b"A river.").status_code == 500
+        docs.with_name("away").rename(docs)
+        assert client.put("/files/new.txt", content=b"A river.").status_code == 201
+    assert "No such file or directory" in caplog.text
+
+
 def test_files_are_added_only_where_that_was_allowed(live, tmp_path):
     lm, _ = scripted_lm(lambda *_: {"answer": "x"})
     with Server(RAG(live), lm, port=0) as server:
