@@ -158,7 +158,7 @@ async function answerTurn(turn) {
     if (!response.ok) {
       if (response.status === 401) {
         at("key-dialog").showModal();
-        throw { calm: true, message: "This page asks for a key." };
+        throw { calm: true, key: true, message: "This page asks for a key." };
       }
       throw (await response.json().catch(() => ({}))).error ?? { message: "The service failed with status " + response.status + "." };
     }
@@ -172,7 +172,7 @@ async function answerTurn(turn) {
   } catch (error) {
     turn.problem = error.name === "AbortError" ? { calm: true, message: "You stopped this question." }
       : error instanceof TypeError ? { message: "The service cannot be reached. Is it still running?" }
-      : { calm: error.calm, message: error.message, id: error.id };
+      : { calm: error.calm, key: error.key, message: error.message, id: error.id };
     say(turn.problem.message);
   } finally {
     clearInterval(ticking);
@@ -217,7 +217,7 @@ at("clear").addEventListener("click", () => at("clear-dialog").showModal());
 at("clear-dialog").addEventListener("close", event => {
   if (event.target.returnValue === "yes") { running?.abort.abort(); keepAll([]); goTo(null); }
 });
-at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn && !running) answerTurn(turn); });
+at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn?.problem?.key && !running) answerTurn(turn); });
 at("key-cancel").addEventListener("click", () => at("key-dialog").close());
 at("examples")?.addEventListener("click", event => { const button = event.target.closest("button"); if (button) ask(button.textContent); });
 at("upload")?.addEventListener("change", async event => {

@@ -61,6 +61,20 @@ def test_events_are_read_however_they_are_cut():
     assert run(f"(() => {{ {reading} return {script}; }})()") == [["step", {"a": "ü"}], ["answer", {}]]
 
 
+def test_a_key_that_an_upload_needed_asks_no_question_again():
+    script = """(() => {
+      let open_ = null, running = null, given = null;
+      const asked = [], tabKey = () => null, answerTurn = turn => asked.push(turn.question);
+      const at = () => ({ value: "key", addEventListener: (_, listener) => { given = listener; } });
+      LISTENER
+      const turns = [{ answer: {} }, { problem: { calm: true } }, { question: "waits", problem: { key: true } }];
+      for (const turn of turns) { open_ = { turns: [turn] }; given(); }
+      return asked;
+    })()"""
+    lines = (SCRIPTS / "page.js").read_text(encoding="utf-8").splitlines()
+    assert run(script.replace("LISTENER", next(line for line in lines if "key-form" in line))) == ["waits"]
+
+
 def test_the_scripts_are_valid(tmp_path):
     names = ["store.js", "answer.js", "story.js", "page.js"]
     whole = tmp_path / "page.js"
