@@ -149,7 +149,7 @@ def _told(search: Callable[..., list[list[Hit]]]) -> Callable[..., list[list[Hit
 class NeverCopied:
     """A base class of retrievers: a copy is the same object, because optimizers deep-copy programs.
 
-    An index is pickled as the path of its folder, and opened again when unpickled. The functions in `SEARCH_LISTENERS`
+    An index in a folder is pickled as its path, and opened again when unpickled. The functions in `SEARCH_LISTENERS`
     are called after each search.
     """
 
@@ -160,7 +160,7 @@ class NeverCopied:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         index: Any = self
-        if not (hasattr(index, "path") and hasattr(type(index), "open")):
+        if getattr(index, "path", None) is None or not hasattr(type(index), "open"):
             return super().__reduce_ex__(protocol)
         options = {"quality": index.quality} if getattr(index, "takes_quality", False) else {}
         return functools.partial(type(index).open, **options), (Path(index.path).resolve(),)

@@ -1,10 +1,11 @@
 import math
+import pickle
 
 import pytest
 
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, Passage
-from tests.retrieval.conformance import FilterConformance, IndexConformance, RetrieverConformance, corpus
+from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
 
 
 class TestBM25Index(IndexConformance):
@@ -32,6 +33,14 @@ def test_score_is_the_formula():
     words = [text.split() for text in texts[:3]]
     formula = {str(i): expected("storm", text) + expected("harbour", text) for i, text in enumerate(words)}
     assert scores == pytest.approx(formula, rel=1e-5)
+
+
+def test_an_index_in_memory_can_be_pickled():
+    index = BM25Index.from_passages(corpus())
+    again, some = pickle.loads(pickle.dumps(index)), [passage.id for passage in corpus()[:3]]
+    assert again.search(QUERIES, 5) == index.search(QUERIES, 5)
+    assert again.search(QUERIES, 5, ids=some) == index.search(QUERIES, 5, ids=some)
+    assert again.manifest == index.manifest
 
 
 def test_titles_count_as_often_as_they_weigh():
