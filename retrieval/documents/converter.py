@@ -161,7 +161,12 @@ class Converter:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={
+                    **os.environ,
+                    **threads,
+                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
+                },
+                cwd=os.path.abspath(os.sep),  # `-m` imports from the current folder first, which may hold a json.py
             )
             wait([self._thread.submit(_exchange, self._process, pickle.dumps(self._splitter))], _START)
         return self._process

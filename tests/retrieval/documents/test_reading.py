@@ -261,6 +261,16 @@ def test_a_converter_that_dies_costs_one_file():
         assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
 
 
+def test_no_code_in_the_current_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("json", "pickle", "psutil"):  # which a converter imports
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with Converter(Splitter()) as converter:
+        [(passage, _)], _ = converter.convert("a.txt", "text", b"Orle is a town.")
+    assert passage.text == "Orle is a town."
+    assert not (tmp_path / "ran").exists()
+
+
 def test_without_the_extra_the_file_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "pypdfium2.py").write_text("raise ImportError('none')")
     monkeypatch.syspath_prepend(tmp_path)
