@@ -150,6 +150,8 @@ class Converter:
             return json.loads(answer.result())
         except (OSError, ValueError) as error:
             self._end()
+            if process.returncode == -9:  # the system does so if the machine is short of memory
+                raise NotNow("was not read, since its converter was killed; run the same command again") from error
             raise Unreadable(f"crashes its converter (exit code {process.returncode})") from error
 
     def _running(self) -> subprocess.Popen[bytes]:

@@ -256,9 +256,15 @@ def test_a_converter_that_dies_costs_one_file():
         process = converter._running()
         process.kill()
         process.wait()
-        with pytest.raises(Unreadable, match="crashes its converter"):
+        with pytest.raises(NotNow, match="its converter was killed"):
             converter.convert("one.html", "HTML", b"<p>One.")
         assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
+        process = converter._running()
+        process.terminate()
+        process.wait()
+        with pytest.raises(Unreadable, match="crashes its converter") as crash:
+            converter.convert("three.html", "HTML", b"<p>Three.")
+        assert not isinstance(crash.value, NotNow)
 
 
 def test_no_code_in_the_current_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
