@@ -21,6 +21,7 @@ from knowgap.retrieval.documents.converter import Converter
 from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
+from knowgap.retrieval.index.manifest import FORMAT, MANIFEST
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
@@ -76,7 +77,7 @@ def open_folder(root: str | Path) -> Folder:
     """Find the files of a folder and of its subfolders.
 
     Hidden files and folders, symbolic links (which may lead out of the folder, or in circles), other files that are not
-    regular, and files of unknown kinds are left out and counted.
+    regular, files of unknown kinds, and folders that are indexes are left out and counted.
 
     Raises:
         DataError: it is not a folder.
@@ -99,8 +100,9 @@ def _walk(root: Path, found: Folder) -> Iterator[Path]:
     for folder, folders, names in os.walk(root, onerror=unlisted):
         links = {name for name in folders if os.path.islink(os.path.join(folder, name))}
         hidden = {name for name in folders if name.startswith(".")} - links
-        found.left_out.update({"symbolic links": len(links), "hidden folders": len(hidden)})
-        folders[:] = {*folders} - links - hidden
+        indexes = {name for name in {*folders} - links - hidden if _is_index(Path(folder, name))}
+        found.left_out.update({"symbolic links": len(links), "hidden folders": len(hidden), "indexes": len(indexes)})
+        folders[:] = {*folders} - links - hidden - indexes
         for name in names:
             path = Path(folder, name)
             reason = _reason_to_leave_out(path)
@@ -108,6 +110,13 @@ def _walk(root: Path, found: Folder) -> Iterator[Path]:
                 yield path
             else:
                 found.left_out[reason] += 1
+
+
+def _is_index(folder: Path) -> bool:
+    try:
+        return f'"format": "{FORMAT}"'.encode() in read_bytes(folder / MANIFEST)
+    except Unreadable:
+        return False
 
 
 def _reason_to_leave_out(path: Path) -> str | None:

@@ -52,7 +52,7 @@ from knowgap.storage.manifest import FileRecord, find_damage
 
 FORMAT_VERSION = 2
 MANIFEST, FIRST_SEGMENT = "manifest.json", "segment-0"
-_FORMAT = "knowgap-index"
+FORMAT = "knowgap-index"
 _REMEDY = "build one with `knowgap index --corpus FILE --index FOLDER`"
 
 
@@ -153,7 +153,7 @@ class Manifest:
             record = json.loads((folder / MANIFEST).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
-        if not isinstance(record, dict) or record.get("format") != _FORMAT:
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise IndexForeign(f"{folder}: {MANIFEST} does not belong to a knowgap index; {_REMEDY}")
         if record.get("version") != FORMAT_VERSION:
             raise IndexForeign(
@@ -187,7 +187,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write the manifest of a folder, in one step."""
         segments = [vars(segment) for segment in self.segments]
-        record = vars(self) | {"segments": segments, "format": _FORMAT, "version": FORMAT_VERSION}
+        record = vars(self) | {"segments": segments, "format": FORMAT, "version": FORMAT_VERSION}
         write_json(folder / MANIFEST, record | {"sha256": json_digest(record)})
 
 

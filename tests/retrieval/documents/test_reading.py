@@ -11,6 +11,7 @@ import pytest
 from document_files import archive, pdf, sheet, slides, word
 from trust_documents import HOSTILE
 
+import knowgap
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.converter import Budget, Converter
 from knowgap.retrieval.documents.reading import Reading, open_folder, read_bytes, read_documents
@@ -139,6 +140,17 @@ def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: 
         read_bytes(root / "pipe.txt")
     with pytest.raises(DataError, match="there is no such folder"):
         open_folder(root / "absent")
+
+
+def test_an_index_among_the_documents_is_not_read(tmp_path: Path):
+    (tmp_path / "app").mkdir()
+    for name in ("a.txt", "app/b.txt", "app/manifest.json"):
+        (tmp_path / name).write_text("A text.", encoding="utf-8")
+    knowgap.build_index(tmp_path, tmp_path / "index", engine="bm25")
+    (tmp_path / "index" / "vocab.txt").write_text("as in the embedded checkpoint", encoding="utf-8")
+    found, reading = read(tmp_path)
+    assert list(found) == ["a.txt", "app/b.txt"]
+    assert reading.left_out["indexes"] == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
