@@ -17,6 +17,7 @@ LONGEST_CELL = 64_000_000
 _FIRST = 20  # rows among which the header row is searched for
 _YEARS = range(1800, 2101)  # a year may be the name of a column
 _OF_THE_READER = {"mm-dd-yy", "m/d/yy h:mm"}  # formats that Excel displays in the order of the reader's locale
+_QUOTED = re.compile(r'"[^"]*"')
 _LITERAL = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.|_.|\*.')
 _DATE_CODES = re.compile(r"y+|m+|d+|h+|s+|am/pm|a/p|.", re.IGNORECASE | re.DOTALL)
 
@@ -49,10 +50,11 @@ def read_sheets(content: bytes) -> Text:
 def read_table(text: str) -> Text:
     """Read each row of a CSV file as a line such as `town: Tarn; founded: 1931`; the first row names the columns.
 
-    The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line. A file with one row
-    is read without names.
+    The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line, outside of
+    quotation marks. A file with one row is read without names.
     """
-    separator = max(",;\t|", key=text.partition("\n")[0].count)
+    first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    separator = max(",;\t|", key=first.count)
     csv.field_size_limit(LONGEST_CELL)
     try:
         rows = [

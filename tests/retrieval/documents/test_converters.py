@@ -321,3 +321,10 @@ def test_a_sheet_of_numbers_or_of_one_row_has_no_names():
 def test_a_cell_of_a_table_may_hold_a_whole_document():
     rows = f"title,text\nOrle,{'A long book. ' * 20_000}\n"
     assert len(convert("CSV", rows.encode()).text) > 250_000
+
+
+@pytest.mark.parametrize("header", ['\r\ntown;"founded, about"\r\n', '"town";"founded, in, or, about"\n'])
+def test_the_separator_of_a_table_is_looked_for_in_its_first_line_outside_of_quotes(header: str):
+    lines = convert("CSV", f"{header}Tarn;1931\n".encode()).text.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["town"]
+    assert lines[0].endswith("about: 1931")
