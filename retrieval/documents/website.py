@@ -95,19 +95,18 @@ class _Reader:
         self.host = urlsplit(self.start).netloc.lower()
         self.beneath = _place(self.start) if self.start.endswith("/") else None
         self.seen, self.size = {self.start}, 0
+        self.robots: RobotFileParser | None = None
 
     def read(self, progress: Progress) -> Site:
         """Read the address and the pages that it leads to, until none is left or a limit is reached."""
-        robots, waiting = self._robots(), deque([self.start])
-        delay = min(float(robots.crawl_delay(_AGENT) or 0), _LONGEST_DELAY)
+        self.robots, waiting = self._robots(), deque([self.start])
+        delay = min(float(self.robots.crawl_delay(_AGENT) or 0), _LONGEST_DELAY)
         while waiting:
             address = waiting.popleft()
             if len(self.site.pages) >= PAGES or self.size >= 8 * LARGEST_PAGE:
                 self.site.left_out[f"beyond the first {len(self.site.pages)} pages"] += 1
                 continue
             try:
-                if not robots.can_fetch(_AGENT, address):
-                    raise _Unread("that robots.txt forbids")
                 found = self._read_page(address)
             except _Unread as reason:
                 if address == self.start:
@@ -176,6 +175,8 @@ class _Reader:
     def _opened(self, address: str) -> Iterator[httpx.Response]:
         """The response of a server, after redirections within the host."""
         for _ in range(_REDIRECTS + 1):
+            if self.robots is not None and not self.robots.can_fetch(_AGENT, address):
+                raise _Unread("that robots.txt forbids")
             with self.client.stream("GET", address) as response:
                 if not response.has_redirect_location:
                     response.raise_for_status()

@@ -127,15 +127,19 @@ def test_bounds_in_number_and_size(server, tmp_path, monkeypatch):
     assert site.left_out == {"larger than 0 MiB": 1, "beyond the first 3 pages": 3}
 
 
-def test_redirections_stay_on_the_host(server, tmp_path):
-    server.page("/", '<a href="/old">o</a><a href="/away">a</a><a href="/circle">c</a>')
+def test_redirections_stay_on_the_host_and_robots_are_obeyed(server, tmp_path):
+    server.page("/", '<a href="/old">o</a><a href="/away">a</a><a href="/circle">c</a><a href="/detour">d</a>')
     server.page("/old", "", "/new", 302)
     server.page("/new", "<p>New</p>")
     server.page("/away", "", "http://elsewhere.example/", 301)
     server.page("/circle", "", "/circle", 302)
+    server.page("/detour", "", "/private", 302)
+    server.page("/private", "<p>Private</p>")
+    server.page("/robots.txt", "User-agent: *\nDisallow: /private", "text/plain")
     site = read_site(server.url, tmp_path)
     assert names(site, tmp_path) == ["index.html", "new.html"]
-    assert site.left_out == {"of another host": 1, "with too many redirections": 1}
+    assert site.left_out == {"of another host": 1, "with too many redirections": 1, "that robots.txt forbids": 1}
+    assert "/private" not in server.asked
 
 
 def test_pages_beneath_an_address_are_read_when_the_site_turns_to_https(tmp_path, monkeypatch):
