@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -81,6 +82,7 @@ def tokenizer_of(source: Any) -> Tokenizer:
     return tokenizer
 
 
+@lru_cache(maxsize=1)
 def embedded_window() -> Window:
     """The window of the embedded MiniLM encoder; the embedded ColBERT checkpoint, made from it, reads a little more."""
     return Window(tokenizer_of(minilm_folder()), MAX_TOKENS, 2)
