@@ -58,7 +58,7 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
     if "documents" in takes:
         return wanted
     if sources is None or "ids" not in takes:
-        if "ids" in takes:
+        if retriever is not None and "ids" in takes:
             retriever.search([], 1)  # says so if no document has been read yet
         raise UsageError(
             "this index does not know the files of its passages: only in an index of documents can some be chosen"
