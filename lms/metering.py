@@ -25,6 +25,7 @@ from dspy.utils.exceptions import (
     LMError,
     LMInvalidRequestError,
     LMProviderError,
+    LMServerError,
     is_retryable_lm_error,
 )
 from pydantic import BaseModel
@@ -267,7 +268,9 @@ def get_part(source: Any, name: str) -> Any:
 
 
 _TOO_LONG = re.compile(
-    r"context (?:size|length|window)|maximum context|prompt is too long|too many (?:input )?tokens", re.I
+    r"context (?:size|length|window)|maximum context|maximum model length|max_model_len|prompt is too long"
+    r"|too many (?:input )?tokens",
+    re.I,
 )
 
 _begun: dict[object, tuple[float, str]] = {}
@@ -308,6 +311,7 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
 
     Raises:
         ContextWindowExceededError: the prompt is too long, even if DSPy does not recognise the server's message.
+            If the status is 500, requests are repeated first, since those under way may share a window.
         LMError: the last attempt failed, or the fault is not transient.
         CallsCancelled: the question is cancelled.
     """
@@ -328,6 +332,8 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
                 passes = is_retryable_lm_error(error) or is_garbled(error)
                 absent = key not in _answered and (_refuses_connections(error) or _is_page(error))
                 if attempt >= lm.num_retries or absent or not passes:
+                    if isinstance(error, LMServerError) and _TOO_LONG.search(str(error)):
+                        raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
                     raise
                 seconds = 2.0**attempt if error.retry_after is None else error.retry_after
             pause(min(seconds, _LONGEST_PAUSE))

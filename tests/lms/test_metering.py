@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import functools
 import io
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +67,23 @@ def test_what_an_endpoint_asks_for_is_heeded_for_a_minute(server, pauses):
     server.faults = [(429, {"Retry-After": "3600"}, "{}"), (503, {"Retry-After": "7"}, "{}")]
     assert asked(server) == "Tarn"
     assert pauses == [60, 7]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "made"),
+    [
+        (400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096.", []),
+        (400, "The engine prompt length 5000 exceeds the max_model_len 4096. Please reduce prompt.", []),
+        (500, "Context size has been exceeded.", [1, 2, 4]),  # llama.cpp, whose slots may share the window
+    ],
+)
+def test_a_prompt_that_is_too_long_is_no_fault_of_the_server(server, pauses, status, message, made):
+    server.fault_of = lambda text: (status, {}, json.dumps({"error": {"message": message}}))
+    lm = make_lm("openai/local", api_base=server.api_base, max_tokens=300)
+    with dspy.context(lm=lm), pytest.raises(dspy.ContextWindowExceededError):
+        Direct()(question="Where?")
+    lm.close()
+    assert pauses == made
 
 
 def test_the_fallback_to_json_is_repeated_by_itself(server, pauses, monkeypatch):
