@@ -26,6 +26,7 @@ class Endpoint:
         reply_of: its reply to a request; None for a field of each name that the prompt asks for. It is cut off where it
             has as many words as the request allows tokens.
         tokens: of its replies, with their log-probabilities.
+        usage_of: the tokens that it reports for a reply.
         delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
     """
 
@@ -36,6 +37,11 @@ class Endpoint:
         self.fault_of: Callable[[str], Fault | None] = lambda text: None
         self.reply_of: Callable[[dict[str, Any]], str | None] = lambda body: None
         self.tokens: list[dict[str, Any]] = []
+        self.usage_of: Callable[[str], dict[str, int]] = lambda written: {
+            "prompt_tokens": 10,
+            "completion_tokens": 2,
+            "total_tokens": 12,
+        }
         self.delay_of: Callable[[str], float] = lambda text: 0.0
         self.ended = threading.Event()
 
@@ -71,7 +77,7 @@ def endpoint() -> Iterator[Endpoint]:
             message = {"role": "assistant", "content": written}
             choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": end}
             choice |= {"logprobs": {"content": here.tokens}} if here.tokens else {}
-            usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+            usage = here.usage_of(written)
             answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
             status, headers, written = fault or (200, {}, json.dumps(answer | {"usage": usage}))
             self.send_response(status)

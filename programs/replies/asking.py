@@ -266,9 +266,14 @@ def _refused_by(lm: Any) -> set[str]:
 
 
 def _fills_window(lm: Any, usage: Usage) -> bool:
-    """Whether a reply was cut off after so few tokens that the prompt must fill the context window."""
+    """Whether a reply was cut off after so few tokens that the prompt must fill the context window.
+
+    That is unknown if the server reports no tokens.
+    """
     written = usage.completion_tokens + usage.cached_completion_tokens
-    return usage.cut > 0 and written < min(_SHORT_REPLY * usage.asked, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
+    reported = written + usage.prompt_tokens + usage.cached_prompt_tokens > 0
+    few = min(_SHORT_REPLY * usage.asked, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
+    return usage.cut > 0 and reported and written < few
 
 
 def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], again: Reply | None = None) -> Reply:

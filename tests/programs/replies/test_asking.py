@@ -14,7 +14,7 @@ from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.replies.asking import default_limits, default_sampling
-from knowgap.programs.trace.steps import Shortened
+from knowgap.programs.trace.steps import Malformed, Shortened
 from knowgap.retrieval.passage import Passage
 
 
@@ -164,6 +164,18 @@ def test_a_reply_cut_off_at_the_limit_that_was_set_is_asked_for_again_only_if_an
             answer = Direct(style="sentence")(question="Where?").answer
         assert answer.startswith("0 1 2")
         assert len(server.bodies) == asked
+
+
+@pytest.mark.parametrize(("usage", "shown"), [({}, 2), ({"prompt_tokens": 900, "completion_tokens": 9}, 1)])
+def test_a_reply_that_was_cut_off_fills_the_window_only_if_the_server_says_how_short_it_is(usage, shown):
+    cut = "{ " + " ".join(str(number) for number in range(2_000))
+    program = RAG(TableRetriever({"Where?": [Passage(**hit) for hit in HITS[:2]]}))
+    with endpoint() as server:
+        server.reply_of, server.usage_of = lambda body: cut if '"title": "T1"' in str(body) else ANSWER, lambda _: usage
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
+            trace = program(question="Where?").trace
+        assert len(trace.shown) == shown
+        assert len(trace.of(Malformed)) == shown - 1
 
 
 class Window(ScriptedEngine):
