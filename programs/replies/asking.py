@@ -308,8 +308,12 @@ def _repeats_itself(entry: Mapping[str, Any]) -> bool:
 
 
 def _ends_in_thought(entry: Mapping[str, Any]) -> bool:
-    """Whether a reply ended within the model's thoughts, which may contain the stop text."""
-    return any(not text or re.search(r"<think(?!.*</think)", text, re.S) for text in _texts(entry))
+    """Whether a reply ended within the model's thoughts, which may contain the stop text.
+
+    An empty reply did, since servers leave thoughts out, unless it has a single token: the one that ends a reply.
+    """
+    hidden = get_part(entry.get("usage"), "completion_tokens") != 1
+    return any(re.search(r"<think(?!.*</think)", text, re.S) if text else hidden for text in _texts(entry))
 
 
 def _remove_from_cache(lm: Any, entries: list[Mapping[str, Any]]) -> None:

@@ -142,6 +142,16 @@ def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(limits, cut
     assert [bool(each) for each in sent] == [True, True, False, False]
 
 
+def test_a_model_that_ended_a_reply_at_once_is_still_limited():
+    with endpoint() as server:
+        server.reply_of = lambda _: "" if len(server.bodies) == 1 else ANSWER
+        server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": 1 + len(written)}
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
+            assert [Direct()(question=question).answer for question in ("Where?", "When?")] == ["Tarn", "Tarn"]
+        assert [body.get("max_completion_tokens") for body in server.bodies] == [300, 300, 300]
+        assert server.bodies[-1]["stop"] == STOP
+
+
 @pytest.mark.parametrize(
     ("cut", "second"),
     [
