@@ -15,9 +15,11 @@ class InProcessEngine:
 
     Attributes:
         settings: the arguments of the engine, JSON-ready, from which DSPy makes it again.
+        greedy: whether it gives the same reply to the same request unless that sets a temperature.
     """
 
     settings: dict[str, Any]
+    greedy: ClassVar[bool] = True
 
     def complete(self, request: Request) -> Response:
         """Reply to one request."""

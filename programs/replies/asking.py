@@ -214,11 +214,16 @@ def _changed(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str,
 
 
 def _same_again(first: Reply, lm: Any, predictor: dspy.Module, inputs: Mapping[str, Any]) -> bool:
-    """Whether a second reply would be cut off as well: no option can change, and it loops or the temperature is 0."""
+    """Whether a second reply would be cut off as well: no option can change, and it loops or the temperature is 0.
+
+    knowgap's engines decode greedily unless a temperature is set.
+    """
     if not first.usage.cut or _changed(first, lm, predictor, inputs):
         return False
     said = {**default_sampling(lm), **getattr(lm, "kwargs", {}), **_config_of(predictor, inputs)}
-    return first.repeats or said.get("temperature") == 0
+    temperature = said.get("temperature")
+    greedy = temperature is None and getattr(getattr(lm, "engine", None), "greedy", False)
+    return first.repeats or greedy or temperature == 0
 
 
 def module_settings(lm: Any) -> dict[str, Any]:

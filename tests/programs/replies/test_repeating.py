@@ -9,6 +9,7 @@ import pytest
 from support import UNREADABLE, ScriptedEngine, in_chat_format, lm_of
 
 from knowgap.lms import quiet_dspy
+from knowgap.lms.engines import InProcessEngine
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.trace.steps import Malformed
 
@@ -80,6 +81,20 @@ def test_replies_that_are_cut_off_again_count_and_are_not_kept():
     for asked in (2, 4):
         assert ask(engine) == (f"Tarn{CUT}", 2, 0, 0, 2)
         assert len(engine.calls) == asked
+
+
+class Local(Replies, InProcessEngine):
+    """Stands for a model in this process."""
+
+    supported_params = frozenset({"temperature", "max_tokens", "stop"})
+
+
+@pytest.mark.parametrize(("temperature", "asked"), [(None, 1), (0.0, 1), (0.7, 2)])
+def test_a_model_in_this_process_is_not_asked_for_the_same_reply_again(temperature, asked):
+    engine = Local(f"[[ ## answer ## ]]\nTarn{CUT}")
+    with dspy.context(lm=lm_of(engine).copy(temperature=temperature, max_tokens=512)):
+        cost = Direct()(question="Where?").trace.cost
+    assert len(engine.calls) == cost.lm_calls == cost.cut == asked
 
 
 def test_what_was_cut_off_counts_where_the_second_reply_cannot_be_read():
