@@ -169,6 +169,7 @@ def _call(
         **({} if again is None else _changed(again, lm, predictor, inputs)),
     }
     refused: Collection[str] = _REFUSED.get(lm, ())
+    given_up = set[str]()
     with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):
         while True:
             added = {name: value for name, value in added.items() if name not in refused}
@@ -183,7 +184,10 @@ def _call(
             except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
                 message = re.sub("max_(completion|output)_", "max_", str(error).lower())
                 if not (refused := {name for name in added if name in message}):
+                    # Something else is wrong: the message named the options only because it repeats the request.
+                    _REFUSED.get(lm, set[str]()).difference_update(given_up)
                     raise
+                given_up |= refused
                 _REFUSED.setdefault(lm, set()).update(refused)
     if tracker is not None and not tracker.usage.asked:  # the model's class overrides `__call__`
         for each in counting:

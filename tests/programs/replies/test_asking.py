@@ -14,6 +14,7 @@ from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.replies.asking import default_limits, default_sampling
+from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed, Shortened
 from knowgap.retrieval.passage import Passage
 
@@ -126,6 +127,20 @@ def test_a_model_that_refuses_to_be_stopped_is_asked_again_without_and_remembere
     refusal = (400, {}, '{"error": {"message": "Unsupported parameter: \'stop\' is not supported with this model"}}')
     sent = limits(fault=lambda body: refusal if "stop" in body else None, questions=("Where?", "When?"))
     assert [{*each} for each in sent] == [{"stop", "max_tokens"}, {"max_tokens"}, {"max_tokens"}]
+
+
+def test_a_refusal_that_only_repeats_the_request_takes_no_option_from_later_requests(limits):
+    def fault(body):
+        said = f"logprobs: value is not allowed; input: {body}" if "logprobs" in body else ""
+        return (400, {}, json.dumps({"error": {"message": said}})) if said else None
+
+    with endpoint() as server:
+        server.fault_of = lambda _: fault(server.bodies[-1])
+        program = RQRAG(TableRetriever({}), depth=0, strategy="confidence")
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
+            assert program(question="Where?").answer == "Tarn"
+        assert server.bodies[-1]["temperature"] == 0.0
+        assert server.bodies[-1]["stop"] == STOP
 
 
 def test_a_server_that_wants_room_for_the_longest_reply_is_asked_for_one_of_any_length(limits):
