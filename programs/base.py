@@ -288,9 +288,9 @@ class Program(Streamable, dspy.Module):
                         prediction, problem = recorder.request_once(key, request)
                     break
                 except dspy.ContextWindowExceededError:
-                    if (shorter := without_last(predictor, inputs, shortened)) is None:
+                    if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
                         raise
-                    inputs = shorter
+                    inputs, inlined = shorter
         except BaseException:
             recorder.calls_left += 1
             raise

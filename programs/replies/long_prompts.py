@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -14,31 +15,49 @@ from knowgap.retrieval.passage import Passage
 _LOG = logging.getLogger("knowgap")
 
 
-def without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shortened) -> dict[str, Any] | None:
+def without_last(
+    predictor: dspy.Module, inputs: dict[str, Any], inlined: Sequence[Passage], shortened: Shortened
+) -> tuple[dict[str, Any], Sequence[Passage]] | None:
     """The inputs without the last demonstration, or else without the last passage; None if there is neither.
 
-    The passage comes from the longest list, which keeps at least one. `shortened` records what is left out.
+    The passage comes from the longest list, which keeps at least one, or else from the end of a text that begins with
+    something else. `shortened` records what is left out.
+
+    Args:
+        predictor: what is asked.
+        inputs: its inputs.
+        inlined: the passages whose text is part of a text input.
+        shortened: the step to complete.
+
+    Returns:
+        The inputs and the inlined passages that are left.
     """
-    if isinstance(predictor, dspy.Predict) and (demos := inputs.get("demos", predictor.demos)):
+    own = predictor.predict if isinstance(predictor, dspy.ChainOfThought) else predictor
+    if isinstance(own, dspy.Predict) and (demos := inputs.get("demos", own.demos)):
         shortened.demonstrations += 1
-        return {**inputs, "demos": demos[:-1]}
+        return {**inputs, "demos": demos[:-1]}, inlined
     lists = [
         name
         for name, value in inputs.items()
         if isinstance(value, list) and len(value) > 1 and isinstance(value[-1], Passage)
     ]
-    if not lists:
-        return None
-    longest = max(lists, key=lambda name: len(inputs[name]))
-    shortened.passages.append(inputs[longest][-1].id)
-    return {**inputs, longest: inputs[longest][:-1]}
+    if lists:
+        longest = max(lists, key=lambda name: len(inputs[name]))
+        shortened.passages.append(inputs[longest][-1].id)
+        return {**inputs, longest: inputs[longest][:-1]}, inlined
+    last = str(inlined[-1]).strip() if inlined else ""
+    for name, value in inputs.items():
+        if isinstance(value, str) and value.rstrip().endswith(f"\n{last}"):
+            shortened.passages.append(inlined[-1].id)
+            return {**inputs, name: value.rstrip().removesuffix(last).rstrip()}, inlined[:-1]
+    return None
 
 
 @functools.cache
 def warn_of_window(model: str, program: str, act: str) -> None:
     """Warn, once for each act of a program, that its prompts are shortened."""
     _LOG.warning(
-        "a prompt of %s (%s) is longer than the context window of %r: the last demonstrations, then the last passages, "
+        "a prompt of %s (%s) is longer than the context window of %r: the last demonstrations, then passages, "
         "are left out; the trace lists them",
         program,
         act,

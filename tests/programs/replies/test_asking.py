@@ -7,12 +7,16 @@ import pytest
 from dspy.lm15 import ContextLengthError
 from dspy.utils.exceptions import LMInvalidRequestError
 from endpoint import endpoint
-from support import AroundTheMeter, ScriptedEngine, TableRetriever, lm_of
+from support import UNREADABLE, AroundTheMeter, ProgramEngine, ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.lms import make_lm, quiet_dspy
+from knowgap.programs.adaptive_note import AdaptiveNote
 from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.flare import FLARE
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.react import ReAct
+from knowgap.programs.baselines.self_rag import SelfRefine
 from knowgap.programs.replies.asking import default_limits, default_sampling
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed, Shortened
@@ -232,6 +236,48 @@ def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
     assert (step.act, step.passages, step.demonstrations) == ("answer", ["4", "3"], 1)
     assert {*prediction.trace.shown} == {"0", "1", "2"}
     assert "is longer than the context window of" in caplog.text
+
+
+class Narrow(ProgramEngine):
+    """Reads prompts with three facts at most."""
+
+    def complete(self, request):
+        if sum((message.text or "").count("Fact ") for message in request.messages) > 3:
+            raise ContextLengthError("the prompt is too long")
+        return super().complete(request)
+
+
+@pytest.mark.parametrize(
+    ("method", "script", "act"),
+    [
+        (AdaptiveNote, {"init_and_ask": UNREADABLE, "complete": {"questions": []}}, "generate"),
+        (SelfRefine, {"refine": UNREADABLE}, "answer"),
+        (FLARE, {"sentence": UNREADABLE}, "final"),
+    ],
+)
+def test_passages_within_a_text_are_left_out_as_well(method, script, act):
+    program = method(TableRetriever({"Where?": [Passage(**hit) for hit in HITS]}))
+    with dspy.context(lm=lm_of(Narrow(program, {**script, act: "Tarn"}))):
+        prediction = program(question="Where?")
+    assert prediction.answer == "Tarn"
+    step = prediction.trace.of(Shortened)[-1]
+    assert (step.act, step.passages) == (act, ["4", "3"])
+    assert {*prediction.trace.shown} == {"0", "1", "2"}
+
+
+def test_demonstrations_of_a_chain_of_thought_are_left_out_before_what_was_found():
+    program = ReAct(TableRetriever({"Tarn": [Passage(**hit) for hit in HITS[:2]]}))
+    demo = dspy.Example(question="When?", style="", trajectory="Fact. Fact a. Fact b.", reasoning="So.", answer="1850")
+    program.extract.predict.demos = [demo]
+    turns = [
+        {"next_thought": "", "next_tool_name": name, "next_tool_args": {"query": "Tarn"}}
+        for name in ("search", "finish")
+    ]
+    engine = Narrow(program, {"turn": turns, "extract.predict": "Tarn"})
+    with dspy.context(lm=lm_of(engine)):
+        prediction = program(question="Where?")
+    assert "Fact 1." in engine.asked("extract.predict")[0]["trajectory"]
+    assert [(step.act, step.demonstrations) for step in prediction.trace.of(Shortened)] == [("extract", 1)]
 
 
 def test_a_prompt_that_cannot_be_shortened_fails():
