@@ -10,8 +10,10 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.passages import distinct
+from knowgap.programs.replies.asking import lm_of
+from knowgap.programs.replies.long_prompts import warn_of_window
 from knowgap.programs.replies.outputs import text_of
-from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
+from knowgap.programs.trace.steps import Queried, Reasoned, Shortened, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerBySearching
 
@@ -80,16 +82,24 @@ class ReAct(Program):
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str, leave: int
     ) -> dspy.Prediction | None:
         """Ask over the trajectory; if it exceeds the context window, without its oldest turns."""
+        left_out: list[str] = []
         while True:
             trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
             inlined = [passage for _, passages in turns for passage in passages]
             inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
             try:
-                return self.ask(predictor, inlined=inlined, leave=leave, **inputs)
+                output = self.ask(predictor, inlined=inlined, leave=leave, **inputs)
             except dspy.ContextWindowExceededError:
                 if not turns:
                     raise
+                left_out += [passage.id for passage in turns[0][1]]
                 turns = turns[1:]
+            else:
+                if left_out:
+                    act = self._name_of(predictor)
+                    self.record(Shortened(act=act, passages=left_out, demonstrations=0))
+                    warn_of_window(str(getattr(lm_of(predictor, {}), "model", "")), self.name, act)
+                return output
 
 
 def _listed(passages: Sequence[Passage]) -> str:

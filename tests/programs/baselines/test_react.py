@@ -6,7 +6,8 @@ from dspy.lm15 import ContextLengthError
 from support import TableRetriever
 
 from knowgap.programs.baselines.react import ReAct
-from knowgap.programs.trace.steps import Malformed, Reasoned
+from knowgap.programs.replies.long_prompts import warn_of_window
+from knowgap.programs.trace.steps import Malformed, Reasoned, Shortened
 
 FINAL = {"reasoning": "Osk directed it and was born in Tarn.", "answer": "Tarn"}
 
@@ -70,7 +71,7 @@ def test_finding_nothing_is_said_to_the_model(ask):
     assert engine.calls[1][1]["trajectory"].endswith("Found:\nnothing")
 
 
-def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, ask):
+def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, ask, caplog):
     def rule(outputs, inputs):
         trajectory = inputs["trajectory"]
         if trajectory.count("Thought:") > 1:
@@ -82,10 +83,14 @@ def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, a
         query = "Mira Osk birthplace" if "Lanternfish director" in trajectory else "Lanternfish director"
         return turn("Next.", query=query)
 
+    warn_of_window.cache_clear()
     prediction, engine = ask(ReAct(retriever), rule)
     assert prediction.answer == "Tarn"
     assert "Lanternfish director" not in engine.calls[-1][1]["trajectory"]
     assert "Mira Osk birthplace" in engine.calls[-1][1]["trajectory"]
+    left_out = [(step.act, step.passages) for step in prediction.trace.of(Shortened)]
+    assert left_out == [("turn", ["film", "prize"]), ("extract", ["film", "prize"])]
+    assert "a prompt of react (turn) is longer than the context window" in caplog.text
 
     def never(outputs, inputs):
         raise ContextLengthError("too long")
