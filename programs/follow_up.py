@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import dspy
 
@@ -14,6 +14,10 @@ from knowgap.signatures import CompleteFollowUp
 from knowgap.signatures.types import SubAnswer
 
 _MARKS = ("?", "？", "؟")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""Characters of scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+"""A word, or a single character of a script that is written without spaces."""
 
 
 class FollowUp(Program):
@@ -50,7 +54,17 @@ class FollowUp(Program):
     def _fits(self, complete: str, question: str) -> bool:
         """Whether a text is a question, copies nothing from the conversation, and contains only names from it."""
         said = [text for turn in self.said for text in (turn.question, turn.answer)]
-        names = {word.casefold() for word in re.findall(r"\w+", complete[1:]) if not word[0].islower()}
-        heard = {word.casefold() for word in re.findall(r"\w+", " ".join([*said, question]))}
+        words = _WORD.findall(complete[1:] if complete[:1].isupper() else complete)
+        heard = {word.casefold() for word in _WORD.findall(" ".join([*said, question]))}
         asks = complete.endswith(_MARKS) or not question.rstrip().endswith(_MARKS)
-        return bool(complete) and asks and complete not in said and names <= heard
+        return bool(complete) and asks and complete not in said and all(_is_heard(word, heard) for word in words)
+
+
+def _is_heard(word: str, heard: Set[str]) -> bool:
+    """Whether a word is among those heard, or is no name.
+
+    Without capital letters, names look like other words, so all have to be heard, except for what is added at the end.
+    """
+    if word[0].islower() or word.casefold() in heard:
+        return True
+    return not word[0].isupper() and not word[0].isdigit() and word.startswith(tuple(heard))

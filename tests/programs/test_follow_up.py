@@ -33,6 +33,23 @@ def test_the_question_is_completed_or_left_as_it_is(reply, complete, calls):
 
 
 @pytest.mark.parametrize(
+    ("said", "question", "complete", "invented"),
+    [
+        (("奥尔桥是谁设计的？", "艾达·文"), "她在哪里出生？", "艾达·文在哪里出生？", "简·奥斯汀在哪里出生？"),
+        (("橋は誰が設計？", "エイダ"), "彼女はどこで生まれた？", "エイダはどこで生まれた？", "ジェンはどこで？"),
+        (("من صمم جسر أورل؟", "آدا فين"), "أين ولدت؟", "أين ولدت آدا فين؟", "أين ولدت جين أوستن؟"),
+        (("다리는 누가 설계했나?", "에이다 벤"), "어디서 태어났나?", "에이다 벤은 어디서 태어났나?", "제인은 어디서?"),
+        (("सेतु किसने बनाया?", "एडा वेन"), "वह कहाँ पैदा हुई?", "एडा वेन कहाँ पैदा हुई?", "जेन ऑस्टेन कहाँ पैदा हुई?"),
+    ],
+)  # fmt: skip
+def test_a_question_in_a_script_without_capital_letters_is_completed(said, question, complete, invented):
+    for written, answer in ((complete, complete), (invented, question)):
+        lm, _ = scripted_lm(lambda *_, written=written: {"complete_question": written})
+        with dspy.context(lm=lm):
+            assert FollowUp([SubAnswer(question=said[0], answer=said[1])])(question=question).answer == answer
+
+
+@pytest.mark.parametrize(
     ("question", "complete"),
     [
         ("Where was she born?", "Where was Ada Venn born?"),
