@@ -12,6 +12,8 @@ from pydantic import BaseModel
 
 from knowgap.signatures.values import is_unknown, strip_list_marks
 
+_CLOSING = " .?!…。？！؟۔।"
+"""Punctuation at the end of a line, in the scripts that have their own."""
 _SHORT_WORDS, _TITLE_WORDS = 8, 4
 """The most words of a short answer, and of a text that is not a sentence although it ends in a full stop."""
 
@@ -63,7 +65,7 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
 
 
 def _key(line: str) -> str:
-    return " ".join(line.casefold().split()).rstrip(".?! ")
+    return " ".join(line.casefold().split()).rstrip(_CLOSING)
 
 
 def is_blank(text: str) -> bool:
