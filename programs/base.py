@@ -402,9 +402,11 @@ class Program(Streamable, dspy.Module):
         return dspy.Prediction(answer=answer, passages=list(passages), **added)
 
     def _writer(self) -> Any:
-        """The language model that writes the answer; None if a generator does, or if there is no language model."""
-        own = [predictor.lm for predictor in self.predictors() if predictor.lm is not None]
-        return None if self.parts().get("generator") is not None else own[-1] if own else lm_of(_SHORTEN, {})
+        """The model that writes the answer: the configured one, unless all predictors have their own; perhaps None."""
+        own, writer = [predictor.lm for predictor in self.predictors()], lm_of(_SHORTEN, {})
+        if writer is None or None not in own:
+            writer = next((lm for lm in reversed(own) if lm is not None), writer)
+        return None if self.parts().get("generator") is not None else writer
 
     def _shortened(self, answer: str, question: str) -> str:
         fits = not answer or is_unknown(answer) or fits_style(answer, self.style, question)

@@ -14,6 +14,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
+from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 
 CORPUS = [
@@ -50,6 +51,20 @@ def test_parts_are_named_and_shared_by_copies():
     assert list(program.parts()) == ["retriever", "reranker", "entailment"]
     assert program.deepcopy().parts() == program.parts()
     assert Direct().parts() == {"retriever": None}
+
+
+@pytest.mark.parametrize("all_have_their_own", [False, True])
+def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_own):
+    long = "Ada Moor painted ships in the harbour of the town of Tarn by the sea."
+    (main, asked), (own, asked_own) = (scripted_lm(lambda *_: {"answer": long, "query": "Tarn"}) for _ in range(2))
+    program = RQRAG(TableRetriever({}), depth=0)
+    for predictor in program.predictors() if all_have_their_own else [program.refine]:
+        predictor.lm = own
+    with dspy.context(lm=main):
+        program(question=QUESTION)
+    shortened = [outputs == ("answer",) for outputs, _ in (asked_own if all_have_their_own else asked).calls]
+    assert shortened == [False, True]
+    assert (asked if all_have_their_own else asked_own).calls == []
 
 
 # Questions.
