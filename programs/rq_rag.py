@@ -16,7 +16,7 @@ from knowgap.programs.logprobs import Token, ask_for_tokens
 from knowgap.programs.replies.generator import Generator, Transcript, Written, count_written, write_branches
 from knowgap.programs.replies.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.trace.recorder import current_recorder, run_concurrently
-from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Selected, Stopped
+from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Retrieved, Selected, Stopped
 from knowgap.programs.trajectory import (
     STRATEGIES,
     BranchReply,
@@ -34,6 +34,7 @@ from knowgap.signatures import (
     RefineQuery,
     RewriteQuery,
 )
+from knowgap.signatures.values import is_unknown
 
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
 _PAPERS_TREE = {"top_k": 3, "actions": "all", "stop_confidence": None, "answer_once": False}
@@ -166,6 +167,14 @@ class RQRAG(Program):
         leaves = self._answer_leaves(query, [*finished, *level])
         self.record(Stopped(reason=reason))
         return self._select(leaves)
+
+    def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
+        """As for every program; if no query could be read, so that nothing was found, the question is searched for."""
+        kinds = {type(step) for step in current_recorder().steps}
+        unread = Malformed in kinds and Retrieved not in kinds and is_unknown(str(prediction.answer))
+        if unread and self.depth and self.calls_left and self.generator is None:
+            self.retrieve([question], self.top_k)
+        return super()._answered(question, prediction)
 
     def _new_nodes(self, finished: Sequence[Trajectory], children: Sequence[Trajectory]) -> list[Trajectory]:
         """The children with passages that no other path has found together."""

@@ -1,7 +1,7 @@
 """RQ-RAG by default: a query where one is needed, an end when an answer is supported, each set of passages once."""
 
 import pytest
-from support import UNREADABLE, TableRetriever, play
+from support import PLAINLY, UNREADABLE, TableRetriever, play
 
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Refined, Rejected, Selected
@@ -100,6 +100,17 @@ def test_memory_answers_only_where_no_path_with_passages_does(unread):
 
     prediction, _ = run([WHO], [], answer=answer)
     assert (prediction.answer, prediction.path) == ("France", "direct")
+
+
+@pytest.mark.parametrize(
+    ("depth", "answer", "searched", "expected"),
+    [(4, UNREADABLE, [QUESTION], PLAINLY), (4, {"answer": "France"}, [], "France"), (0, UNREADABLE, [], "unknown")],
+)
+def test_a_question_whose_replies_cannot_be_read_is_answered_by_plain_retrieval(depth, answer, searched, expected):
+    retriever = TableRetriever({QUESTION: [ROAD]})
+    prediction, _ = play(RQRAG(retriever, depth=depth), QUESTION, refine=UNREADABLE, answer=answer)
+    assert (prediction.answer, retriever.searched) == (expected, searched)
+    assert prediction.passages == [ROAD] * len(searched)
 
 
 def test_a_supported_answer_is_chosen_before_one_from_memory():
