@@ -131,9 +131,14 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_key = api_key or "none"
     given = {"api_base": api_base, "api_key": api_key}
     try:
-        return dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
+        lm = dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
     except (LMError, ValueError, TypeError) as error:
         raise UsageError(f"the language model {name!r} cannot be used: {shorten(error, 200)}") from error
+    if kwargs.get("top_k") is None or "top_k" in lm.supported_params:
+        return lm
+    # OpenAI's protocol does not have this option, so that DSPy would leave it out; most local servers know it.
+    body = {**(kwargs.pop("extra_body", None) or {}), "top_k": kwargs.pop("top_k")}
+    return make_lm(name, api_base=api_base, api_key=api_key, extra_body=body, **kwargs)
 
 
 def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
