@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
-from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
+from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from knowgap.lms.metering import get_part
 from knowgap.programs.replies.outputs import text_of
@@ -70,6 +70,8 @@ def ask_for_tokens(
         try:
             output = program.ask(predictor, **inputs, config={**config, **wanted})
             return TokenReply(output, pop_tokens(output) if output is not None else [], refused=False)
+        except ContextWindowExceededError:
+            raise
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
             pass
     return TokenReply(program.ask(predictor, **inputs, config=config), [], refused=with_tokens)

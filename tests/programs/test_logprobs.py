@@ -115,3 +115,14 @@ def test_how_probable_yes_is(monkeypatch, word, others, probability):
             found = Verdict()(question="Is it?").probability
         assert server.bodies[0]["top_logprobs"] == 10
     assert found == pytest.approx(probability)
+
+
+def test_a_prompt_that_is_too_long_is_not_sent_again_without_log_probabilities(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    quiet_dspy()
+    with endpoint() as server:
+        server.fault_of = lambda text: (400, {}, '{"error": {"message": "it exceeds the available context size"}}')
+        lm = make_lm("openai/local", api_base=server.api_base, max_tokens=300)
+        with dspy.context(lm=lm), pytest.raises(dspy.ContextWindowExceededError):
+            Verdict()(question="Is it?")
+        assert len(server.bodies) == 1
