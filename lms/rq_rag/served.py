@@ -121,6 +121,8 @@ class ServedTree(TranscriptTree):
 
         def score(prompt: list[int]) -> float:
             _, logprobs, _ = self._server.complete(prompt, max_tokens=1, echo=True, add_special_tokens=False)
+            if len(logprobs) < len(prompt):
+                raise LanguageModelError(f"{self._server.url} ignores `echo`, so that it cannot score options")
             return float(logprobs[len(prompt) - 1] or 0.0)
 
         scores, chosen = self._at_once(score, prompts), list[Written]()

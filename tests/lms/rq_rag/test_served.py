@@ -10,6 +10,7 @@ from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.trained import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
+from tests.lms.rq_rag import completion_server
 from tests.lms.rq_rag.completion_server import serving
 
 PASSAGES = [Passage("a", "Ada Moor", "She painted ships in the harbour of Tarn."), Passage("b", "Wick", "A town.")]
@@ -54,3 +55,14 @@ def test_a_server_that_fails_is_named(tiny_generator):
         asked.clear()
     with pytest.raises(LanguageModelError, match=r"http://127.0.0.1:\d+/v1/nothing/models: "):
         generator.start("Who?", "short").write([("", "answer")])
+
+
+def test_a_server_that_does_not_score_prompts_is_named(tiny_generator, monkeypatch):
+    complete = completion_server._complete
+    monkeypatch.setattr(
+        completion_server, "_complete", lambda model, body, ids: complete(model, body | {"echo": 0}, ids)
+    )
+    with serving(tiny_generator) as (url, _):
+        tree = TranscriptGenerator(tiny_generator, server=url).start("Which? A: ships B: mills", "choose")
+        with pytest.raises(LanguageModelError, match="ignores `echo`"):
+            tree.choose([""], ["A", "B"])
