@@ -192,9 +192,10 @@ class Worker:
         name = trial.suggest_categorical(PROGRAM, [*self.programs]) if several else self._base
         if label == BOOTSTRAPPED:
             self._make_demos(trial, name)
-        space = self._space(name)
-        if label == BOOTSTRAPPED:
-            self._fix(space.parameters({}, self._pool(name).bootstrapped))
+        space, pool = self._space(name), self._pool(name)
+        if number is not None:  # other demonstrations may have been made before an initial trial is run again
+            shown = {BOOTSTRAPPED: pool.bootstrapped, DEFAULT: {}}
+            self._fix(space.parameters({}, shown.get(label, pool.own)))
         values, chosen = space.suggest(trial)
         own = {predictor: 1 for predictor, p in self.programs[name].named_predictors() if cast("Any", p).demos}
         if label == DEFAULT and self._shows_demos:
@@ -206,7 +207,7 @@ class Worker:
         if same is not None:
             complete, result = same.state == TrialState.COMPLETE, {**same.user_attrs[RESULT], "same_as": same.number}
         else:
-            program = self._pool(name).apply(self.programs[name].deepcopy().configure(**values), chosen)
+            program = pool.apply(self.programs[name].deepcopy().configure(**values), chosen)
             records = self._ask_questions(trial, program, label)
             complete, result = len(records) == len(self.questions), self._result(records)
         trial.set_user_attr(RESULT, result)

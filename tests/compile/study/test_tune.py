@@ -167,6 +167,20 @@ def test_a_lost_language_model_loses_the_running_trial_only(tmp_path):
     assert plain(tuning) == plain(run(6)[0])
 
 
+def test_a_study_that_was_stopped_in_its_first_trial_runs_it_again_without_demonstrations(tmp_path):
+    storage = tmp_path / "study.db"
+
+    def stop(done, total, text):
+        if "after 5 of" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(3, storage=storage, num_threads=1, progress=stop)
+    tuning, _ = run(3, storage=storage, num_threads=1)
+    assert [t.label for t in tuning.trials] == ["bootstrapped", "default", "sampled"]
+    assert (tuning.default.demonstrations, tuning.default.score) == ({}, 0.3)
+
+
 def test_limits_end_a_study_cleanly(tmp_path):
     storage = tmp_path / "study.db"
     stopped, engine = run(20, storage=storage, max_calls=40, num_threads=1)
