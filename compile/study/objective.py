@@ -13,6 +13,7 @@ from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
 from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import UnknownName
@@ -45,7 +46,7 @@ class Objective(Generic[P]):
 
     Raises:
         UnknownName: no such metric, cost or hyperparameter.
-        UsageError: there is no hyperparameter to tune.
+        UsageError: there is no hyperparameter to tune, or no question.
 
     >>> import dspy, knowgap, optuna
     >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
@@ -72,7 +73,9 @@ class Objective(Generic[P]):
     ) -> None:
         self._program: P = as_program(program)
         self._space = SearchSpace(self._program, config)
-        self._questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
+        questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
+        ids = check_examples(questions, "devset")  # before they are divided: those without an id are named by position
+        self._questions = [each.copy(id=id) for id, each in zip(ids, questions, strict=True)]
         self._metrics = named_metrics(metric)
         for name in costs:
             if name not in COSTS:

@@ -48,6 +48,13 @@ def test_costs_are_objectives(examples):
     assert study.best_trials
 
 
+def test_questions_without_ids_all_count(examples):
+    unnamed = [example.copy(id="") for example in examples]
+    trial = optuna.trial.FixedTrial({"top_k": 4, "limit.set": False, "careful": False})
+    scores = {objective(every, block=block)[0](trial) for every in (examples, unnamed) for block in (5, 8, 20)}
+    assert scores == {0.6}
+
+
 def test_only_what_was_named_is_searched(examples):
     asked, _ = objective(examples, config=StudyConfig(include=("top_k",), ranges={"top_k": (3, 4)}))
     study = optuna.create_study(direction="maximize")
