@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, OptionalReal, RealNumber, Switch
+from knowgap.programs.hyperparameters import (
+    Choice,
+    Hyperparameter,
+    Integer,
+    OptionalInteger,
+    OptionalReal,
+    RealNumber,
+    Switch,
+)
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -128,14 +136,14 @@ class SearchSpace:
                 return trial.suggest_categorical(parameter, [False, True])
             case Choice():
                 return trial.suggest_categorical(parameter, list(declaration.choices))
-            case Integer():
-                low, high = self.ranges[name]
-                return trial.suggest_int(parameter, int(low), int(high), log=low >= 1 and high >= _WIDE * low)
-            case RealNumber():
+            case Integer() | RealNumber():
                 optional = isinstance(declaration, OptionalReal)
                 if optional and not trial.suggest_categorical(f"{parameter}.set", [False, True]):
                     return None
-                return trial.suggest_float(parameter, *self.ranges[name])
+                low, high = self.ranges[name]
+                if isinstance(declaration, (Integer, OptionalInteger)):
+                    return trial.suggest_int(parameter, int(low), int(high), log=low >= 1 and high >= _WIDE * low)
+                return trial.suggest_float(parameter, low, high)
             case _:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 

@@ -78,6 +78,12 @@ def test_choice_of_what_to_search():
     assert "weight" not in SearchSpace(Tunable(careful=False), StudyConfig(include=["weight", "top_k"])).parameters({})
 
 
+def test_a_whole_number_that_may_be_none_is_drawn_as_one():
+    found, _ = drawn(SearchSpace(Tunable(), StudyConfig(ranges={"max_calls": (1, 3)})), n=40)
+    assert {v["max_calls"] for v, _ in found} == {None, 1, 2, 3}
+    Tunable().configure(**found[0][0])
+
+
 def test_refusals():
     with pytest.raises(UnknownName, match="unknown hyperparameter of tunable 'topk': did you mean 'top_k'"):
         SearchSpace(Tunable(), StudyConfig(include=["topk"]))
