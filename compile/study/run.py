@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from knowgap.compiling.evaluation.provenance import (
     lm_name,
     lm_settings,
     outside_parts,
-    retriever_facts,
+    provenance_of,
     state_of,
 )
 from knowgap.compiling.evaluation.quiet import quiet
@@ -150,14 +150,13 @@ def run_study(
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
-    retriever = next((each.retriever for each in by_name.values() if each.retriever is not None), None)
     about = {
         "programs": list(by_name),
         "state": [[digest(state_of(each)), outside_parts(each)] for each in by_name.values()],
         "dev questions": examples_digest(devset),
         "training questions": examples_digest(train),
         "language model": [lm_name(model), lm_settings(model)],
-        "index": [retriever_facts(retriever).get(key) for key in ("name", "digest", "corpus_digest")],
+        **_parts_about(by_name.values()),
         "metric": name,
         "seed": seed,
         "demonstrations": searches,
@@ -241,6 +240,21 @@ def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
     if n_trials < len(by_name):
         raise UsageError(f"n_trials={n_trials}: at least one trial for each of {len(by_name)} programs is needed")
     return by_name
+
+
+def _parts_about(programs: Iterable[Program]) -> dict[str, list[Any]]:
+    """The indexes and the models that the programs use besides the language model, each once."""
+    origins = [provenance_of(each, [], None) for each in programs]
+    facts: dict[str, list[list[Any]]] = {
+        "index": [[o.retriever.get(key) for key in ("name", "digest", "corpus_digest", "quality")] for o in origins],
+        "reranker": [[o.reranker, o.weights.get("reranker")] for o in origins],
+        "entailment model": [[o.entailment, o.weights.get("entailment")] for o in origins],
+        "sub-models": [[[n, m.get("digest") or m.get("name")] for n, m in o.sub_models.items()] for o in origins],
+    }
+    return {
+        name: [each for n, each in enumerate(every) if any(each) and each not in every[:n]]
+        for name, every in facts.items()
+    }
 
 
 def _check_names(programs: Mapping[str, Program], config: StudyConfig) -> None:

@@ -148,6 +148,24 @@ def test_another_study_of_that_name_is_refused(tmp_path):
     run(2, storage=storage, metric="f1", study_name="another")
 
 
+def test_a_study_is_not_continued_with_another_reranker_or_entailment_model(tmp_path):
+    class Model:
+        def __init__(self, name):
+            self.name = name
+
+        def score(self, pairs):
+            return [0.0 for _ in pairs]
+
+    arguments, _ = study_arguments(2)
+    program, models, common = arguments.pop("program"), [Model("one"), Model("two")], {"storage": tmp_path / "study.db"}
+    for part, what in (("reranker", "reranker"), ("entailment", "entailment model")):
+        first, second = (type(program)(program.retriever, **{part: model}) for model in models)
+        run_study(first, n_trials=1, study_name=part, **common, **arguments)
+        run_study(first, n_trials=1, study_name=part, **common, **arguments)
+        with pytest.raises(StudyError, match=f"it differs in: {what}\\)"):
+            run_study(second, n_trials=1, study_name=part, **common, **arguments)
+
+
 def test_a_lost_language_model_loses_the_running_trial_only(tmp_path):
     storage = tmp_path / "study.db"
     arguments, engine = study_arguments()
