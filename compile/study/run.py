@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +38,8 @@ from knowgap.compiling.study.summary import StudyFacts, read_study
 from knowgap.compiling.study.trials import DEFAULT, TrialResult, choose
 from knowgap.compiling.study.worker import Worker
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.metering import UsageTracker, track_usage, without_history
+from knowgap.lms.cancelling import run_cancellable
+from knowgap.lms.metering import Usage, UsageTracker, track_usage, without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
@@ -163,18 +165,23 @@ def run_study(
         **config.identity(),
     }
 
-    def report(done: int, total: int, text: str) -> None:
-        if progress is not None:
-            progress(worker.n_finished, n_trials, f"making demonstrations: {done} {text}")
+    def bootstrap(program: Program, tracker: UsageTracker, over_limit: Callable[[Usage], object]) -> DemoSets:
+        bootstrapped, over = None, threading.Event()
 
-    def bootstrap(program: Program) -> DemoSets:
-        tracker, bootstrapped = UsageTracker(config.prices), None
+        def report(done: int, total: int, text: str) -> None:
+            if over_limit(tracker.usage):
+                over.set()
+            if progress is not None:
+                progress(worker.n_finished, n_trials, f"making demonstrations: {done} {text}")
+
         most = max(config.max_demos, config.num_sets * config.max_demos // 2)
         if teacher_lm is None and answers_only(program):
             bootstrapped = label_calls(program, train, most, seed=seed, progress=report)
         elif train:
             with track_usage(tracker):
-                bootstrapped = run_optimizer(
+                bootstrapped = run_cancellable(
+                    over,
+                    run_optimizer,
                     program,
                     train,
                     metric=measure,

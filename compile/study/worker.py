@@ -42,6 +42,7 @@ from knowgap.compiling.study.trials import (
     finished,
 )
 from knowgap.errors import LanguageModelUnreachable, StudyError
+from knowgap.lms.cancelling import CallsCancelled
 from knowgap.lms.metering import Usage, UsageTracker, track_usage
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
@@ -65,16 +66,18 @@ class Worker:
     """Runs trials of a study until `n_trials` are finished.
 
     `known` are settings by program, for which ranges are widened; `questions` the dev questions with their ids, in the
-    order in which every trial asks them. The first program is the base of the comparison: its trial with the default
-    settings asks all questions. `sampler` and `pruner` are the user's, and replace knowgap's own; a user's sampler
-    draws among all programs, including those that are out of the race.
+    order in which every trial asks them. `bootstrap` makes a program's demonstrations: it counts its calls with the
+    given tracker, and ends with `CallsCancelled` when the given function says that a limit is reached. The first
+    program is the base of the comparison: its trial with the default settings asks all questions. `sampler` and
+    `pruner` are the user's, and replace knowgap's own; a user's sampler draws among all programs, including those that
+    are out of the race.
     """
 
     study: Study
     initial: Sequence[InitialTrial]
     known: Mapping[str, Sequence[Mapping[str, Any]]]
     programs: Mapping[str, Program]
-    bootstrap: Callable[[Program], DemoSets]
+    bootstrap: Callable[[Program, UsageTracker, Callable[[Usage], object]], DemoSets]
     questions: Sequence[tuple[str, dspy.Example]]
     metric: tuple[str, Metric]
     n_trials: int
@@ -234,7 +237,16 @@ class Worker:
             other.user_attrs.get(INITIAL) == number and other.number < trial.number for other in running
         ):
             raise _Abandoned
-        store_demos(self.study, name, self.bootstrap(self.programs[name]))
+        tracker = UsageTracker(self.config.prices)
+        try:
+            demos = self.bootstrap(self.programs[name], tracker, self._limit_reached)
+        except BaseException as error:
+            trial.set_user_attr(SPENT, tracker.usage.model_dump())
+            if isinstance(error, CallsCancelled) and self._limit_reached(tracker.usage):
+                raise _Abandoned from error
+            raise
+        store_demos(self.study, name, demos)
+        self._spent_elsewhere += demos.spent
 
     def _finished_trial_with(self, config: dict[str, Any]) -> FrozenTrial | None:
         """The first finished trial that tried the same and was asked itself."""

@@ -215,6 +215,17 @@ def test_limits_end_a_study_cleanly(tmp_path):
     assert priced.spent.money == pytest.approx((priced.spent.prompt_tokens + 2 * priced.spent.completion_tokens) / 1e6)
 
 
+def test_limits_also_hold_while_demonstrations_are_made(tmp_path):
+    storage = tmp_path / "study.db"
+    stopped, engine = run(20, storage=storage, max_calls=12, num_threads=1)
+    assert (stopped.stopped, len(engine.calls)) == ("limit of 12 calls", 12)  # ten of the first trial
+    assert [t.label for t in stopped.trials] == ["default"]
+    again, engine = run(20, storage=storage, max_calls=12, num_threads=1)
+    assert (plain(again), engine.calls) == (plain(stopped), [])
+    more, _ = run(4, storage=storage, num_threads=1)
+    assert plain(more) == plain(run(4)[0])
+
+
 def test_what_other_processes_spend_counts_while_a_trial_runs(tmp_path):
     storage, numbers = tmp_path / "study.db", []
 
