@@ -112,7 +112,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
         if config is not None:
             _finetune(job, programs[0], folder, config, teacher_lm)
         elif options.dry_run:
-            show_estimate(job, programs, options, demos, optimizer, options.hold_out)
+            show_estimate(job, programs, options, demos, optimizer, options.hold_out, teacher_lm)
         elif optimizer == "study":
             _study(job, programs, folder, options, context.obj, demos=demos, teacher_lm=teacher_lm)
         else:

@@ -28,6 +28,7 @@ def estimate_compile(
     demos: str = "auto",
     n_trials: int = 20,
     lm: dspy.BaseLM | None = None,
+    teacher_lm: dspy.BaseLM | None = None,
     config: StudyConfig | None = None,
     prices: Prices | None = None,
     scoring: int = 0,
@@ -46,6 +47,7 @@ def estimate_compile(
         demos: as for `compile`.
         n_trials: number of trials of a study.
         lm: the language model.
+        teacher_lm: the language model that makes the demonstrations of a study; default: `lm`.
         config: the settings of the study, which say how many demonstrations a set has.
         prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
         scoring: how many further questions are asked to score the programs before and after.
@@ -68,11 +70,12 @@ def estimate_compile(
 
     if optimizer != "study":
         return {first.name: cost(first, _asked(optimizer, train, n_dev), shown=_SHOWN_DEMOS) + score(first)}
-    made = train if shows_demos(demos, lm) else 0
+    made = train if shows_demos(demos, lm, teacher_lm) else 0
     shown = (config or StudyConfig()).max_demos if made else 0
 
     def make(program: Program) -> Estimate:
-        return cost(program, 0 if answers_only(program) else made)
+        run = 0 if teacher_lm is None and answers_only(program) else made
+        return estimate(program, run, metrics[:1], lm=teacher_lm or lm, prices=prices)
 
     if not others:
         return {first.name: cost(first, n_dev, n_trials, shown) + make(first) + score(first)}

@@ -46,6 +46,8 @@ def test_an_estimate_multiplies_questions_by_trials_and_calls():
     rag, common = RAG(None), {"devset": examples, "trainset": examples[:4], "lm": lm}
     alone = estimate_compile([rag], n_trials=3, **common)["rag"]
     assert (alone.calls, alone.questions) == (3 * 10, 3 * 10)  # demonstrations of rag take no call
+    taught = estimate_compile([rag], n_trials=3, teacher_lm=lm, **common)["rag"]
+    assert taught.calls == 3 * 10 + 4  # a teacher runs the program on the training questions
     plain = estimate_compile([rag], n_trials=3, demos="none", scoring=5, **common)["rag"]
     assert plain.calls == 3 * 10 + 5
     assert plain.prompt_tokens < alone.prompt_tokens

@@ -102,6 +102,7 @@ def show_estimate(
     demos: str,
     optimizer: str = "study",
     hold_out: int | None = None,
+    teacher_lm: dspy.LM | None = None,
 ) -> None:
     """Show what compiling would cost at most, with the scores before and after."""
     from knowgap.compiling import estimate_compile
@@ -119,6 +120,7 @@ def show_estimate(
         demos=demos,
         n_trials=options.n_trials,
         lm=job.lm,
+        teacher_lm=teacher_lm,
         config=study_config(options),
         prices=options.prices,
         scoring=2 * (len(devset) + spare + len(job.dataset.questions("test", limit))),
