@@ -126,7 +126,10 @@ def show_estimate(
         scoring=2 * (len(devset) + spare + len(job.dataset.questions("test", limit))),
         metrics=job.metrics,
     )
-    show_estimates(estimates, job.lm)
+    caption = "at most, if no answer comes from a cache"
+    if optimizer == "study":
+        caption += ", with the settings that the programs have; trials with larger counts may take more calls"
+    show_estimates(estimates, job.lm, caption=caption)
 
 
 def show_study(tuned: StudyResult[Any]) -> None:
