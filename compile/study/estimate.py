@@ -11,7 +11,7 @@ from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.run import shows_demos
+from knowgap.compiling.study.run import programs_by_name, shows_demos
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices
 from knowgap.programs.base import Program
@@ -36,8 +36,9 @@ def estimate_compile(
 ) -> dict[str, Estimate]:
     """Estimate what `knowgap.compile` costs at most, without asking anything.
 
-    With several programs, each has one trial and its demonstrations; the other trials are assumed to be those of the
-    most expensive one.
+    Trials are assumed to have the programs' own settings; those with larger counts may take more calls. With several
+    programs, each has one trial and its demonstrations; the other trials are assumed to be those of the most expensive
+    one.
 
     Args:
         programs: the programs; only a study takes several.
@@ -58,7 +59,8 @@ def estimate_compile(
 
     Raises:
         UnknownName: no such optimizer.
-        UsageError: no questions, or an optimizer whose calls depend on what a language model writes.
+        UsageError: no questions, fewer trials than programs, or an optimizer whose calls depend on what a language
+            model writes.
     """
     n_dev, train, (first, *others) = len(check_examples(devset, "devset")), len(trainset), programs
 
@@ -70,6 +72,7 @@ def estimate_compile(
 
     if optimizer != "study":
         return {first.name: cost(first, _asked(optimizer, train, n_dev), shown=_SHOWN_DEMOS) + score(first)}
+    programs_by_name(programs, n_trials)
     made = train if shows_demos(demos, lm, teacher_lm) else 0
     shown = (config or StudyConfig()).max_demos if made else 0
 

@@ -138,7 +138,7 @@ def run_study(
     Arguments and errors are those of `knowgap.compiling.compiler.compile`; how several processes work together is in
     `knowgap.compiling.study.shared`.
     """
-    by_name, train = _by_name(programs, n_trials), list(trainset)
+    by_name, train = programs_by_name(programs, n_trials), list(trainset)
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, next(iter(by_name.values())))
     for each in by_name.values():
@@ -237,7 +237,7 @@ def study_label(programs: Sequence[str]) -> str:
     return programs[0] if len(programs) == 1 else "programs"
 
 
-def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
+def programs_by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
     """The programs of a study by name; `UsageError` if their names or the number of trials do not fit."""
     by_name = {each.name: each for each in programs}
     if not by_name or len(by_name) < len(programs):

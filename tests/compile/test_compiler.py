@@ -55,6 +55,8 @@ def test_an_estimate_multiplies_questions_by_trials_and_calls():
     assert fewer.prompt_tokens < alone.prompt_tokens
     several = estimate_compile([rag, Direct()], n_trials=6, demos="none", **common)
     assert {name: each.calls for name, each in several.items()} == {"rag": 10, "direct": 10, "4 other trials": 40}
+    with pytest.raises(UsageError, match="at least one trial for each of 2 programs"):
+        estimate_compile([rag, Direct()], n_trials=1, **common)
     assert estimate_compile([rag], optimizer="bootstrap", **common)["rag"].calls == 4
     assert estimate_compile([rag], optimizer="calibrate", **common)["rag"].calls == 0
     with pytest.raises(UsageError, match="depends on what the language model writes"):
