@@ -233,9 +233,13 @@ def check_choice(
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
     if found.program.kind is found.before.kind and state_of(found.program) == state_of(found.before):
-        return replace(
-            found, verdict=Verdict(False, "No trial scores higher than the program as it was, which is kept.")
+        higher = any(trial.complete and trial.score > study.best.score + 1e-12 for trial in study.trials)
+        said = (
+            f"By the rule and the limits of the study, {chosen} is chosen: it is"
+            if higher
+            else "No trial scores higher than"
         )
+        return replace(found, verdict=Verdict(False, f"{said} the program as it was, which is kept."))
     if not found.held_out:
         return replace(found, program=found.before, verdict=too_few(chosen, len(study.questions)))
     questions = _part(dataset, "held-out", found.held_out)

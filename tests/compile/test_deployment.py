@@ -123,6 +123,16 @@ def test_under_a_price_the_cheaper_program_is_taken():
     assert found.program.values()["top_k"] < 8
 
 
+def test_a_rule_that_chooses_the_program_as_it_was_says_so():
+    found = tuned(
+        make_examples(40), config=StudyConfig(rule="within 1", cost="passages", include=["top_k"], prune=False)
+    )
+    assert max(trial.score for trial in found.study.trials) > found.study.best.score
+    assert str(found.verdict) == (
+        "By the rule and the limits of the study, trial 0 is chosen: it is the program as it was, which is kept."
+    )
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
