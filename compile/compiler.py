@@ -249,8 +249,7 @@ def check_choice(
     for label, program in (("held-out before", found.before), ("held-out after", found.program)):
         more = {"split": split, "progress": _named(progress, label), **options}
         evaluations[label] = evaluate(program, questions, metrics, traces=True, **more)
-    rule = {"rule": study.config.rule, "cost": study.config.cost}
-    verdict = judge(chosen, *evaluations.values(), **rule)
+    verdict = judge(chosen, *evaluations.values(), config=study.config)
     program = found.program if verdict.better else found.before
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
 

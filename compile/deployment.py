@@ -13,7 +13,7 @@ import numpy as np
 
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.statistics import Comparison
-from knowgap.compiling.study.config import parse_rule
+from knowgap.compiling.study.config import StudyConfig, parse_rule
 from knowgap.errors import UsageError, shorten
 
 T = TypeVar("T")
@@ -84,21 +84,22 @@ def _draw(questions: Sequence[T], number: int, seed: int) -> tuple[list[T], list
     return parts, [questions[place] for place in sorted(drawn)]
 
 
-def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "best", cost: str = "lm_calls") -> Verdict:
+def judge(chosen: str, before: Evaluation, after: Evaluation, *, config: StudyConfig | None = None) -> Verdict:
     """Compare the choice of a study with the program as it was.
 
     The choice is better if its score is higher and the paired permutation test is significant at 5%. Under the rule
     "within X", which looks for a cheap program, it is also better if it costs less and its score is no more than X
-    lower. Under "under X", it is also better if it costs at most X and the program as it was costs more.
+    lower. Under "under X", it is also better if it costs at most X and the program as it was costs more, and likewise
+    if a price per question is the limit.
 
     Args:
         chosen: the name of the choice, such as "trial 12".
         before: the evaluation of the program as it was on the held-out questions.
         after: the evaluation of the choice on the same questions.
-        rule: the rule by which the study chose; see `knowgap.compiling.study.trials.choose`.
-        cost: the cost to which the rule applies, by its name in `COSTS`.
+        config: the settings of the study: its rule, the cost to which that applies, and its limit of the price.
     """
-    found, (kind, amount) = compare(before, after), parse_rule(rule)
+    config = config or StudyConfig()
+    found, (kind, amount), cost = compare(before, after), parse_rule(config.rule), config.cost
     said = f"{chosen} against the program as it was, on {found.n} questions that were held out: {found}"
     if kind != "best":
         costs = [evaluation.costs()[cost] for evaluation in (before, after)]
@@ -109,6 +110,10 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "be
             return Verdict(True, f"{said}. It is within the cost limit, which the program as it was exceeds.", found)
         if kind == "within" and now < was and found.difference >= -amount:
             return Verdict(True, f"{said}. It is cheaper, and its score is within {amount:g}.", found)
+    if config.permits(after.costs()) and not config.permits(before.costs()):
+        prices = " instead of ".join(f"{config.price(evaluation.costs()):.3g}" for evaluation in (after, before))
+        within = "It is within the limit of the price, which the program as it was exceeds"
+        return Verdict(True, f"{said}; {prices} US dollars a question. {within}.", found)
     if found.difference > 0 and found.p_value < _SIGNIFICANT:
         return Verdict(True, f"{said}. It is better.", found)
     kept = "It is not better beyond chance, so the program as it was is kept"

@@ -123,6 +123,17 @@ def test_under_a_price_the_cheaper_program_is_taken():
     assert found.program.values()["top_k"] < 8
 
 
+def test_within_a_limit_of_the_price_the_program_that_exceeds_it_is_not_kept():
+    examples = make_examples(60)
+    program = RAG(make_retriever(examples), top_k=8)
+    config = StudyConfig(max_cost_per_question=150e-6, prices=(1.0, 0.0), prune=False)
+    found = compile(program, examples, "exact_match", n_trials=6, demos="none", lm=reading_lm()[0], config=config)
+    assert config.permits(found.evaluations["held-out after"].costs())
+    assert not config.permits(found.evaluations["held-out before"].costs())
+    assert "within the limit of the price, which the program as it was exceeds" in str(found.verdict)
+    assert found.program.values() == found.study.program.values()
+
+
 def test_a_rule_that_chooses_the_program_as_it_was_says_so():
     found = tuned(
         make_examples(40), config=StudyConfig(rule="within 1", cost="passages", include=["top_k"], prune=False)
