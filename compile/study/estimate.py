@@ -9,11 +9,12 @@ import dspy
 from knowgap.compiling.demonstrations.labelled import answers_only
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
+from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.run import programs_by_name, shows_demos
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.metering import Prices
+from knowgap.lms.metering import Prices, token_prices
 from knowgap.programs.base import Program
 
 _SHOWN_DEMOS = 4  # demonstrations that an optimizer shows at most
@@ -78,7 +79,8 @@ def estimate_compile(
 
     def make(program: Program) -> Estimate:
         run = 0 if teacher_lm is None and answers_only(program) else made
-        return estimate(program, run, metrics[:1], lm=teacher_lm or lm, prices=prices)
+        known = prices if teacher_lm is None else token_prices(lm_name(teacher_lm)) or prices
+        return estimate(program, run, metrics[:1], lm=teacher_lm or lm, prices=known)
 
     if not others:
         return {first.name: cost(first, n_dev, n_trials, shown) + make(first) + score(first)}

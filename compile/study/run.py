@@ -39,7 +39,7 @@ from knowgap.compiling.study.trials import DEFAULT, TrialResult, choose
 from knowgap.compiling.study.worker import Worker
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.cancelling import run_cancellable
-from knowgap.lms.metering import Usage, UsageTracker, track_usage, without_history
+from knowgap.lms.metering import Prices, Usage, UsageTracker, token_prices, track_usage, without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
@@ -144,7 +144,9 @@ def run_study(
     for each in by_name.values():
         check_gold(devset, each.retriever, name)
     choice = "" if not (searches := shows_demos(demos, model, teacher_lm)) else "bootstrapped" if train else "own"
-    config = (config or StudyConfig()).with_prices(lm_name(model))
+    given = config or StudyConfig()
+    config = given.with_prices(lm_name(model))
+    demo_prices = config.prices if teacher_lm is None else _teacher_prices(given, lm_name(teacher_lm))
     if (most := config.max_calls_per_question) is not None:
         by_name = {n: p.deepcopy().configure(max_calls=min(most, p.max_calls or most)) for n, p in by_name.items()}
     if pruner is not None and not config.prunes:
@@ -204,6 +206,7 @@ def run_study(
             known=known,
             programs=cached,
             bootstrap=bootstrap,
+            demo_prices=demo_prices,
             questions=questions,
             metric=(name, measure),
             n_trials=n_trials,
@@ -247,6 +250,12 @@ def programs_by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
     if n_trials < len(by_name):
         raise UsageError(f"n_trials={n_trials}: at least one trial for each of {len(by_name)} programs is needed")
     return by_name
+
+
+def _teacher_prices(given: StudyConfig, teacher: str) -> Prices | None:
+    """The prices of a teacher; `UsageError` if they are not known although money is limited."""
+    prices = token_prices(teacher) or given.prices
+    return StudyConfig(max_money=given.max_money, prices=prices).with_prices(teacher).prices
 
 
 def _parts_about(programs: Iterable[Program]) -> dict[str, list[Any]]:

@@ -43,7 +43,7 @@ from knowgap.compiling.study.trials import (
 )
 from knowgap.errors import LanguageModelUnreachable, StudyError
 from knowgap.lms.cancelling import CallsCancelled
-from knowgap.lms.metering import Usage, UsageTracker, track_usage
+from knowgap.lms.metering import Prices, Usage, UsageTracker, track_usage
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
 
@@ -67,10 +67,10 @@ class Worker:
 
     `known` are settings by program, for which ranges are widened; `questions` the dev questions with their ids, in the
     order in which every trial asks them. `bootstrap` makes a program's demonstrations: it counts its calls with the
-    given tracker, and ends with `CallsCancelled` when the given function says that a limit is reached. The first
-    program is the base of the comparison: its trial with the default settings asks all questions. `sampler` and
-    `pruner` are the user's, and replace knowgap's own; a user's sampler draws among all programs, including those that
-    are out of the race.
+    given tracker, and ends with `CallsCancelled` when the given function says that a limit is reached; `demo_prices`
+    are those of the model that it asks. The first program is the base of the comparison: its trial with the default
+    settings asks all questions. `sampler` and `pruner` are the user's, and replace knowgap's own; a user's sampler
+    draws among all programs, including those that are out of the race.
     """
 
     study: Study
@@ -78,6 +78,7 @@ class Worker:
     known: Mapping[str, Sequence[Mapping[str, Any]]]
     programs: Mapping[str, Program]
     bootstrap: Callable[[Program, UsageTracker, Callable[[Usage], object]], DemoSets]
+    demo_prices: Prices | None
     questions: Sequence[tuple[str, dspy.Example]]
     metric: tuple[str, Metric]
     n_trials: int
@@ -237,7 +238,7 @@ class Worker:
             other.user_attrs.get(INITIAL) == number and other.number < trial.number for other in running
         ):
             raise _Abandoned
-        tracker = UsageTracker(self.config.prices)
+        tracker = UsageTracker(self.demo_prices)
         try:
             demos = self.bootstrap(self.programs[name], tracker, self._limit_reached)
         except BaseException as error:

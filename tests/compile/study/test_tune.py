@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import dspy
 import optuna
 import pytest
 from compile_helpers import Tunable, make_examples
@@ -15,6 +16,7 @@ from processes import PROCESSES
 from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
+from knowgap.lms.metering import dollars, token_prices
 
 NO_DEMOS = "none"
 
@@ -224,6 +226,22 @@ def test_limits_also_hold_while_demonstrations_are_made(tmp_path):
     assert (plain(again), engine.calls) == (plain(stopped), [])
     more, _ = run(4, storage=storage, num_threads=1)
     assert plain(more) == plain(run(4)[0])
+
+
+def test_what_a_teacher_spends_has_the_prices_of_the_teacher():
+    arguments, engine = study_arguments(2)
+    student, teacher, unknown = (
+        dspy.LM(f"openai/{name}", engine=engine, num_retries=0, cache=False)
+        for name in ("gpt-4o-mini", "gpt-4o", "unheard-of")
+    )
+    arguments |= {"lm": student, "n_trials": 2}
+    spent = run_study(teacher_lm=teacher, **arguments).setup
+    assert spent.calls == 4
+    prices = token_prices("openai/gpt-4o")
+    assert spent.money == pytest.approx(dollars(spent.prompt_tokens, spent.completion_tokens, prices))
+    arguments["config"] = StudyConfig(reuse=False, max_money=1.0)
+    with pytest.raises(UsageError, match="those of openai/unheard-of are not known"):
+        run_study(teacher_lm=unknown, **arguments)
 
 
 def test_what_other_processes_spend_counts_while_a_trial_runs(tmp_path):
