@@ -283,7 +283,14 @@ def _check_names(programs: Mapping[str, Program], config: StudyConfig) -> None:
     spaces = []
     for name, program in programs.items():
         own = config.of_program(prefixes[name])
-        spaces.append(SearchSpace(program, own, known=own.start, prefix=prefixes[name]))
+        spaces.append(space := SearchSpace(program, own, known=own.start, prefix=prefixes[name]))
+        declared = program.hyperparameters()
+        for setting, value in (pair for start in own.start for pair in start.items()):
+            if setting not in space.declared and declared[setting].check(value) != space.values[setting]:
+                raise UsageError(
+                    f"start: {prefixes[name]}{setting}={value!r} cannot be tried, since the study does not search over "
+                    f"{setting}: set it in the program, or include it in the search"
+                )
     if not any(space.is_searchable for space in spaces):
         raise UsageError(f"nothing to search over: {', '.join(programs)} have no hyperparameter to tune")
 

@@ -296,7 +296,7 @@ def test_rules_choose_as_they_say():
 
 
 def test_given_and_current_settings_are_tried():
-    tuning, _ = run(4, start=[{"top_k": 4}, {"limit": 3.0}], demos=NO_DEMOS)
+    tuning, _ = run(4, start=[{"top_k": 4, "mode": "plain"}, {"limit": 3.0}], demos=NO_DEMOS)
     assert [(t.label, t.values["top_k"], t.values["limit"]) for t in tuning.trials[:3]] == [
         ("default", 1, None),
         ("given", 4, None),
@@ -318,6 +318,8 @@ def test_given_and_current_settings_are_tried():
         ({"rule": "worst"}, UsageError, "rule 'worst'"),
         ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
         ({"start": [{"top_k": 77}]}, ValueOutOfBounds, "top_k=77"),
+        ({"start": [{"mode": "fancy"}]}, UsageError, "start: mode='fancy' cannot be tried"),
+        ({"start": [{"top_k": 3}], "exclude": ["top_k"]}, UsageError, "start: top_k=3 cannot be tried"),
         ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
         ({"storage": Path(__file__).parent}, UsageError, "is a folder"),
         ({"max_calls": -1}, UsageError, "StudyConfig: max_calls=-1: Input should be greater than or equal to 0"),
