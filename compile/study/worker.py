@@ -250,19 +250,24 @@ class Worker:
         self._spent_elsewhere += demos.spent
 
     def _finished_trial_with(self, config: dict[str, Any]) -> FrozenTrial | None:
-        """The first finished trial that tried the same and was asked itself."""
+        """The first finished trial that tried the same, was asked itself, and was not stopped if this one never is."""
         names = ("program", "values", "demonstrations")
-        for trial in self.study.get_trials(deepcopy=False, states=FINISHED):
+        states = FINISHED if self._may_stop(config["label"], config["program"]) else (TrialState.COMPLETE,)
+        for trial in self.study.get_trials(deepcopy=False, states=states):
             stored = trial.user_attrs
             if all(stored[CONFIG][n] == config[n] for n in names) and stored[RESULT]["same_as"] is None:
                 return trial
         return None
 
+    def _may_stop(self, label: str, program: str) -> bool:
+        """Whether a trial may be stopped early: any but that of the first program with the defaults."""
+        return self.config.prunes and not (label == DEFAULT and program == self._base)
+
     def _ask_questions(self, trial: Trial, program: Program, label: str) -> list[QuestionRecord]:
         """Ask the dev questions, all of them unless the trial is stopped early."""
         name, metric = self.metric
         tracker, records = UsageTracker(self.config.prices), list[QuestionRecord]()
-        may_stop = self.config.prunes and not (label == DEFAULT and program.name == self._base)
+        may_stop = self._may_stop(label, program.name)
         best = self._best_scores() if may_stop and self.pruner is None else ()
         try:
             stream = run_questions(

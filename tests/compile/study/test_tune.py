@@ -201,6 +201,18 @@ def test_a_study_that_was_stopped_in_its_first_trial_runs_it_again_without_demon
     assert (tuning.default.demonstrations, tuning.default.score) == ({}, 0.3)
 
 
+def test_the_defaults_are_asked_to_the_end_even_if_a_trial_that_tried_them_was_stopped():
+    own = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
+    common = {"study": own, "include": ["careful"], "demos": NO_DEMOS}
+    with pytest.raises(StudyError, match="no trial was completed"):
+        run(4, 20, max_calls=0, **common)
+    own.enqueue_trial({"careful": False}, user_attrs={"initial": 0})
+    own.ask()  # another process runs the trial with the defaults, and dies
+    tuning, _ = run(4, 20, pruner=optuna.pruners.ThresholdPruner(lower=0.35), **common)
+    assert {t.values["careful"] for t in tuning.trials if not t.complete} == {False}
+    assert (tuning.default.complete, tuning.default.same_as) == (True, None)
+
+
 def test_limits_end_a_study_cleanly(tmp_path):
     storage = tmp_path / "study.db"
     stopped, engine = run(20, storage=storage, max_calls=40, num_threads=1)
