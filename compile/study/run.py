@@ -144,6 +144,8 @@ def run_study(
     for each in by_name.values():
         check_gold(devset, each.retriever, name)
     choice = "" if not (searches := shows_demos(demos, model, teacher_lm)) else "bootstrapped" if train else "own"
+    if choice == "bootstrapped":
+        check_examples(train, "trainset")
     given = config or StudyConfig()
     config = given.with_prices(lm_name(model))
     demo_prices = config.prices if teacher_lm is None else _teacher_prices(given, lm_name(teacher_lm))

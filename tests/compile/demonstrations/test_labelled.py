@@ -10,6 +10,7 @@ from support import OverlapRetriever
 from knowgap.compiling import StudyConfig, compile
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
+from knowgap.errors import DataError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG, RAGChainOfThought
 from knowgap.retrieval.passage import Passage, part_id
@@ -77,3 +78,11 @@ def test_a_study_shows_them_for_no_call(examples):
     chosen = found.study.pool_of("rag").sets["answer"][1]
     assert {demo["question"] for demo in chosen} <= trained
     assert dspy.settings.lm is None
+
+
+def test_a_training_question_without_an_answer_is_named_before_anything_is_asked(examples):
+    lm, engine = reading_lm()
+    train = [*examples[:5], dspy.Example(question="Who?")]
+    with pytest.raises(DataError, match="trainset: every example needs the field answer"):
+        compile(RAG(make_retriever(examples)), examples[5:], "exact_match", trainset=train, lm=lm, n_trials=2)
+    assert engine.calls == []
