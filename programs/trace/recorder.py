@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import dspy
 
-from knowgap.lms.cancelling import run_cancellable
+from knowgap.lms.cancelling import CallsCancelled, run_cancellable
 from knowgap.lms.metering import Usage, UsageTracker
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.programs.trace.trace import Cost, Trace
@@ -245,7 +245,8 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
 
     Raises:
         BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted, no
-            further task begins, and running tasks are not waited for and call no model and no index.
+            further task begins, and running tasks call no model and no index; they are waited for only if the question
+            is cancelled.
     """
     jobs = deque((Future[T](), contextvars.copy_context(), task) for task in tasks)
     futures, interrupted = [future for future, _, _ in jobs], threading.Event()
@@ -277,8 +278,11 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
         work()
         for helper in helpers:
             helper.join()
-    except BaseException:
+    except BaseException as error:
         interrupted.set()
         jobs.clear()
+        if isinstance(error, CallsCancelled):
+            for helper in helpers:  # their calls under way are counted with those of the question
+                helper.join()
         raise
     return [future.result() for future in futures if future.done()]

@@ -8,7 +8,7 @@ import dspy
 import pytest
 from support import scripted_lm
 
-from knowgap.lms.cancelling import CallsCancelled, pause
+from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage
 from knowgap.programs.trace import recorder as recorder_module
 from knowgap.programs.trace.recorder import (
@@ -194,3 +194,19 @@ def test_after_an_interrupt_no_task_begins_and_those_that_run_call_nothing_any_m
     released.set()
     assert stopped.wait(10)
     assert begun == []
+
+
+def test_calls_under_way_are_waited_for_when_the_question_is_cancelled():
+    cancelled, both_run, ended = threading.Event(), threading.Barrier(2), []
+
+    def task():
+        both_run.wait(20)
+        if threading.current_thread() is threading.main_thread():
+            cancelled.set()
+            pause(20)
+        time.sleep(0.3)  # a call that is under way
+        ended.append("call")
+
+    with pytest.raises(CallsCancelled):
+        run_cancellable(cancelled, run_in_threads, [task, task])
+    assert ended == ["call"]
