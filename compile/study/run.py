@@ -286,6 +286,8 @@ def _check_names(programs: Mapping[str, Program], config: StudyConfig) -> None:
     for name, program in programs.items():
         own = config.of_program(prefixes[name])
         spaces.append(space := SearchSpace(program, own, known=own.start, prefix=prefixes[name]))
+        if config.max_calls_per_question is not None and "max_calls" in space.declared:
+            raise UsageError("max_calls_per_question would not hold if max_calls is searched: leave one of them out")
         declared = program.hyperparameters()
         for setting, value in (pair for start in own.start for pair in start.items()):
             if setting not in space.declared and declared[setting].check(value) != space.values[setting]:

@@ -330,6 +330,7 @@ def test_given_and_current_settings_are_tried():
         ({"rule": "worst"}, UsageError, "rule 'worst'"),
         ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
         ({"start": [{"top_k": 77}]}, ValueOutOfBounds, "top_k=77"),
+        ({"include": ["max_calls"], "max_calls_per_question": 3}, UsageError, "max_calls_per_question would not hold"),
         ({"start": [{"mode": "fancy"}]}, UsageError, "start: mode='fancy' cannot be tried"),
         ({"start": [{"top_k": 3}], "exclude": ["top_k"]}, UsageError, "start: top_k=3 cannot be tried"),
         ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
