@@ -65,7 +65,7 @@ def list_initial_trials(
 def known_settings(
     study: Study, programs: Mapping[str, Program], trainset: Sequence[dspy.Example], config: StudyConfig
 ) -> dict[str, list[dict[str, Any]]]:
-    """For each program, the settings in `config.start` and its δ, if it has one, calibrated on the training questions.
+    """For each program, the settings in `config.start`, and δ calibrated on the training questions, if it is searched.
 
     The first process that calibrates δ stores it with the study.
     """
@@ -73,7 +73,8 @@ def known_settings(
     for name, program in programs.items():
         own = config.of_program(program_prefix(name, len(programs)))
         known[name] = list(own.start)
-        if "delta" in own.exclude or "delta" not in program.hyperparameters() or not trainset:
+        searched = "delta" not in own.exclude and (own.include is None or "delta" in own.include)
+        if not (searched and "delta" in program.hyperparameters() and trainset):
             continue
         stored = f"{_CALIBRATED}.{name}"
         if stored not in study.user_attrs:
