@@ -107,7 +107,8 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
         Option(
             "--style",
             help="How answers are worded: short (a name, a date), sentence (for people who read them), long, and the "
-            "others of the hyperparameter `style`. [default: sentence; an artifact's own]",
+            "others of the hyperparameter `style`.",
+            show_default="sentence; an artifact's own",
         ),
     ] = None
 

@@ -65,8 +65,8 @@ class CompileOptions(o.StudyOptions):
             "--hold-out",
             min=0,
             help="Dev questions that a study does not see, on which its choice is tested: the program as it was is "
-            "saved if the choice is not better. 0 saves the choice untested. [default: a third; 20 of 40 to 59; none "
-            "of fewer than 40; and training questions besides]",
+            "saved if the choice is not better. 0 saves the choice untested.",
+            show_default="a third; 20 of 40 to 59; none of fewer than 40; and training questions besides",
         ),
     ] = None
     teacher: Annotated[

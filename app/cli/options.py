@@ -195,8 +195,8 @@ class ProgramOptions:
             envvar="KNOWGAP_PROGRAM",
             help="Program: see `knowgap ls`; the folder of a compiled one; or module:Name, one of your own "
             "or a dspy.Module (module:Name:FOLDER if it is compiled). "
-            "eval and compile also take several, separated by commas, or all. "
-            "[default: migres]",
+            "eval and compile also take several, separated by commas, or all.",
+            show_default="migres",
         ),
     ] = None
     preset: Annotated[
@@ -217,7 +217,8 @@ class ProgramOptions:
         Option(
             "--input",
             rich_help_panel=MODELS,
-            help="The input of a dspy.Module that gets the question. [default: guessed]",
+            help="The input of a dspy.Module that gets the question.",
+            show_default="guessed",
         ),
     ] = None
     output: Annotated[
@@ -225,7 +226,8 @@ class ProgramOptions:
         Option(
             "--output",
             rich_help_panel=MODELS,
-            help="The output of a dspy.Module that is the answer. [default: guessed]",
+            help="The output of a dspy.Module that is the answer.",
+            show_default="guessed",
         ),
     ] = None
 
@@ -329,7 +331,8 @@ class StudyOptions(JobOptions):
             "--storage",
             envvar="KNOWGAP_STORAGE",
             rich_help_panel=STUDY,
-            help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
+            help="Where the study is kept: a .db or .journal file, or a database URL.",
+            show_default="in the output folder",
         ),
     ] = None
     ranges: Annotated[

@@ -19,10 +19,15 @@ def report(
     study_name: Annotated[str | None, Option("--study-name", help="Which study, if the storage keeps several.")] = None,
     base: Annotated[
         str | None,
-        Option("--base", help="The evaluation that the others are compared with. [default: before, or the first]"),
+        Option(
+            "--base",
+            help="The evaluation that the others are compared with.",
+            show_default="before, or the first",
+        ),
     ] = None,
     cost: Annotated[
-        str, Option("--cost", help="What counts as cost: lm_calls, tokens, … [default: the study's own]")
+        str,
+        Option("--cost", help="What counts as cost: lm_calls, tokens, …", show_default="the study's own"),
     ] = "",
 ) -> None:
     """Show a study or evaluations on one HTML page, which opens without a network."""

@@ -46,7 +46,8 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
         list[str] | None,
         Option(
             "--sub-model",
-            help="With ra-isf: train this one of know, relevant and decompose. Can be repeated. [default: all three]",
+            help="With ra-isf: train this one of know, relevant and decompose. Can be repeated.",
+            show_default="all three",
         ),
     ] = None
     labels: Annotated[
@@ -100,8 +101,8 @@ def train(
         str | None,
         Option(
             "--gpus",
-            help="With --dry-run or --labels only: the GPUs that would train, as NUMBERxGB, such as 8x80. [default: "
-            "those of this machine]",
+            help="With --dry-run or --labels only: the GPUs that would train, as NUMBERxGB, such as 8x80.",
+            show_default="those of this machine",
         ),
     ] = None,
     as_json: o.Json = False,

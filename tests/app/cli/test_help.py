@@ -37,3 +37,26 @@ def test_commands_stand_in_groups(knowgap):
     places = [page.index(f"─ {title} ─") for title in _GROUPS]
     assert places == sorted(places)
     assert {name for names in _GROUPS.values() for name in names} == {*COMMANDS}
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "default"),
+    [
+        ("ask", "--program", "migres"),
+        ("ask", "--style", "sentence; an artifact's own"),
+        ("compile", "--hold-out", "a third; 20 of 40 to 59; none of fewer than 40; and training questions besides"),
+        ("compile", "--storage", "in the output folder"),
+        ("report", "--base", "before, or the first"),
+        ("train", "--sub-model", "all three"),
+    ],
+)
+def test_a_help_page_says_what_an_option_without_a_fixed_default_does(knowgap, command, option, default, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    words = "--help-all" if command == "compile" else "--help"
+    [line] = [line for line in knowgap(command, words)[0].splitlines() if re.match(rf"│ +{option} ", line)]
+    assert f"[default: ({default})]" in line
+
+
+def test_no_help_text_has_brackets_that_would_be_taken_for_markup():
+    helps = [parameter.help or "" for command in COMMANDS.values() for parameter in command.params]
+    assert [text for text in helps if "[" in text] == []
