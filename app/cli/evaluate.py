@@ -188,13 +188,14 @@ def open_job(
 ) -> Iterator[Job]:
     """Load what the options and the programs need, and check the metrics and that the splits have questions.
 
-    No language model is loaded if generators answer and no metric asks one. `asks` says whether the model will be asked
-    and therefore has to be reachable, which is the default except in a dry run. `split_as` is the name of the one
-    split that all questions form.
+    No language model is loaded if generators answer and no metric asks one. `asks` says whether questions will be
+    asked, which is the default except in a dry run: the model then has to be reachable, and the index of the data is
+    built. `split_as` is the name of the one split that all questions form.
     """
     from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, get_metric
 
     checked, metrics = list(checked), list(options.metric or _DEFAULT_METRICS)
+    asks = not options.dry_run if asks is None else asks
     for name in metrics:
         get_metric(name)
     dataset = factories.load_data(options, split_as)
@@ -204,11 +205,11 @@ def open_job(
     lm = factories.load_lm(
         options,
         factories.artifact_of(options.program)[1],
-        asks=not options.dry_run if asks is None else asks,
+        asks=asks,
         generator=checked[0].generator if generated else None,
     )
     retrieves = any(each.retrieves for each in checked)
-    with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
+    with factories.open_index(options, dataset, builds=asks) if retrieves else nullcontext() as retriever:
         yield Job(options, dataset, metrics, lm, retriever)
 
 

@@ -149,13 +149,14 @@ def closing(retriever: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Iterator[Retriever]:
+def open_index(options: o.IndexOptions, dataset: Dataset | None = None, *, builds: bool = True) -> Iterator[Any]:
     """Open the index of the options, and close it at the end of the block.
 
     Args:
         options: they name a folder, a URL or a plugin; otherwise, an index of the data set's passages is built at first
             use. A server is sent the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve` asks for.
         dataset: the data set, if it is loaded already.
+        builds: False to yield None instead of an index of the data set's passages, as a dry run needs none.
     """
     from knowgap.retrieval import RemoteRetriever
     from knowgap.retrieval import open_index as open_folder
@@ -163,7 +164,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
 
     place, engine, quality = options.folder, options.engine, options.quality
     if place is None:
-        retriever: Any = _open_own_index(options, dataset or load_data(options))
+        retriever: Any = _open_own_index(options, dataset or load_data(options), builds)
     else:
         if is_address(place):
             check_address(place, "--index")
@@ -178,14 +179,16 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         yield retriever
 
 
-def _open_own_index(options: o.IndexOptions, dataset: Dataset) -> Retriever:
-    """Open the index of a data set's own passages; build it if there is none."""
+def _open_own_index(options: o.IndexOptions, dataset: Dataset, builds: bool) -> Retriever | None:
+    """Open the index of a data set's own passages; build it if there is none. None unless `builds`."""
     from knowgap.retrieval.index.engines import open_or_build
 
     if not dataset.corpus:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
         )
+    if not builds:
+        return None
     engine = options.engine or o.NEW_INDEX
     folder = home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:

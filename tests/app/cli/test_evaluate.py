@@ -118,3 +118,14 @@ def test_the_report_of_a_comparison_has_its_base_and_its_names(indexed):
     assert list(read_source("alone").evaluations) == ["rag"]
     indexed("report", "out", "--base", "cot", "-o", "page.html")
     assert "unknown evaluation 'none'" in indexed.refusal("report", "out", "--base", "none")
+
+
+def test_a_dry_run_builds_no_index(knowgap):
+    words = ("--program", "rag", "--data", "questions.jsonl", "--engine", "bm25")
+    passages = ("--corpus", "docs.jsonl")
+    dry_run = ("eval", *words, "--whole", "--dry-run")
+    assert knowgap.json(*dry_run, *passages)["rag"]["calls"] == len(QUESTIONS)
+    assert not (knowgap.folder / "home" / "indexes").exists()
+    assert "no index: name one with --index FOLDER" in knowgap.refusal(*dry_run)
+    knowgap.json(*dry_run, *passages, "--measure")
+    assert (knowgap.folder / "home" / "indexes").exists()
