@@ -39,19 +39,19 @@ _PAPERS_SEARCHES = {
 
 
 class BlendFilter(Program):
-    """Search with the question, with it and a reasoned draft, and with it and a passage from memory; filter; answer.
+    """Search with the question, and with it and what the model writes about it; filter what is found; answer.
 
     Source: "BlendFilter: Advancing Retrieval-Augmented Large Language Models via Query Generation Blending and
     Knowledge Filtering", algorithm 1, equations 1 to 9, appendix B; queries left out as in table 6, K as in figure 4,
-    filter after the union as in remark 2, no filter as in equation 6. No code was released.
+    filter after the union as in remark 2, no filter as in equation 6. No code was released. With the paper's settings:
 
     1. Three branches run at once. Each searches for K passages: with the question (q), with the question and a draft
        reasoned from its passages (q_ex), with the question and a passage from the model's memory (q_in).
     2. Each list is filtered by itself, in two turns: the model assesses the passages, then lists the relevant ids.
     3. The model reasons over the union and answers, and shortens an answer that is longer than the style asks.
 
-    With the paper's settings a question takes ten calls of the language model, five of them in sequence. Departures
-    from the paper: docs/methods/blend_filter.md.
+    A question then takes ten calls of the language model, five of them in sequence. Departures from the paper:
+    docs/methods/blend_filter.md.
 
     >>> import knowgap
     >>> knowgap.BlendFilter(internal=False).internal
@@ -105,7 +105,7 @@ class BlendFilter(Program):
         self.shorten = dspy.Predict(ShortenAnswer)
 
     def forward(self, question: str) -> dspy.Prediction:
-        """Answer `question` from the filtered union of three searches; the prediction adds `reasoning`."""
+        """Answer `question` from the filtered union of its searches; the prediction adds `reasoning`."""
         self.begin_iteration(1)
         direct = self.retrieve_passages(question, self.top_k) if self.original or self.external else []
         branches: dict[str, Callable[[], list[Passage]]] = {}

@@ -59,13 +59,13 @@ _ALGORITHM_1 = {
 
 
 class RAISF(Program):
-    """Ask whether the model knows; if not, which passages help; if none, break the question down and start again.
+    """Answer from the passages that help; if they do not settle it, break the question down and start again.
 
     Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback",
     section 3.3 and algorithm 1; ablations of table 2 and figure 2.
 
-    1. Self-knowledge: if the model knows the answer, it answers directly.
-    2. Passage relevance: retrieve, judge each passage by itself, and answer from the relevant ones if they settle it.
+    1. Self-knowledge (off by default): if the model knows the answer, it answers directly.
+    2. Passage relevance: retrieve, judge the passages, and answer from the relevant ones if they settle it.
     3. Decomposition: write sub-questions, solve each of them by the same algorithm, and combine their answers.
        Sub-questions that wait for nothing are solved at the same time.
     4. A question that is still open after `depth` decompositions is `unknown`.

@@ -54,10 +54,11 @@ _Branch = tuple[Trajectory, str]
 
 
 class RQRAG(Program):
-    """Refine the query in three ways at every node of a tree, answer at every node, select among the answers.
+    """Grow a tree of refined queries, answer at its nodes, select among the answers.
 
     Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", sections 2.1 and 2.3, figure 8,
     appendices B.2 (depths) and B.4 (three passages per step); single actions of figure 4b, strategies of figure 3.
+    With the paper's settings:
 
     1. The root is the question, with which nothing is retrieved. At each node, a rewritten, a decomposed and a
        disambiguated query are written from the queries of its path and what they found; each query retrieves passages
