@@ -350,10 +350,10 @@ class StudyOptions(JobOptions):
             "--study",
             rich_help_panel=STUDY,
             help="A setting of the study, as NAME=VALUE. Can be repeated. mode=pareto weighs score against cost. "
-            "cost=lm_calls, tokens, passages, seconds or money says what the cost is, and costs=… names further ones. "
-            "rule='within 0.02' chooses the cheapest trial so close to the best, 'under 12' the best below that cost; "
-            "max_calls_per_question limits the calls of a question, max_cost_per_question the choice. prune=false "
-            "stops no trial early. max_calls, max_tokens, max_money and timeout (seconds) end the study.",
+            "cost=lm_calls, tokens, … (see `knowgap ls costs`) says what the cost is, and costs=… names more. "
+            "rule='within 0.02' chooses the cheapest trial so close to the best, 'under 12' the best below that "
+            "cost; max_calls_per_question limits the calls of a question, max_cost_per_question the choice. "
+            "prune=false stops no trial early. max_calls, max_tokens, max_money and timeout (seconds) end the study.",
         ),
     ] = None
     num_workers: Annotated[
