@@ -176,8 +176,12 @@ def compile(
     dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
     metric = dict([next(iter(named_metrics(metrics).items()))])
     common: dict[str, Any] = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
-    if optimizer != "study" and not (study is sampler is pruner is None):
-        raise UsageError(f"study, sampler and pruner apply only to the optimizer study, not to {optimizer}")
+    of_studies = {"study": study, "sampler": sampler, "pruner": pruner, "config": config, "hold_out": hold_out}
+    given = [name for name, value in of_studies.items() if value is not None]
+    if optimizer != "study" and given:
+        raise UsageError(
+            f"the optimizer {optimizer} would ignore {', '.join(given)}: leave out what only a study takes"
+        )
     if optimizer == "study":
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"

@@ -95,6 +95,8 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     settings = factories.named_values(options.optimizer_option, "--optimizer-option")
     if settings and optimizer == "study":
         raise UsageError("--optimizer-option does not apply to --optimizer study: set its options with --study")
+    if optimizer != "study":
+        _refuse_study_options(options)
     config = _finetune_config(settings, options.seed) if optimizer == "finetune" else None
     study_config(options)
     checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
@@ -117,6 +119,21 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
             _study(job, programs, folder, options, context.obj, demos=demos, teacher_lm=teacher_lm)
         else:
             score_and_save(job, _optimize(job, programs[0], optimizer, teacher_lm, settings), folder)
+
+
+def _refuse_study_options(options: CompileOptions) -> None:
+    """Refuse the options of a study, among them its limits on what is spent, with another optimizer."""
+    for option, value in (
+        ("--study", " ".join(options.study or ())),
+        ("--range", " ".join(options.ranges or ())),
+        ("--study-name", options.study_name),
+        ("--hold-out", options.hold_out),
+        ("--demos", None if options.demos == "auto" else options.demos),
+    ):
+        if value not in (None, ""):
+            raise UsageError(
+                f"{option} {value} applies only to a study: leave it out with --optimizer {options.optimizer}"
+            )
 
 
 def _study(job: Job, programs: list[Program], folder: Path, options: CompileOptions, command: Any, **more: Any) -> None:

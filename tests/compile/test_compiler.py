@@ -33,6 +33,8 @@ def test_refusals():
     for wrong, error, message in (
         ({"optimizer": "bootstrop"}, UnknownName, "did you mean 'bootstrap'"),
         ({"share": 0.5}, UnknownName, "unknown argument of compile with the optimizer study 'share'"),
+        ({"optimizer": "bootstrap", "config": StudyConfig(max_calls=9)}, UsageError, "bootstrap would ignore config"),
+        ({"optimizer": "labeled", "hold_out": 0}, UsageError, "labeled would ignore hold_out"),
         ({"demos": "some"}, UnknownName, "unknown kind of demonstrations 'some'"),
     ):
         with pytest.raises(error, match=message):

@@ -134,7 +134,10 @@ def test_several_costs_are_objectives_of_a_study_of_compile(examples):
     ("options", "message"),
     [
         ({"study": optuna.create_study()}, r"create it with directions=\['maximize'\]"),
-        ({"sampler": Remembering(), "optimizer": "bootstrap"}, "apply only to the optimizer study, not to bootstrap"),
+        (
+            {"sampler": Remembering(), "optimizer": "bootstrap"},
+            "bootstrap would ignore sampler, hold_out: leave out what only a study",
+        ),
         (
             {"pruner": optuna.pruners.NopPruner(), "config": StudyConfig(prune=False)},
             "a pruner cannot be used in a study",
