@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
 _WITHOUT_TEACHER = ("labeled", "calibrate", "reanchor")
+_OF_STUDIES = ("study", "ranges", "study_name", "storage", "n_trials", "num_workers", "hold_out", "demos")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     if settings and optimizer == "study":
         raise UsageError("--optimizer-option does not apply to --optimizer study: set its options with --study")
     if optimizer != "study":
-        _refuse_study_options(options)
+        _refuse_study_options(context, optimizer)
     config = _finetune_config(settings, options.seed) if optimizer == "finetune" else None
     study_config(options)
     checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
@@ -121,19 +122,12 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
             score_and_save(job, _optimize(job, programs[0], optimizer, teacher_lm, settings), folder)
 
 
-def _refuse_study_options(options: CompileOptions) -> None:
+def _refuse_study_options(context: Context, optimizer: str) -> None:
     """Refuse the options of a study, among them its limits on what is spent, with another optimizer."""
-    for option, value in (
-        ("--study", " ".join(options.study or ())),
-        ("--range", " ".join(options.ranges or ())),
-        ("--study-name", options.study_name),
-        ("--hold-out", options.hold_out),
-        ("--demos", None if options.demos == "auto" else options.demos),
-    ):
-        if value not in (None, ""):
-            raise UsageError(
-                f"{option} {value} applies only to a study: leave it out with --optimizer {options.optimizer}"
-            )
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in _OF_STUDIES and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{option.opts[0]} applies only to a study: leave it out with --optimizer {optimizer}")
 
 
 def _study(job: Job, programs: list[Program], folder: Path, options: CompileOptions, command: Any, **more: Any) -> None:

@@ -141,14 +141,9 @@ def test_estimates_an_optimizer(knowgap):
 def test_refuses_optimizers_that_cannot_be_used(knowgap):
     assert "unknown optimizer 'boot'" in knowgap.refusal("compile", *STUDY, "--optimizer", "boot")
     assert "cannot be saved" in knowgap.refusal("compile", *STUDY, "--optimizer", "knn")
-    for option, value in (
-        ("--study", "max_calls=9"),
-        ("--range", "top_k=1:3"),
-        ("--hold-out", "0"),
-        ("--demos", "none"),
-    ):
-        refusal = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", option, value)
-        assert f"{option} {value} applies only to a study" in refusal
+    for option in ("--study max_calls=9", "--range top_k=1:3", "--hold-out 0", "--demos none", "--n-trials 9"):
+        refusal = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", *option.split())
+        assert f"{option.split()[0]} applies only to a study" in refusal
     reanchor = ("compile", *STUDY, "--optimizer", "reanchor")
     assert "--optimizer reanchor uses no teacher" in knowgap.refusal(*reanchor, "--teacher-lm", "openai/x")
     assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
