@@ -281,8 +281,7 @@ def serve(
         key = os.environ.get(_KEY) or None
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
         page: dict[str, Any] = {"examples": example or (), "show_files": show_files, "allow_upload": allow_upload}
-        served: tuple[Any, Any, Any] = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
-        program, lm, index = served
+        program, lm, index = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
         if live is not None:
             live.start()
         server = Server(program, lm, index=index, host=host, port=port, key=key, **limits, **page)

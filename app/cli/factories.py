@@ -149,7 +149,7 @@ def closing(retriever: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def open_index(options: o.IndexOptions, dataset: Dataset | None = None, *, builds: bool = True) -> Iterator[Any]:
+def open_index(options: o.IndexOptions, dataset: Dataset | None = None, *, builds: bool = True) -> Iterator[Retriever]:
     """Open the index of the options, and close it at the end of the block.
 
     Args:
@@ -179,7 +179,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None, *, build
         yield retriever
 
 
-def _open_own_index(options: o.IndexOptions, dataset: Dataset, builds: bool) -> Retriever | None:
+def _open_own_index(options: o.IndexOptions, dataset: Dataset, builds: bool) -> Any:
     """Open the index of a data set's own passages; build it if there is none. None unless `builds`."""
     from knowgap.retrieval.index.engines import open_or_build
 
