@@ -22,7 +22,7 @@ _YES_NO = re.compile(r"\b(yes|true|no|false)\b", re.IGNORECASE)
 _CHOICES = (
     re.compile(r"^\W*([A-H1-8])\W*$", re.IGNORECASE),  # the letter and nothing else
     re.compile(r"\(([A-H1-8])\)", re.IGNORECASE),  # (B)
-    re.compile(r"\b(?:answer|option|choice)\b(?:\s+is)?\W*([A-H1-8])\b(?!\s+[a-z])"),  # the answer is B
+    re.compile(r"\b(?i:answer|option|choice)\b(?:\s+is)?\W*([A-H1-8])\b(?!\s+[a-z])"),  # the answer is B
     re.compile(r"^\s*([A-H1-8])[.):]"),  # B. photosynthesis
 )
 

@@ -85,10 +85,18 @@ def test_a_prediction_without_an_answer_scores_0(metric, prediction):
         ("no", ["No, it is not true.", "It is false"], ["Norway"]),
         (
             "B",
-            ["B", "(b) photosynthesis", "B. photosynthesis", "The answer is B", "photosynthesis"],
-            ["The answer is (C), not (B)", "respiration"],
+            [
+                "B",
+                "(b) photosynthesis",
+                "B. photosynthesis",
+                "The answer is B",
+                "photosynthesis",
+                "Answer: B",
+                "Option B",
+            ],
+            ["The answer is (C), not (B)", "respiration", "Answer: C"],
         ),
-        ("A", [], ["A plant makes it"]),
+        ("A", ["ANSWER: A"], ["A plant makes it", "Answer: A plant makes it"]),
         ("Paris", ["paris"], []),
     ],
 )
