@@ -15,8 +15,8 @@ from typing_extensions import Unpack
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
-from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
-from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
+from knowgap.compiling.evaluation.metrics.missing_gold import check_names_gold, without_missing_gold
+from knowgap.compiling.evaluation.provenance import Provenance, digest, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.errors import DataError, UsageError
@@ -117,6 +117,7 @@ def evaluate(
     else:
         every, whole = questions[:limit], questions
     ids, named = check_examples(every), named_metrics(metrics)
+    check_names_gold(every, *next(iter(named.items())))
 
     def ask(program: Any, output: Path | None, progress: Progress | None) -> Evaluation:
         program = as_program(program)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics import scores_passages
+from knowgap.compiling.evaluation.metrics import METRICS, Metric, scores_passages
+from knowgap.compiling.evaluation.metrics.retrieval import gold_ids
 from knowgap.errors import DataError
 
 
@@ -21,6 +22,17 @@ def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) ->
     if scores_passages(metric) and (missing := _missing_gold(examples, retriever)):
         said = _said(missing, examples)
         raise DataError(f"{said}, which {metric} cannot score: index their passages, or name another metric")
+
+
+def check_names_gold(examples: Iterable[dspy.Example], name: str, metric: Metric) -> None:
+    """Refuse a metric of knowgap's that scores passages if a question names no gold passages.
+
+    Raises:
+        DataError: there is such a question; the message names it.
+    """
+    if getattr(metric, "func", metric) is METRICS.get(name.partition("@")[0]) and scores_passages(name):
+        for example in examples:
+            gold_ids(example)
 
 
 def without_missing_gold(

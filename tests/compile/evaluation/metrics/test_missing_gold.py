@@ -53,6 +53,21 @@ def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial)
     assert engine.calls == []
 
 
+@pytest.mark.parametrize("metric", ["recall@5", "found"])
+def test_a_question_without_gold_passages_is_refused_before_anything_is_asked(metric):
+    examples = make_examples(6)
+    program, (lm, engine) = RAG(BM25Index.from_passages(passages(examples)), top_k=6), reading_lm()
+    examples[5].gold_ids = []
+    with pytest.raises(DataError, match="names no gold passages, so retrieval cannot be scored"):
+        evaluate(program, examples, metric, lm=lm)
+    assert engine.calls == []
+
+    def recall(example, prediction):
+        return 1.0
+
+    assert evaluate(program, examples, recall, lm=lm).mean() == 1.0
+
+
 def test_a_hybrid_index_knows_what_its_parts_lack(tmp_path: Path):
     index = HybridIndex.build(passages(make_examples(3)), tmp_path / "index")
     assert index.missing_ids(["q0", "other", "q2"]) == ["other"]
