@@ -105,7 +105,7 @@ class RAGQuestEval:
         self.ask, self.answer = dspy.Predict(QuestionsOnText), dspy.Predict(AnswerFromText)
 
     def scores(self, example: Any, prediction: Any) -> QuestScores:
-        """All four scores of a prediction; zeros without an answer.
+        """All four scores of a prediction; zeros without an answer, or if a reply of the judge cannot be read.
 
         Raises:
             DataError: no question could be drawn from the reference answer.
@@ -113,16 +113,22 @@ class RAGQuestEval:
         said = predicted_answer(prediction)
         if said is None:
             return QuestScores()
-        with _judging(self.lm):
-            questions = getattr(example, "quest_questions", None)
-            references = getattr(example, "quest_answers", None)
-            if not questions or not references:
-                questions = call_predictor(self.ask, text=example.answer).questions
-                if not questions:
-                    raise DataError(f"no question could be drawn from the answer {example.answer!r}", field="answer")
-                references = call_predictor(self.answer, text=example.answer, questions=questions).answers
-            answers = call_predictor(self.answer, text=said, questions=questions).answers
-        return compare_answers(references, answers)
+        try:
+            with _judging(self.lm):
+                return compare_answers(*self._answers(example, said))
+        except AdapterParseError:
+            return QuestScores()
+
+    def _answers(self, example: Any, said: str) -> tuple[Sequence[str], Sequence[str]]:
+        """The answers to the same questions that are drawn from the reference, and those from the prediction."""
+        questions = getattr(example, "quest_questions", None)
+        references = getattr(example, "quest_answers", None)
+        if not questions or not references:
+            questions = call_predictor(self.ask, text=example.answer).questions
+            if not questions:
+                raise DataError(f"no question could be drawn from the answer {example.answer!r}", field="answer")
+            references = call_predictor(self.answer, text=example.answer, questions=questions).answers
+        return references, call_predictor(self.answer, text=said, questions=questions).answers
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
         """The chosen score of a prediction."""

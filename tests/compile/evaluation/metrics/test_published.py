@@ -140,6 +140,11 @@ class TestRAGQuestEval:
         with pytest.raises(DataError, match="no question could be drawn"):
             metric(example, said("Ada"))
 
+    @pytest.mark.parametrize("questions", [[{"questions": ["Who?"]}], ["[[ mumble"]])
+    def test_a_reply_that_cannot_be_read_scores_0_and_ends_no_evaluation(self, questions):
+        lm, _ = scripted_lm(by_output({"questions": questions * 2, "answers": ["[[ mumble"] * 2}))
+        assert RAGQuestEval(lm=lm)(dspy.Example(question="?", answer="Ada Venn"), said("Ada")) == 0.0
+
 
 def test_a_judged_answer():
     example = dspy.Example(question="Who?", answer="Ada Venn", aliases=["Ada Venn", "Venn"])
