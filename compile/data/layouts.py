@@ -153,10 +153,14 @@ class _Aliases(Fields):
 
 
 def two_wiki_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """With the release's `id_aliases.json` beside the file, aliases of the answer's entity count as answers too."""
+    """With the release's `id_aliases.json` beside the file, other names of the answer's entity count as answers too.
+
+    These are its aliases and demonyms, as in the release's `2wikimultihop_evaluate_v1.1.py`.
+    """
     file = path.with_name("id_aliases.json")
     rows = [record.read(_Aliases) for record in read_records(file)] if file.exists() else []
-    aliases = {row.Q_id: row.aliases for row in rows}
+    demonyms: Texts = Field([])
+    aliases = {row.Q_id: [*row.aliases, *row.demonyms] for row in rows}
     for record in read_records(path):
         yield record.replace({**record.data, "aliases": aliases.get(str(record.data.get("answer_id")))})
 

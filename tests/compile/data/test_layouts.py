@@ -151,7 +151,7 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
          {"gold_ids": ["Ada Venn", "Orle"], "candidates": ["Orle", "Ada Venn"]}),
         # The repeated paragraph is pooled once.
         ("2wikimultihopqa", ["Orle is a town. It has a bridge.", "Ada Venn built bridges."],
-         {"aliases": ["Ada Venn", "A. Venn"], "evidences": [["Orle bridge", "architect", "Ada Venn"]],
+         {"aliases": ["Ada Venn", "A. Venn", "Vennish"], "evidences": [["Orle bridge", "architect", "Ada Venn"]],
           "decomposition": [{"question": "Who built it?", "answer": "Ada Venn did."}]}),
         ("musique", ["A town.", "A river."],
          {"gold_ids": ["Orle"], "candidates": ["Orle", "Orle#2"], "type": "2hop", "aliases": ["Ada Venn", "Venn"]}),
@@ -160,7 +160,7 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
     ],
 )  # fmt: skip
 def test_fields_of_a_layout(tmp_path, name, texts, fields):
-    (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q1", "aliases": ["A. Venn"], "demonyms": []}\n')
+    (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q1", "aliases": ["A. Venn"], "demonyms": ["Vennish"]}\n')
     data, example = only(tmp_path, name)
     assert [passage.text for passage in data.corpus] == texts
     assert {field: example[field] for field in fields} == fields
