@@ -63,6 +63,12 @@ def _as_rows(value: Any) -> Any:
     return value
 
 
+_MaybeTexts = Annotated[
+    Texts, BeforeValidator(lambda value: [] if isinstance(value, str) and not value.strip() else value)
+]
+"""A list of strings, or one string as a list; the empty list for a blank one, such as an empty cell of a table."""
+
+
 class _Step(Fields):
     question: Text
     answer: str = ""
@@ -79,9 +85,9 @@ class Question(Fields):
     id: Id = ""
     question: Text
     answer: Annotated[list[str], BeforeValidator(_as_answers)]
-    aliases: Texts = Field([])
+    aliases: _MaybeTexts = Field([])
     type: str = "question"
-    gold_ids: Texts = Field([])
+    gold_ids: _MaybeTexts = Field([])
     evidences: list[tuple[str, str, str]] = Field([])
     decomposition: Annotated[list[_Step], _as_objects("question")] = Field([])
     history: list[_Turn] = Field([])
@@ -150,6 +156,7 @@ class TwoWiki(HotpotQA):
 class _Aliases(Fields):
     Q_id: Text
     aliases: Texts = Field([])
+    demonyms: Texts = Field([])
 
 
 def two_wiki_records(path: Path, pool: PassagePool) -> Iterator[Record]:
@@ -159,7 +166,6 @@ def two_wiki_records(path: Path, pool: PassagePool) -> Iterator[Record]:
     """
     file = path.with_name("id_aliases.json")
     rows = [record.read(_Aliases) for record in read_records(file)] if file.exists() else []
-    demonyms: Texts = Field([])
     aliases = {row.Q_id: [*row.aliases, *row.demonyms] for row in rows}
     for record in read_records(path):
         yield record.replace({**record.data, "aliases": aliases.get(str(record.data.get("answer_id")))})

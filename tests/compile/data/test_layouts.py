@@ -166,6 +166,14 @@ def test_fields_of_a_layout(tmp_path, name, texts, fields):
     assert {field: example[field] for field in fields} == fields
 
 
+def test_empty_cells_of_a_table_are_no_aliases_and_no_gold_passages(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("question,answer,aliases,gold_ids\nWho?,Ada Venn,, \nWhere?,Orle,Orle town,orle\n")
+    one, other = load_dataset(path, split_as="test").questions("test")
+    assert (one.aliases, one.gold_ids) == (["Ada Venn"], [])
+    assert (other.aliases, other.gold_ids) == (["Orle", "Orle town"], ["orle"])
+
+
 def test_musique_full_asks_each_question_twice_under_one_id(tmp_path):
     data, one = only(tmp_path, "musique", {**RECORDS["musique"], "answerable": False})
     other = data.splits["test"][1]
