@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.statistics import Comparison, few_questions, undecidable
 from knowgap.programs.trace.trace import describe_step
 
@@ -40,7 +41,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"describe_step": describe_step, "few_questions": few_questions, "undecidable": undecidable}
+    functions = describe_step, few_questions, found_gold, undecidable
+    environment.globals |= {function.__name__: function for function in functions}
     environment.filters |= {
         "amount": format_amount,
         "count": "{:,}".format,

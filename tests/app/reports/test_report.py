@@ -21,8 +21,10 @@ from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
 from knowgap.compiling.study.storage import open_storage
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.reports.report import render_report
+from knowgap.retrieval import BM25Index, Passage
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
 
@@ -174,6 +176,14 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     assert len(turned.having("details", "loss")) == len(wins)
     with pytest.raises(UnknownName, match="test after"):
         render_report(tests_before_and_after, base="test afte")
+
+
+def test_a_part_of_a_gold_document_is_a_gold_passage_that_was_cited():
+    [example] = make_examples(1)
+    part = Passage(f"{example.id}#0123456789", "house", f"{example.answer} lives in house {example.id}.")
+    evaluation = evaluate(RAG(BM25Index.from_passages([part])), [example], "recall", lm=reading_lm()[0])
+    assert evaluation.mean() == 1.0
+    assert "1 of 1 gold passages cited" in read_page(render_report(evaluation)).text
 
 
 def test_everything_from_the_data_is_text_failures_included():
