@@ -105,7 +105,8 @@ def write_questions(
         lm: the language model that writes and checks; default: the one that DSPy is configured with.
         seed: the seed of the choice of passages.
         num_threads: how many drafts are made at a time.
-        progress: called with the drafts done, all drafts of this round, and how many questions are kept, in words.
+        progress: called with how many drafts there are, how many there will be after this round, and how many questions
+            are kept, in words.
 
     Raises:
         UsageError: `lm` is the embedded reader, which cannot write; the passages of the index cannot be listed; the
@@ -224,7 +225,8 @@ class _Run:
             missing = self._file.missing(list(materials))
             make = functools.partial(self._draft, materials, unsaved)
             made = map_ordered(make, missing, num_threads, ahead=8 * num_threads)
-            self._file.keep(made, len(materials), progress, functools.partial(self._tell, list(materials)))
+            total = len({*self._file.records, *materials})
+            self._file.keep(made, total, progress, functools.partial(self._tell, list(materials)))
             for id in materials:
                 draft = unsaved[id] if id in unsaved else self._file.records[id].model_copy()
                 if not draft.dropped and self._earlier.repeats(draft.question, draft.answer):

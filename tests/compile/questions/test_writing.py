@@ -127,6 +127,19 @@ def test_another_wording_of_the_answer_becomes_an_alias(index, tmp_path):
     ]  # fmt: skip
 
 
+def test_progress_counts_the_drafts_of_earlier_rounds_on_both_sides(index, tmp_path):
+    def rule(outputs, inputs):
+        if "clear" in outputs:
+            checked.append(inputs["question"])
+            return {"clear": len(checked) > 2, "knows": False, "answer": ""}
+        return good_author(outputs, inputs)
+
+    checked, seen = [], []
+    write(index, tmp_path, rule, n=4, kinds=["one_hop"], progress=lambda *report: seen.append(report))
+    assert [(done, total) for done, total, _ in seen] == [(1, 4), (2, 4), (3, 4), (4, 4), (5, 6), (6, 6)]
+    assert seen[-1][2] == "4 of 4 questions"
+
+
 def test_a_repeated_question_is_dropped(index, tmp_path):
     same = {"possible": True, "question": "Where does the long road lead?", "answer": "harbour"}
     done, _ = write(index, tmp_path, author(write=same, settle={"settled": True, "answer": "harbour"}), n=2,
