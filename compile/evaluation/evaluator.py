@@ -16,7 +16,7 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_names_gold, without_missing_gold
-from knowgap.compiling.evaluation.provenance import Provenance, digest, examples_digest, provenance_of
+from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.errors import DataError, UsageError
@@ -126,17 +126,24 @@ def evaluate(
         more = {**facts, **({"unindexed_gold": unindexed} if unindexed else {})}
         origin = provenance_of(program, examples, model, metrics=named, split=split, seed=seed, **more)
         about = answers_about(origin, named, whole)
+        by_id = dict(zip(ids, examples, strict=True))
         with (
             RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
             dspy.context(lm=model),
             without_history(),
         ):
+            earlier = {} if file is None else file.records
             stream = run_questions(
                 program,
-                dict(zip(ids, examples, strict=True)),
+                by_id,
                 named,
                 lm=model,
-                answered=dict(file.records) if file is not None else {},
+                # An answer was scored by the gold passages of its time; if these were corrected, it is asked for again.
+                answered={
+                    id: record
+                    for id, record in earlier.items()
+                    if id in by_id and record.gold == [*(by_id[id].get("gold_ids") or ())]
+                },
                 keep=file.append if file is not None else None,
                 num_threads=num_threads,
                 traces=traces,

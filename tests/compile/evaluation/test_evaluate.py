@@ -301,6 +301,18 @@ def test_more_questions_go_on_from_the_answers_of_fewer(program, examples, tmp_p
         assert asked == [2, 3, 0, 3]
 
 
+def test_a_question_whose_gold_passages_were_corrected_is_asked_again(program, examples, tmp_path):
+    lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
+    path, named = tmp_path / "answers.jsonl", [e.copy(gold_ids=["orle"]).with_inputs("question") for e in examples]
+    evaluate(program, named, "exact_match", lm=lm, output=path)
+    asked = len(engine.calls)
+    corrected = [named[0].copy(gold_ids=["venn"]).with_inputs("question"), *named[1:]]
+    for _ in range(2):
+        found = evaluate(program, corrected, "exact_match", lm=lm, output=path)
+        assert [record.gold for record in found.records] == [["venn"], *[["orle"]] * (len(named) - 1)]
+        assert len(engine.calls) == asked + 1
+
+
 def test_answers_that_depend_on_something_else_are_refused(program, examples, tmp_path, lm):
     path = tmp_path / "answers.jsonl"
     evaluate(program, examples, "exact_match", lm=lm, output=path)
