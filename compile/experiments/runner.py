@@ -141,7 +141,8 @@ def estimate_experiment(
 
     `measure` asks three questions of each cell first, and estimates from what they cost; indexes are built for it.
     Without it, no module that the table names is imported, and the cells that need one are left out; see
-    `ExperimentSetup.imports`. The other arguments are those of `run_experiment`.
+    `ExperimentSetup.imports`. The cell of SKR includes the train questions that it learns from, if the data are named.
+    The other arguments are those of `run_experiment`.
     """
     table = table if isinstance(table, ExperimentTable) else read_table(table)
     options = ExperimentSetup(output=Path(output), **setup)
@@ -153,15 +154,15 @@ def estimate_experiment(
         for cell in prepare(table, options, dry=not measure):
             if cell.program is None or (identity := run.identity(cell)) in estimates:
                 continue
-            with run.program(cell) if measure else nullcontext(cell.program) as program:
-                found = estimate(
-                    program,
-                    cell.examples if measure else cell.questions * max(1, len(cell.row.top_p)),
-                    cell.column.metrics,
-                    lm=cell.lm or dspy.settings.lm,
-                    prices=prices,
-                    measure=measure,
-                )
+            costs = functools.partial(
+                estimate, metrics=cell.column.metrics, lm=cell.lm or dspy.settings.lm, prices=prices, measure=measure
+            )
+            with run.program(cell, labelled=False) if measure else nullcontext(cell.program) as program:
+                found = costs(program, cell.examples if measure else cell.questions * max(1, len(cell.row.top_p)))
+            if isinstance(cell.program, SKR) and cell.dataset is not None:
+                train = cell.dataset.questions("train", options.limit)
+                labelling = [costs(each, train if measure else len(train)) for each in _answerers(cell.program)]
+                found = sum(labelling, found)
             estimates[identity] = (cell.row.label, cell.column.title), found
     return dict(estimates.values())
 
@@ -180,10 +181,13 @@ class _Run:
             return self._evaluate(program, cell, cell.column.split, progress)
 
     @contextmanager
-    def program(self, cell: Cell) -> Iterator[Any]:
-        """Yield a cell's program as it is asked: in the cluster or with a cache, and once for each `top_p`."""
+    def program(self, cell: Cell, *, labelled: bool = True) -> Iterator[Any]:
+        """Yield a cell's program as it is asked: in the cluster or with a cache, and once for each `top_p`.
+
+        SKR's train questions are answered first, unless `labelled` is False; it then retrieves for every question.
+        """
         program, make_program = cast("Program", cell.program), cast("Callable[..., Program]", cell.make_program)
-        if isinstance(program, SKR):
+        if labelled and isinstance(program, SKR):
             make_program = functools.partial(SKR, examples=self._labels(program, cell), **program.values())
             program = make_program(retriever=program.retriever)
         questions = cell.examples if cell.row.candidates else []
@@ -219,9 +223,8 @@ class _Run:
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
         """For each train question, whether the model answers it correctly by itself, and with retrieval."""
-        style, metric = program.values()["style"], next(iter(cell.metrics))
-        answerers = Direct(style=style), RAG(program.retriever, style=style)
-        direct, retrieved = (self._evaluate(answerer, cell, "train") for answerer in answerers)
+        metric = next(iter(cell.metrics))
+        direct, retrieved = (self._evaluate(answerer, cell, "train") for answerer in _answerers(program))
         alone, helped = direct.scores(metric), retrieved.scores(metric)
         return [
             {"question": record.question, "direct": alone[record.id] >= 0.5, "retrieved": helped[record.id] >= 0.5}
@@ -247,6 +250,12 @@ class _Run:
             output=self.setup.output / "answers" / name,
             progress=progress,
         )
+
+
+def _answerers(program: SKR) -> tuple[Program, Program]:
+    """The programs that answer SKR's train questions: without retrieval, and with it."""
+    style = program.values()["style"]
+    return Direct(style=style), RAG(program.retriever, style=style)
 
 
 def _asking(row: Row) -> list[Any]:
