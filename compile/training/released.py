@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from knowgap.compiling.data.records import read_lines
 from knowgap.compiling.training.labelling import LabelledExample
 from knowgap.compiling.training.transcripts import KINDS, SearchStep, TranscriptRecord
 from knowgap.errors import DataError
@@ -87,7 +88,7 @@ def read_released_labels(file: str | Path, task: Task) -> list[LabelledExample]:
 
 
 def _rows(file: str | Path) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in read_lines(Path(file)):
         if line.strip():
             try:
                 yield number, json.loads(line)

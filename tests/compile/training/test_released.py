@@ -56,5 +56,15 @@ def test_labels(tmp_path: Path):
     assert [example.label for example in read_released_labels(know, "know")] == [True, False]
     parts = write(tmp_path / "d.jsonl", [{"question": "Both?", "answer": '{"query": ["One?", "Two?"]}'}])
     assert [example.label for example in read_released_labels(parts, "decompose")] == [["One?", "Two?"]]
+    odd = json.dumps(
+        {"question": "Who\u2028is\x85it?", "answer": "know"}, ensure_ascii=False
+    )  # they end no line of JSON
+    (tmp_path / "odd.jsonl").write_text(odd + "\n", encoding="utf-8")
+    assert [example.question for example in read_released_labels(tmp_path / "odd.jsonl", "know")] == [
+        "Who\u2028is\x85it?"
+    ]
+    (tmp_path / "latin.jsonl").write_bytes(b'{"question": "Caf\xe9?", "answer": "know"}\n')
+    with pytest.raises(DataError, match="is not UTF-8"):
+        read_released_labels(tmp_path / "latin.jsonl", "know")
     with pytest.raises(DataError, match="is not a record of RA-ISF's training set of relevant"):
         read_released_labels(know, "relevant")
