@@ -34,6 +34,7 @@ from knowgap.signatures.rq_rag_teacher import (
     Turn,
 )
 from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import read_records
 
 KINDS: dict[str, Literal["rewrite", "decompose", "disambiguate"]] = {
     "chat": "rewrite",
@@ -162,13 +163,13 @@ def construct_transcripts(
     def make(id: str) -> TranscriptRecord:
         return _Author(retriever, teacher, config, passages or {}, by_id[id]).write(id)
 
-    made = write_records(
+    written = read_records(output, TranscriptRecord, "transcript")[1] if Path(output).is_file() else {}
+    for id, record in written.items():
+        if id in by_id and record.question != by_id[id].question:
+            raise UsageError(f"{output} has another question with the id {id!r}: name another folder")
+    return write_records(
         list(by_id), make, output, TranscriptRecord, about, "transcript", num_threads=num_threads, progress=progress
     )
-    for record in made.records:
-        if record.question != by_id[record.id].question:
-            raise UsageError(f"{output} has another question with the id {record.id!r}: name another folder")
-    return made
 
 
 def draft_transcripts(

@@ -139,8 +139,10 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     construct(path)
     with pytest.raises(UsageError, match="about another top_k"):
         construct(path, top_k=1)
+    teacher, lines = teach(), path.read_text()
     with pytest.raises(UsageError, match="another question with the id 'one'"):
-        construct(path, [EXAMPLES[1].copy(id="one")])
+        construct(path, [EXAMPLES[0].copy(id="new"), EXAMPLES[1].copy(id="one")], teacher)
+    assert (teacher[1].calls, path.read_text()) == ([], lines), "the teacher is not asked for what is then refused"
 
 
 def test_kinds_go_by_type_else_by_steps():
