@@ -21,7 +21,7 @@ from knowgap.lms.ra_isf.card import Task
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.outputs import clean_lines
 from knowgap.programs.sub_modules import REFERENCE
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, Retriever, gold_name
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import read_records
 
@@ -127,7 +127,7 @@ def _label_of_data(task: Task, item: Item, chained: bool) -> Label | None:
     """The label of an item by the data set, None if there is none; unlike the paper's labels, it needs no call."""
     if task == "relevant":
         gold = item.example.get("gold_ids")
-        return item.passage is not None and item.passage.id in gold if gold else None
+        return item.passage is not None and gold_name(item.passage.id, gold) is not None if gold else None
     questions = refer_to_answers(item.example)
     refers = any(REFERENCE.search(question) for question in questions)
     return questions if questions and (chained or not refers) else None

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics import f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
@@ -235,8 +236,9 @@ class _Author:
             record.dropped = "no query"
             return record
         record.steps = _search(self.retriever, record.kind, queries, self.config.top_k)
-        found = {passage["id"] for step in record.steps for passage in step.passages}
-        if self.config.drop_unfound and record.kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
+        gold = {*example.get("gold_ids", [])}
+        found = found_gold((passage["id"] for step in record.steps for passage in step.passages), gold)
+        if self.config.drop_unfound and record.kind == "multi_hop" and found != gold:
             record.dropped = "gold not found"
         elif _keeps_answer(id, self.config):
             record.answer = example.answer

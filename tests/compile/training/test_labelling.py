@@ -16,7 +16,7 @@ from knowgap.compiling.training.labelling import (
 )
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.programs.ra_isf import RAISF
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, part_id
 from knowgap.signatures import STYLES
 
 PASSAGES = [
@@ -92,6 +92,9 @@ def test_gold_passages_and_worded_sub_questions_need_no_teacher(tmp_path):
     items = [*items, Item(WHO, PASSAGES[2]), Item(example("Without gold?"), PASSAGES[2])]
     made = label_items(items, make_labeller("relevant", "data"), tmp_path / "relevant.jsonl")
     assert ([e.label for e in made.records], made.calls) == ([True, True, True, False], 0)
+    pieces = [Passage(part_id(p.id, "0123456789"), p.title, p.text) for p in PASSAGES[1:]]  # of split documents
+    made = label_items([Item(WHO, p) for p in pieces], make_labeller("relevant", "data"), tmp_path / "pieces.jsonl")
+    assert [e.label for e in made.records] == [True, False]
     parts = label_items([Item(WHERE), Item(WHO)], make_labeller("decompose", "data"), tmp_path / "decompose.jsonl")
     assert [e.label for e in parts.records] == [["Who painted The Grey Ferry?", "Where was #1 born?"]]
     unchained = make_labeller("decompose", "data", program=RAISF().configure(chained=False))

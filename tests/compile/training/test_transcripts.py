@@ -21,7 +21,7 @@ from knowgap.compiling.training.transcripts import (
 )
 from knowgap.errors import UsageError
 from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, part_id
 from tests.lms.rq_rag.tiny import tiny_llama, tiny_tokenizer
 
 CORPUS = [
@@ -108,6 +108,14 @@ def test_what_does_not_match_is_dropped_and_counted(tmp_path, teacher, reason):
     for switch in {*switches.values()} if reason in switches else ():
         kept, _ = construct(tmp_path / f"{switch}.jsonl", EXAMPLES[1:2], teach(**teacher), top_k=1, **{switch: False})
         assert [record.dropped for record in kept.records] == ["" if switch == switches[reason] else reason]
+
+
+def test_a_part_of_a_gold_document_is_a_gold_passage(tmp_path):
+    parts = [Passage(part_id(p.id, "0123456789"), p.title, p.text) for p in CORPUS]
+    made = construct_transcripts(
+        EXAMPLES[1:2], OverlapRetriever(parts), teach()[0], tmp_path / "t.jsonl", config=GeneratorConfig(top_k=2)
+    )
+    assert [record.dropped for record in made.records] == [""]
 
 
 def test_the_retention_ratio_is_the_share_that_keeps_the_datas_own_answers(tmp_path):
