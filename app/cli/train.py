@@ -155,7 +155,8 @@ def train(
         arguments["teacher"] = factories.load_lm(options, asks=not dry_run and is_main_process())
     with ExitStack() as stack:
         with main_process_first():
-            dataset, searches = _load_data(options, paper and paper.questions), kind != "ra-isf" or "relevant" in tasks
+            dataset = _load_data(options, paper and paper.questions)
+            searches = kind != "ra-isf" or ("relevant" in tasks and options.labels in (None, "only"))
             retriever = stack.enter_context(factories.open_index(options, dataset)) if searches else None
         trained = getattr(training, kind.replace("-", "_"))(
             dataset,

@@ -112,19 +112,20 @@ def ra_isf(
     cards: dict[Task, SubModelCard] = {task: base_card(task, base, config) for task in check_tasks(tasks)}
     if labels is not None and len(cards) != 1:
         raise UsageError(f"{labels} holds labels of one sub-model: name that one (tasks=, --sub-model)")
+    released = None if labels is None else read_released_labels(labels, next(iter(cards)))
     done: dict[Task, Any] = {}
     for task, card in cards.items():
         own, file = config, Path(output) / f"{task}.jsonl"
         if card.kind == "cross_encoder" and "learning_rate" not in config.model_fields_set:
             own = config.model_copy(update={"learning_rate": 1e-4})
-        source = "data" if labels is not None else getattr(own, f"{task}_from")
+        source = "data" if released is not None else getattr(own, f"{task}_from")
         labeller = make_labeller(task, source, teacher, program)
         items = [Item(example) for example in examples]
-        if task == "relevant" and labels is None:
+        if task == "relevant" and released is None:
             if retriever is None:
                 raise UsageError("the sub-model relevant learns from passages that an index finds: give a retriever")
             items = retrieve_items(examples, retriever, own.top_k, data.corpus)
-        if dry_run:
+        if dry_run and released is None:
             calls, count = labeller.calls * count_missing(items, file), round((1 - own.held_out) * len(items))
             if card.kind == "cross_encoder":
                 job = sub_model_job(card, base, _drafts(task, items[: 4 * own.batch_size]), file.with_suffix(""), own)
@@ -135,19 +136,19 @@ def ra_isf(
                 )
             continue
         with main_process_first():
-            if labels is not None:
-                released = read_released_labels(labels, task)
+            if released is not None:
                 made = TeacherRecords(released, 0, len(released))
             else:
                 made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
         learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
         if not held_out:
             raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
-        if labels_only and card.kind != "cross_encoder":
+        plans = labels_only or dry_run
+        if plans and card.kind != "cross_encoder":
             done[task] = plan_language_model(base, own, examples=len(learnt), tokens=own.max_length, gpus=gpus)
             continue
         job = sub_model_job(card, base, learnt, file.with_suffix(""), own)
-        if labels_only:
+        if plans:
             done[task] = plan(job)
             continue
         done[task] = train(

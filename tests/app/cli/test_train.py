@@ -142,6 +142,17 @@ def test_labels_of_the_data_need_no_teacher(labeller, capsys):
     assert plans["relevant"]["teacher_calls"] == 0
 
 
+def test_a_dry_run_counts_the_labels_of_a_file_and_needs_no_index(labeller, capsys, monkeypatch):
+    rows = [
+        {"question": f"Is text {n} about it?", "answer": "irrelevance" if n % 2 else "relevance"} for n in range(20)
+    ]
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr("knowgap.cli.factories.open_index", lambda *_: pytest.fail("an index was opened"))
+    words = ["--sub-model", "relevant", "--labels", "labels.jsonl", "--dry-run"]
+    plans, _ = result_of(capsys, "ra-isf", *SUB_MODELS, *words)
+    assert (plans["relevant"]["examples"], plans["relevant"]["teacher_calls"]) == (round(0.6 * 20), 0)
+
+
 def test_the_run_of_ra_isfs_paper(labeller, capsys):
     words = [*SUB_MODELS, "--sub-model", "know", "--preset", "paper", "--dry-run"]
     plans, err = result_of(capsys, "ra-isf", *words)
