@@ -174,6 +174,8 @@ class RerankerConfig(TrainingConfig, frozen=True):
 class ColBERTConfig(RerankerConfig, frozen=True):
     """How a ColBERT checkpoint is trained; `max_length` is that of passages and queries.
 
+    It is measured by the best 50 passages, whatever the `depth` is, among which wrong passages are found.
+
     Attributes:
         dim: the dimension of the token vectors, if the base checkpoint is fitted to the passages; None takes that of an
             index.

@@ -87,6 +87,7 @@ def colbert(
             lambda questions: colbert_job(questions, output, folder, name=base, config=settings),
             {"untrained": ranks_by(folder), "trained": ranks_by(Path(output))},
             cutoffs=_CUTOFFS,
+            measured_depth=_CUTOFFS[-1],
             limit=limit,
             dry_run=dry_run,
             progress=progress,

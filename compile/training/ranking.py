@@ -172,6 +172,7 @@ def train_ranking(
     rank: Mapping[str, Callable[[list[RankedQuestion]], Sequence[Sequence[Passage]]]],
     *,
     cutoffs: Sequence[int] = (5,),
+    measured_depth: int | None = None,
     limit: int | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
@@ -179,17 +180,18 @@ def train_ranking(
     """Collect the training examples of a retrieval model, train it, and measure how it ranks gold passages.
 
     `make_job` makes the job that trains on some questions. `rank` has, by the name of each model, a function that
-    orders passages for questions. Recall is measured at `cutoffs`. The other arguments are those of `reranker`.
+    orders passages for questions. Recall is measured at `cutoffs`, and the index by its best `measured_depth` passages
+    (None: as many as the settings search for wrong ones). The other arguments are those of `reranker`.
     """
 
-    def candidates(examples: list[dspy.Example]) -> list[RankedQuestion]:
-        return find_candidates(examples, retriever, data.corpus, depth=config.depth, progress=progress)
+    def candidates(examples: list[dspy.Example], depth: int) -> list[RankedQuestion]:
+        return find_candidates(examples, retriever, data.corpus, depth=depth, progress=progress)
 
     def measure() -> Values:
-        questions = candidates(test)
+        questions = candidates(test, measured_depth or config.depth)
         orders = {name: order(questions) for name, order in rank.items()}
         return score_orders(questions, {"the index": [question.found for question in questions], **orders}, cutoffs)
 
     test = held_out_questions(data, config.measured_on, limit)
-    job = make_job(candidates(data.questions("train", limit)))
+    job = make_job(candidates(data.questions("train", limit), config.depth))
     return plan(job) if dry_run else train(job, measure if test else None, progress=progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ from safetensors.numpy import load_file
 from support import OverlapRetriever
 from training_helpers import same_weights, write_tiny_bert
 
-from knowgap.compiling.data.dataset import make_example
-from knowgap.compiling.training import ColBERTConfig, RerankerConfig, compare_models
+from knowgap.compiling.data.dataset import Dataset, make_example
+from knowgap.compiling.training import ColBERTConfig, RerankerConfig, compare_models, late_interaction, ranking
 from knowgap.compiling.training.cross_encoder import rerank, reranker_job, untrained_reranker
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job, load_encoder, search_with
@@ -65,6 +66,25 @@ def test_questions_without_known_gold_are_left_out_and_said():
         assert len(find_candidates(strangers, OverlapRetriever(CORPUS), CORPUS)) == 1
     with pytest.raises(UsageError, match="none of 1 questions names gold passages"):
         find_candidates(strangers[:1], OverlapRetriever(CORPUS), CORPUS)
+
+
+def learn_from(questions, asked, monkeypatch, tmp_path: Path, **config):
+    """What `colbert` measures, with nothing trained: the index, and models that find what it finds."""
+    found = {}
+    monkeypatch.setattr(late_interaction, "base_checkpoint", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(late_interaction, "colbert_job", lambda rows, *_, **__: found.update(train=rows))
+    monkeypatch.setattr(late_interaction, "search_with", lambda _, rows, *__, **___: [row.found for row in rows])
+    monkeypatch.setattr(ranking, "train", lambda _, measure, **__: found.update(measure()))
+    data = Dataset("own", {"train": questions, "test": asked}, CORPUS, "")
+    late_interaction.colbert(data, OverlapRetriever(CORPUS), tmp_path / "new", config=ColBERTConfig(**config))
+    return found
+
+
+def test_colbert_and_the_index_are_measured_by_as_many_passages(monkeypatch, tmp_path: Path):
+    last = OverlapRetriever(CORPUS).search([EXAMPLES[1].question], len(CORPUS))[0][-1].passage.id
+    found = learn_from(EXAMPLES[:1], [EXAMPLES[1].copy(gold_ids=[last])], monkeypatch, tmp_path, depth=2)
+    assert [len(row.found) for row in found["train"]] == [2]
+    assert found["the index"] == found["trained"] == {"recall@5": [0.0], "recall@50": [1.0], "mrr": [1 / len(CORPUS)]}
 
 
 def test_a_question_that_was_trained_on_is_not_unseen():
