@@ -81,14 +81,7 @@ def find_candidates(
     Warns:
         UserWarning: some questions were left out.
     """
-    wanted = {name for example in examples for name in example.get("gold_ids") or ()}
-    passages = {passage.id: passage for passage in corpus if passage.id in wanted}
-    ready = [e for e in examples if e.get("gold_ids") and all(name in passages for name in e.gold_ids)]
-    if not ready:
-        raise UsageError(
-            f"none of {len(examples)} questions names gold passages (gold_ids) that are among the passages: "
-            "retrieval cannot be trained or measured on them"
-        )
+    ready, passages = _with_known_gold(examples, corpus)
     if len(ready) < len(examples):
         left = len(examples) - len(ready)
         warnings.warn(f"{left} of {len(examples)} questions have no known gold passages: left out", stacklevel=2)
@@ -96,6 +89,21 @@ def find_candidates(
         RankedQuestion(example, [passages[name] for name in example.gold_ids], found)
         for example, found in search_all(ready, retriever, depth, progress)
     ]
+
+
+def _with_known_gold(
+    examples: Sequence[dspy.Example], corpus: Iterable[Passage]
+) -> tuple[list[dspy.Example], dict[str, Passage]]:
+    """The examples whose gold passages are all in the corpus, and these passages by id."""
+    wanted = {name for example in examples for name in example.get("gold_ids") or ()}
+    passages = {passage.id: passage for passage in corpus if passage.id in wanted}
+    ready = [e for e in examples if e.get("gold_ids") and all(name in passages for name in e.gold_ids)]
+    if not ready:
+        raise UsageError(
+            f"none of {len(examples)} questions names gold passages (gold_ids) that are among the passages (the id of "
+            "a document that was split names none of them): retrieval cannot be trained or measured on them"
+        )
+    return ready, passages
 
 
 class TrainingRow(NamedTuple):
@@ -193,5 +201,7 @@ def train_ranking(
         return score_orders(questions, {"the index": [question.found for question in questions], **orders}, cutoffs)
 
     test = held_out_questions(data, config.measured_on, limit)
+    if test:
+        _with_known_gold(test, data.corpus)  # refuses them before the training instead of after it
     job = make_job(candidates(data.questions("train", limit), config.depth))
     return plan(job) if dry_run else train(job, measure if test else None, progress=progress)

@@ -80,6 +80,16 @@ def learn_from(questions, asked, monkeypatch, tmp_path: Path, **config):
     return found
 
 
+def test_questions_that_nothing_can_be_measured_on_are_refused_before_the_training(monkeypatch, tmp_path: Path):
+    strangers = [EXAMPLES[1].copy(gold_ids=["nowhere"])]
+    monkeypatch.setattr(ranking, "train", lambda *_, **__: pytest.fail("it was trained"))
+    monkeypatch.setattr(late_interaction, "base_checkpoint", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(late_interaction, "colbert_job", lambda *_, **__: pytest.fail("passages were searched"))
+    data = Dataset("own", {"train": EXAMPLES[:1], "test": strangers}, CORPUS, "")
+    with pytest.raises(UsageError, match="none of 1 questions names gold passages"):
+        late_interaction.colbert(data, OverlapRetriever(CORPUS), tmp_path / "new")
+
+
 def test_colbert_and_the_index_are_measured_by_as_many_passages(monkeypatch, tmp_path: Path):
     last = OverlapRetriever(CORPUS).search([EXAMPLES[1].question], len(CORPUS))[0][-1].passage.id
     found = learn_from(EXAMPLES[:1], [EXAMPLES[1].copy(gold_ids=[last])], monkeypatch, tmp_path, depth=2)
