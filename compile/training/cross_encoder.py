@@ -18,6 +18,7 @@ from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_adapter, merge_adapters
 from knowgap.compiling.training.ranking import RankedQuestion, train_ranking, training_rows
 from knowgap.compiling.training.trained import Trained
+from knowgap.errors import UsageError
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
 from knowgap.retrieval.hub import loading_model
@@ -64,7 +65,8 @@ def reranker(
         progress: called with the units done, all units, and what is done.
 
     Raises:
-        UsageError: no question names gold passages, or the output folder holds something else.
+        UsageError: no question names gold passages, `max_length` is more than the base reads, or the output folder
+            holds something else.
         CheckpointError: the base cannot be loaded.
         MissingDependency: a package of the extra `train` is not installed.
     """
@@ -97,6 +99,7 @@ def reranker_job(
         for row in training_rows(questions, config.negatives, config.seed)
         for n, text in enumerate([row.gold, *row.negatives])
     ]
+    check_window(read_base_config(base_folder(base)), base, config.max_length)
     facts = {"kind": "reranker", "data": json_digest(pairs)}
     return cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
 
@@ -165,6 +168,29 @@ def base_facts(base: str) -> dict[str, str]:
     if base == EMBEDDED:
         return {"base": base, "base_digest": file_digest(_WEIGHTS)}
     return {"base": base, **({"base_digest": checkpoint_digest(base)} if Path(base).is_dir() else {})}
+
+
+def read_base_config(folder: str | Path) -> Any:
+    """The configuration of a model to start from, by folder or hub name.
+
+    Raises:
+        CheckpointError: there is no such model.
+    """
+    with loading_model(folder) as (source, arguments):
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(source, **arguments)
+
+
+def check_window(base_config: Any, base: str, max_length: int) -> None:
+    """Refuse a `max_length` of more tokens than a model reads; the first longer text would end the training.
+
+    Raises:
+        UsageError: it is too large.
+    """
+    window = getattr(base_config.get_text_config(), "max_position_embeddings", None)
+    if window is not None and max_length > window:
+        raise UsageError(f"max_length = {max_length}: {base} reads at most {window} tokens")
 
 
 def base_folder(base: str) -> str:

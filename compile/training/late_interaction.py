@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.training.config import ColBERTConfig
+from knowgap.compiling.training.cross_encoder import check_window, read_base_config
 from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_adapter, merge_adapters
 from knowgap.compiling.training.ranking import RankedQuestion, train_ranking, training_rows
@@ -68,7 +69,8 @@ def colbert(
         progress: called with the units done, all units, and what is done.
 
     Raises:
-        UsageError: no question names gold passages, or the output folder holds something else.
+        UsageError: no question names gold passages, `max_length` is more than the base reads, or the output folder
+            holds something else.
         CheckpointError: the base is no ColBERT checkpoint.
         MissingDependency: a package of the extra `train` is not installed.
     """
@@ -116,6 +118,7 @@ def colbert_job(
     questions: Sequence[RankedQuestion], output: str | Path, base: Path, *, name: str, config: ColBERTConfig
 ) -> Job:
     """The job that trains a checkpoint on questions with what an index finds for them; `name` is that of the base."""
+    check_window(read_base_config(base), name, config.max_length)
     rows = [
         {"question": row.question, "gold": row.gold, **{f"wrong_{n}": text for n, text in enumerate(row.negatives)}}
         for row in training_rows(questions, config.negatives, config.seed)

@@ -20,7 +20,12 @@ from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.teacher import TeacherRecords
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig, TrainingConfig
-from knowgap.compiling.training.cross_encoder import base_folder, cross_encoder_job
+from knowgap.compiling.training.cross_encoder import (
+    base_folder,
+    check_window,
+    cross_encoder_job,
+    read_base_config,
+)
 from knowgap.compiling.training.fit import Job, TrainingPlan, plan
 from knowgap.compiling.training.labelling import (
     Item,
@@ -49,7 +54,6 @@ from knowgap.lms.ra_isf.sub_models import (
     target_ids,
 )
 from knowgap.programs.ra_isf import RAISF
-from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.passage import Retriever
 from knowgap.storage.processes import main_process_first
 from knowgap.storage.progress import Progress
@@ -198,10 +202,7 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
         CheckpointError: there is no such model.
         UsageError: it cannot decompose, or reads fewer tokens than the settings say.
     """
-    with loading_model(base_folder(base)) as (source, arguments):
-        from transformers import AutoConfig
-
-        found = AutoConfig.from_pretrained(source, **arguments)
+    found = read_base_config(base_folder(base))
     architecture = next(iter(found.architectures or [""]))
     kind: Kind = "cross_encoder"
     if found.is_encoder_decoder:
@@ -210,9 +211,7 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
         kind = "causal"
     if kind == "cross_encoder" and task == "decompose":
         raise UsageError(f"{base} cannot write text: a decomposition model must start from a T5 or a causal model")
-    window = getattr(found.get_text_config(), "max_position_embeddings", None)
-    if window is not None and config.max_length > window:
-        raise UsageError(f"max_length = {config.max_length}: {base} reads at most {window} tokens")
+    check_window(found, base, config.max_length)
     return SubModelCard.make(
         task, kind, base=Path(base).name if Path(base).is_dir() else base, max_tokens=config.max_length
     )

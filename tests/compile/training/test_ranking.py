@@ -164,6 +164,13 @@ def test_the_loss_knows_other_gold_passages_and_weights_of_tokens(tmp_path: Path
             assert float(loss(twice)) == 0.0  # nothing is left to choose from but the gold passage itself
 
 
+def test_more_tokens_than_the_base_reads_are_refused(questions, base, tmp_path: Path):
+    with pytest.raises(UsageError, match=r"max_length = 600: .*bert reads at most 512 tokens"):
+        reranker_job(questions, tmp_path / "new", base=str(base), config=RerankerConfig(max_length=600))
+    with pytest.raises(UsageError, match="max_length = 600: embedded reads at most 512 tokens"):
+        colbert_job(questions, tmp_path / "new", base, name="embedded", config=ColBERTConfig(max_length=600))
+
+
 def test_a_checkpoint_of_another_kind_is_refused(base):
     with pytest.raises(CheckpointError, match="not a ColBERT checkpoint with"), base_checkpoint(str(base), CORPUS):
         pass
