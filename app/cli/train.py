@@ -196,9 +196,10 @@ def _load_data(options: TrainOptions, questions: int | None) -> Dataset:
     parts: list[tuple[Dataset, float]] = [(dataset, questions or 1.0)]
     for name, amount in amounts.items():
         try:
-            parts.append((load_dataset(name, seed=options.seed), float(amount)))
+            share = float(amount)
         except ValueError:
             raise UsageError(f"--mix {name}={amount}: write a share such as 0.1, or a number such as 1000") from None
+        parts.append((load_dataset(name, seed=options.seed), share))
     return mix(parts, options.seed)
 
 
