@@ -218,7 +218,7 @@ class ModuleProgram(Program):
         self.module = cast("dspy.Module", module) if as_it_is else self.factory.make(retriever)
         self.input = _input_of(self.module, self.factory)
         self._numbers, self._strays = _declare(self.module), StrayCalls(self.factory.reference)
-        super().__init__(retriever, **hyperparameters)
+        super().__init__(retriever, **{**self.values(), **hyperparameters})  # what the module is set to holds
 
     @property
     def kind(self) -> Any:

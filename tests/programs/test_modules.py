@@ -169,6 +169,17 @@ def test_numbers_and_declared_attributes_are_hyperparameters(index):
         program.configure(num_hopps=4)
 
 
+def test_what_a_module_was_set_to_holds_and_the_module_is_not_changed(index, tmp_path):
+    module, (lm, _) = Hops(index), scripted_lm(words)
+    module.num_docs = 3
+    questions = [dspy.Example(question="Which town is on the Isk?", answer="Isk")]
+    found = evaluate(module, questions, "f1", lm=lm)
+    assert (found.provenance.hyperparameters["num_docs"], module.num_docs) == (3, 3)
+    assert knowgap.get_program(module)(index).module.num_docs == 3
+    save(module, tmp_path / "saved")
+    assert load(tmp_path / "saved", retriever=index, expect=Hops).module.num_docs == 3
+
+
 def test_a_study_searches_what_is_declared_and_what_has_a_range(index):
     import optuna
 
