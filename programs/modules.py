@@ -339,7 +339,8 @@ def _declare(module: dspy.Module) -> dict[str, Hyperparameter[Any]]:
     for path, part in module.named_sub_modules(cast("Any", (dspy.Module, dspy.Retrieve))):
         for attribute, value in vars(part).items():
             name = f"{path}.{attribute}".removeprefix("self.")
-            if type(value) in (int, float) and not attribute.startswith("_") and "[" not in name:
+            is_number = type(value) in (int, float) and abs(value) <= _LARGEST
+            if is_number and not attribute.startswith("_") and "[" not in name:
                 kind: Any = Integer if type(value) is int else Real
                 help = f"a number of {type(part).__name__}, searched within a range that is given"
                 numbers[name] = kind(value, help, low=-_LARGEST, high=_LARGEST, tune=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -178,6 +179,15 @@ def test_what_a_module_was_set_to_holds_and_the_module_is_not_changed(index, tmp
     assert knowgap.get_program(module)(index).module.num_docs == 3
     save(module, tmp_path / "saved")
     assert load(tmp_path / "saved", retriever=index, expect=Hops).module.num_docs == 3
+
+
+@pytest.mark.parametrize("number", [math.inf, math.nan, 2**40])
+def test_a_number_that_no_range_could_hold_is_no_hyperparameter(index, number):
+    module = Hops(index, num_hops=1)
+    module.budget = number
+    program = ModuleProgram(module, index)
+    assert "budget" not in program.hyperparameters()
+    assert program.deepcopy().module.budget is number
 
 
 def test_a_study_searches_what_is_declared_and_what_has_a_range(index):
