@@ -147,6 +147,7 @@ def run_questions(
     ahead: int | None = None,
     traces: bool = False,
     progress: Progress | None = None,
+    tally: Tally | None = None,
 ) -> Iterator[QuestionRecord]:
     """Ask a program questions and score its answers, for evaluations, cells of experiments and trials of studies.
 
@@ -162,6 +163,7 @@ def run_questions(
         ahead: how many questions may be started before the first record is taken; default: all.
         traces: whether the records keep their traces.
         progress: called after every question with how many are done, how many there are, and the running mean.
+        tally: counts the questions of several calls as those of one run; default: this call alone is the run.
 
     Yields:
         The record of every question, in order.
@@ -171,7 +173,7 @@ def run_questions(
         LanguageModelError: no reply to the first questions could be read.
         KnowgapError: a failure that would affect every other question as well.
     """
-    tally = _Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
+    tally = tally or Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
     fine = {id: r for id, r in answered.items() if id in questions and not (r.lost or r.cost.all_unreadable)}
     for id, record in fine.items():
         if not record.question:
@@ -192,8 +194,16 @@ def run_questions(
     return map_ordered(ask, [*questions.items()], num_threads, ahead)
 
 
-class _Tally:
-    """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read."""
+class Tally:
+    """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read.
+
+    Args:
+        total: how many questions the run has.
+        metric: the name of the main metric.
+        patience: how many questions must be lost in a row, or unreadable at the start, to end the run.
+        progress: as for `run_questions`.
+        lm: as for `run_questions`.
+    """
 
     def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM | None):
         self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
@@ -201,6 +211,11 @@ class _Tally:
         self.lm, self.first, self._lock = lm, list[Cost](), threading.Lock()
 
     def add(self, record: QuestionRecord) -> None:
+        """Count a record.
+
+        Raises:
+            LanguageModelUnreachable, LanguageModelError: the run ends.
+        """
         with self._lock:
             self.done += 1
             self.failed += bool(record.failure)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import dspy
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.costs import COSTS
-from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
+from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.results import Evaluation
-from knowgap.compiling.evaluation.runner import check_examples
+from knowgap.compiling.evaluation.runner import QuestionRecord, Tally, check_examples, resolve_lm, run_questions
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import UnknownName
+from knowgap.lms.metering import without_history
 from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 P = TypeVar("P", bound=Program)
+
+_LOG = logging.getLogger("knowgap")
 
 
 class Objective(Generic[P]):
@@ -47,6 +52,7 @@ class Objective(Generic[P]):
     Raises:
         UnknownName: no such metric, cost or hyperparameter.
         UsageError: there is no hyperparameter to tune, or no question.
+        DataError: the metric scores passages that the index does not hold.
 
     >>> import dspy, knowgap, optuna
     >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
@@ -77,11 +83,12 @@ class Objective(Generic[P]):
         ids = check_examples(questions, "devset")  # before they are divided: those without an id are named by position
         self._questions = [each.copy(id=id) for id, each in zip(ids, questions, strict=True)]
         self._metrics = named_metrics(metric)
+        check_gold(questions, self._program.retriever, next(iter(self._metrics)))
         for name in costs:
             if name not in COSTS:
                 raise UnknownName.among("cost", name, COSTS)
         self._costs, self._block = list(costs), max(1, block)
-        self._options: dict[str, Any] = {"lm": lm, "num_threads": num_threads}
+        self._lm, self._num_threads = lm, num_threads
 
     def __call__(self, trial: Trial) -> float | tuple[float, ...]:
         """The mean score, and the mean of each cost if there are any.
@@ -93,19 +100,29 @@ class Objective(Generic[P]):
 
         values, _ = self._space.suggest(trial)
         program = self._program.deepcopy().configure(**values)
-        found: Evaluation | None = None
-        for start in range(0, len(self._questions), self._block):
-            part = evaluate(program, self._questions[start : start + self._block], self._metrics, **self._options)
-            found = part if found is None else found.model_copy(update={"records": [*found.records, *part.records]})
+        found = Evaluation(records=[], metrics=[*self._metrics], provenance=Provenance())
+        for block in self._blocks(program):
+            found.records += block
             if not self._costs:
                 trial.report(found.mean(), len(found.records))
                 if trial.should_prune():
                     raise TrialPruned
-        assert found is not None  # `evaluate` refuses to ask nothing
+        if found.lost:
+            failed = f"{len(found.lost)} of {len(found.records)} questions could not reach the language model"
+            _LOG.warning("trial %s: %s and count as failed", trial.number, failed)
         if not self._costs:
             return found.mean()
         costs = [found.costs()[name] for name in self._costs]
         return (found.mean(), *(math.nan if cost is None else cost for cost in costs))
+
+    def _blocks(self, program: P) -> Iterator[list[QuestionRecord]]:
+        """Ask the questions in blocks, all as one run: a single question that fails does not end it."""
+        model, threads = resolve_lm(self._lm, program), self._num_threads
+        tally = Tally(len(self._questions), next(iter(self._metrics)), max(3, threads), None, model)
+        with dspy.context(lm=model), without_history():
+            for start in range(0, len(self._questions), self._block):
+                block = {each.id: each for each in self._questions[start : start + self._block]}
+                yield [*run_questions(program, block, self._metrics, num_threads=threads, tally=tally)]
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:
         """A copy of the program with the hyperparameters of a trial, such as `study.best_trial`."""

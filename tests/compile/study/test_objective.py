@@ -2,11 +2,12 @@
 
 import optuna
 import pytest
-from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
+from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_rule
+from support import UNREADABLE, scripted_lm
 
 import knowgap
 from knowgap.compiling import StudyConfig
-from knowgap.errors import StudyError, UnknownName, UsageError
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError, UnknownName, UsageError
 
 
 @pytest.fixture
@@ -27,6 +28,37 @@ def test_the_users_sampler_finds_good_settings(examples):
     best = asked.program_of(study.best_trial)
     assert best.values()["top_k"] == study.best_trial.params["top_k"]
     assert best.values()["careful"] == study.best_trial.params["careful"]
+
+
+@pytest.mark.parametrize("block", [1, 5])
+def test_one_question_in_a_block_that_fails_does_not_end_the_study(examples, block, caplog):
+    def rule(outputs, inputs):
+        if inputs["question"] == examples[5].question:
+            return UNREADABLE
+        if inputs["question"] == examples[10].question:
+            raise LanguageModelUnreachable("connection reset")
+        return reading_rule(outputs, inputs) if "answer" in outputs else {"questions": []}
+
+    program = Tunable(make_retriever(examples))
+    asked = knowgap.Objective(program, examples[:11], "exact_match", lm=scripted_lm(rule)[0], block=block)
+    study = optuna.create_study(direction="maximize")
+    study.optimize(asked, n_trials=1)
+    assert study.trials[0].state == optuna.trial.TrialState.COMPLETE
+    assert [*study.trials[0].intermediate_values] == [*range(block, 11, block), 11]
+    assert "1 of 11 questions could not reach the language model" in caplog.text
+
+
+@pytest.mark.parametrize("block", [1, 10])
+def test_a_model_that_cannot_be_read_or_reached_ends_the_study(examples, block):
+    def gone(*_):
+        raise LanguageModelUnreachable("connection reset")
+
+    for rule, error in ((lambda *_: UNREADABLE, LanguageModelError), (gone, LanguageModelUnreachable)):
+        lm, engine = scripted_lm(rule)
+        asked = knowgap.Objective(Tunable(make_retriever(examples)), examples, lm=lm, num_threads=1, block=block)
+        with pytest.raises(error):
+            optuna.create_study(direction="maximize").optimize(asked, n_trials=1)
+        assert len({inputs.get("question") for _, inputs in engine.calls}) <= 3
 
 
 def test_the_users_pruner_stops_a_trial_after_a_block(examples):
