@@ -284,7 +284,8 @@ class Program(Streamable, dspy.Module):
                     if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
                         prediction, problem = request()  # a sample
                     else:
-                        key = (id(predictor), id(lm_of(predictor, inputs)), repr(numbered))
+                        key = (id(predictor), id(lm := lm_of(predictor, inputs)), repr(numbered))
+                        recorder.asked.append((predictor, lm))  # no other object gets the id of one that is kept
                         prediction, problem = recorder.request_once(key, request)
                     break
                 except dspy.ContextWindowExceededError:

@@ -54,6 +54,7 @@ class TraceRecorder:
         calls_left: requests to the language model that may still be made.
         calls_refused: whether a request was refused because too few were left.
         replies: the replies to requests of the whole question, by request.
+        asked: what `replies` identifies by their `id`, kept alive as long as it.
     """
 
     started: float
@@ -70,6 +71,7 @@ class TraceRecorder:
     calls_left: float = math.inf
     calls_refused: bool = False
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
+    asked: list[Any] = field(default_factory=list)
 
     def place(self) -> dict[str, Any]:
         """The iteration and the branch of the next step."""

@@ -116,6 +116,24 @@ def test_a_missing_language_model_is_no_unreadable_output(rag):
         rag(question=QUESTION)
 
 
+def test_predictors_that_are_made_while_a_question_is_answered_get_replies_of_their_own():
+    """Python gives the id of an object that is gone to the next one."""
+    names = [f"field_{n}" for n in range(20)]
+
+    class Makes(Program):
+        needs_retriever = False
+
+        def forward(self, question):
+            return self.conclude(
+                "", [], fields=[[*self.ask(dspy.ChainOfThought(f"question -> {n}"), question=question)] for n in names]
+            )
+
+    with dspy.context(lm=scripted_lm(lambda outputs, _: dict.fromkeys(outputs, "Ada"))[0]):
+        prediction = Makes()(question=QUESTION)
+    assert prediction.fields == [["reasoning", name] for name in names]
+    assert prediction.trace.cost.lm_calls == len(names)
+
+
 def test_many_acalls_are_in_flight_together(rag):
     barrier = threading.Barrier(40)
 
