@@ -106,9 +106,15 @@ class Streamable:
 
     async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
         """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
-        cancelled = threading.Event()
+        cancelled, context = threading.Event(), contextvars.copy_context()
         ask = functools.partial(run_cancellable, cancelled, self, *args, **kwargs)
-        call = functools.partial(contextvars.copy_context().run, ask)
+
+        def call() -> dspy.Prediction:
+            try:
+                return context.run(ask)
+            except StopIteration as error:  # which no future can hold: the caller would wait for ever
+                raise RuntimeError("the program raised StopIteration") from error
+
         try:
             return await asyncio.get_running_loop().run_in_executor(_pool(), call)
         except asyncio.CancelledError:
