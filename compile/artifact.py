@@ -71,13 +71,8 @@ def save(
     >>> knowgap.save(knowgap.get_program("direct")(), "saved", lm="openai/any").name
     'saved'
     """
-    target = Path(folder)
-    saved: Any = as_program(program)
-    if isinstance(saved, DelegatingProgram):
-        raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
-    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
-        raise UsageError(f"{target} already exists and is not an artifact: name another folder")
-    reference, model = program_reference(saved.kind, lasting=True), lm if lm is not None else dspy.settings.lm
+    target, saved = Path(folder), as_program(program)
+    reference, model = check_savable(saved, target), lm if lm is not None else dspy.settings.lm
     origin = provenance_of(saved, [], model)
     config: dict[str, Any] = {
         **origin.model_dump(exclude={"split", "data", "seed"}),
@@ -98,6 +93,15 @@ def save(
         write_file(unfinished / "config.json", orjson.dumps(config, option=options))
         write_file(unfinished / "card.md", model_card(config, saved))
     return target
+
+
+def check_savable(program: AnyProgram, target: Path) -> str:
+    """The name under which `save` records the class of a program; raises `UsageError` if it cannot be saved there."""
+    if isinstance(program, DelegatingProgram):
+        raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
+    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
+        raise UsageError(f"{target} already exists and is not an artifact: name another folder")
+    return program_reference(program.kind, lasting=True)
 
 
 def load(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import dspy
 
-from knowgap.compiling.artifact import save
+from knowgap.compiling.artifact import check_savable, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
@@ -182,6 +182,11 @@ def compile(
         raise UsageError(
             f"the optimizer {optimizer} would ignore {', '.join(given)}: leave out what only a study takes"
         )
+    if output is not None:
+        if optimizer in OPTIMIZERS and not OPTIMIZERS[optimizer].can_save:
+            raise UsageError(f"a program compiled by {optimizer} cannot be saved: leave output out")
+        for each in several:
+            check_savable(each, Path(output) / "artifact")
     if optimizer == "study":
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"

@@ -43,6 +43,25 @@ def test_refusals():
         compile([program, Direct()], examples, "f1", optimizer="bootstrap", lm=lm)
 
 
+def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
+    class Nested(RAG):
+        name = "nested"
+
+    examples, (lm, engine) = make_examples(4), reading_lm()
+    retriever = make_retriever(examples)
+    (tmp_path / "taken" / "artifact").mkdir(parents=True)
+    (tmp_path / "taken" / "artifact" / "notes.txt").write_text("mine")
+    for program, output, options, message in (
+        (Nested(retriever), "new", {}, "could not be loaded again"),
+        (RAG(retriever), "taken", {}, "is not an artifact"),
+        (RAG(retriever), "new", {"optimizer": "knn"}, "a program compiled by knn cannot be saved"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            compile(program, examples, "f1", trainset=examples, lm=lm, output=tmp_path / output, **options)
+    assert engine.calls == []
+    assert not (tmp_path / "new").exists()
+
+
 def test_an_estimate_multiplies_questions_by_trials_and_calls():
     examples, lm = make_examples(10), reading_lm()[0]
     rag, common = RAG(None), {"devset": examples, "trainset": examples[:4], "lm": lm}
