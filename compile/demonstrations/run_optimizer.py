@@ -82,13 +82,13 @@ def run_optimizer(
     student = program.deepcopy()
     student._compiled = False
     student.concurrent = False  # demonstrations then come in the order of the algorithm, whichever call ends first
-    examples = list(trainset)
+    examples = [each.with_inputs("question") for each in trainset]
     random.Random(seed).shuffle(examples)
     run = OptimizerRun(
         optimizer=getattr(dspy, spec.class_name, None),
         student=student,
         trainset=examples,
-        valset=list(valset or trainset),
+        valset=[each.with_inputs("question") for each in valset or trainset],
         metric=reporting(next(iter(by_name.values())), progress),
         author=author,
         seed=seed,

@@ -63,6 +63,16 @@ def test_bootstrap_shows_runs_that_were_right(program, examples):
     assert compiled.concurrent
 
 
+def test_examples_need_not_name_their_input(program, examples):
+    """`dspy.Example(question=…, answer=…)` suffices, as for `evaluate`."""
+    bare = [dspy.Example(question=each.question, answer=each.answer) for each in examples]
+    for optimizer, options in (("bootstrap", {}), ("random_search", {"num_candidate_programs": 1})):
+        options = {"metric": "exact_match", "optimizer": optimizer, "lm": reading_lm()[0], **options}
+        shown = [demos(run_optimizer(program, each, **options)) for each in (bare, examples)]
+        assert shown[0] == shown[1]
+        assert bool(shown[0]["answer"]) == (optimizer == "bootstrap")
+
+
 def test_wrong_runs_become_no_demonstrations(program, examples):
     def rule(outputs, inputs):
         if "questions" in outputs:
