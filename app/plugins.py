@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 from typing_extensions import get_protocol_members
@@ -150,7 +151,8 @@ def source_of(thing: Any) -> Path | None:
 def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The `module:Name`, the digest of the defining file, and the version of each plugin among `things`, by role.
 
-    The version is that of the installed package with the name of the module, if there is one.
+    In a notebook there is no such file, and the digest is that of the plugin's own code. The version is that of the
+    installed package with the name of the module, if there is one.
     """
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
@@ -161,11 +163,37 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         if thing is None or package in ("", "knowgap", "builtins"):
             continue
         facts[role] = {"name": reference_of(thing)}
-        with suppress(OSError, TypeError):
-            facts[role]["sha256"] = hashlib.sha256((source_of(thing) or Path()).read_bytes()).hexdigest()
+        with suppress(OSError):
+            file = source_of(thing)
+            content = None if file is None else file.read_bytes()
+            facts[role]["sha256"] = code_digest(thing) if content is None else hashlib.sha256(content).hexdigest()
         with suppress(PackageNotFoundError):
             facts[role]["version"] = version(package)
     return facts
+
+
+def code_digest(thing: Any) -> str:
+    """The SHA-256 of what a function does, or the functions of a class or an object's class, wherever they stand.
+
+    Bases of the class count if they are in the same module; what the functions call does not count.
+    """
+    thing = inspect.unwrap(thing) if callable(thing) else thing
+    known = getattr(thing, "code", thing)  # that of a factory of programs is the class of the module
+    owner = known if isinstance(known, (type, FunctionType)) else type(thing)
+    classes = [each for each in owner.__mro__ if each.__module__ == owner.__module__] if isinstance(owner, type) else []
+    members = [(name, member) for each in classes for name, member in vars(each).items()] or [("", owner)]
+    functions = [(name, getattr(member, "fget", None) or inspect.unwrap(member)) for name, member in members]
+    described = [(name, _described(f.__code__)) for name, f in functions if isinstance(f, FunctionType)]
+    return hashlib.sha256(repr(described).encode()).hexdigest()
+
+
+def _described(code: CodeType) -> list[Any]:
+    """What code does, regardless of the file and the line that it comes from."""
+    parts = [_described(part) for part in code.co_consts if isinstance(part, CodeType)]
+    values = [part for part in code.co_consts if not isinstance(part, CodeType)]
+    # The order of a set differs from process to process.
+    constants = [sorted(map(repr, value)) if isinstance(value, frozenset) else value for value in values]
+    return [code.co_code, code.co_names, constants, parts]
 
 
 def _package_of(thing: Any) -> str:

@@ -46,7 +46,7 @@ class Provenance(BaseModel, extra="allow"):
         git_commit: the commit that is checked out in the working directory, if any.
         versions: versions of Python and of the packages that matter.
         outside: the program, index, models and metrics that are not knowgap's own: `name` as `module:Name`, `sha256` of
-            the file that defines it, `version` of its package.
+            the file that defines it, or in a notebook of its code, `version` of its package.
     """
 
     program: str = ""

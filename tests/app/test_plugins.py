@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import dspy
 import pytest
 
 from knowgap import plugins
@@ -12,7 +13,9 @@ from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metr
 from knowgap.compiling.evaluation.provenance import outside_parts
 from knowgap.errors import DataError, IndexFolderError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program, program_reference
+from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.modules import ModuleFactory
 from knowgap.retrieval import make_entailment, make_reranker
 from knowgap.retrieval.index.engines import as_retriever
 
@@ -136,6 +139,33 @@ def test_results_say_what_came_from_outside(folder):
     assert {role: each["name"] for role, each in facts.items()} == {"program": "mine:Again", "retriever": "mine:Finder"}
     assert all(len(each["sha256"]) == 64 for each in facts.values())
     assert outside_parts(RAG()) == {}
+
+
+IN_A_NOTEBOOK = """
+class Mine(Base):
+    def forward(self, question):
+        return self.conclude("Ada" if question in {"Who?", "Whom?"} else "ANSWER", [])
+
+class Steps(Module):
+    def forward(self, question):
+        return [word for word in ("ANSWER", question)]
+
+def metric(example, prediction, trace=None):
+    return max([prediction], key=lambda each: each.answer == "ANSWER")
+"""
+
+
+def test_code_without_a_file_is_told_apart_by_what_it_does():
+    def define(text):
+        made = {"__name__": "a_notebook", "Base": Program, "Module": dspy.Module}
+        exec(compile(text, f"cell {len(text)}", "exec"), made)
+        parts = {"program": made["Mine"], "module": ModuleFactory(made["Steps"]), "metric": made["metric"]}
+        return {role: facts["sha256"] for role, facts in plugins.outside_facts(parts).items()}
+
+    first = define(IN_A_NOTEBOOK)
+    assert define("# the same in another cell\n\n" + IN_A_NOTEBOOK) == first
+    changed = define(IN_A_NOTEBOOK.replace("ANSWER", "Bo"))
+    assert {role for role in first if changed[role] != first[role]} == {"program", "module", "metric"}
 
 
 # Entry points

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import pytest
 from compile_helpers import make_examples, make_retriever, reading_lm
 
 from knowgap.compiling import StudyConfig, compile, estimate_compile, load
-from knowgap.errors import UnknownName, UsageError
+from knowgap.compiling.evaluation.metrics import get_metric
+from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 
@@ -60,6 +64,26 @@ def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
             compile(program, examples, "f1", trainset=examples, lm=lm, output=tmp_path / output, **options)
     assert engine.calls == []
     assert not (tmp_path / "new").exists()
+
+
+def test_a_study_is_not_continued_with_a_metric_that_has_changed(tmp_path, monkeypatch):
+    code = "def right(example, prediction, trace=None):\n    return float(prediction.answer == example.answer)\n"
+    monkeypatch.syspath_prepend(tmp_path)
+    examples, lm = make_examples(4), reading_lm()[0]
+    arguments = {"lm": lm, "hold_out": 0, "demos": "none", "storage": tmp_path / "study.db"}
+
+    def trials(n_trials, text):
+        (tmp_path / "scoring_of_ours.py").write_text(text)
+        monkeypatch.delitem(sys.modules, "scoring_of_ours", raising=False)
+        importlib.invalidate_caches()
+        metric = get_metric("scoring_of_ours:right")
+        study = compile(RAG(make_retriever(examples)), examples, metric, n_trials=n_trials, **arguments).study
+        return study and len(study.trials)
+
+    assert trials(2, code) == 2
+    assert trials(3, f"more = 1  # something else in the file\n\n{code}") == 3
+    with pytest.raises(StudyError, match=r"it differs in: code of the metric"):
+        trials(4, code.replace("==", "!=") + "\n# a file of another size is compiled again\n")
 
 
 def test_an_estimate_multiplies_questions_by_trials_and_calls():
