@@ -262,8 +262,8 @@ class ModuleProgram(Program):
                     raise
         fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
         answer = "" if output is None else self._answer_of(output, fields)
+        recorder.cost.unseen_searches = int(not watcher.searches and _may_search(self.module))
         if not watcher.searches:
-            recorder.cost.unseen_searches = int(_may_search(self.module))
             for passage in (given := read_passages(fields.get("passages"))):
                 recorder.passages.setdefault(passage.id, passage)
             passages = given

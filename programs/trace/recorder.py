@@ -31,7 +31,7 @@ T = TypeVar("T")
 Listener = Callable[[Step, Sequence[Passage]], None]
 """Called with each step and the passages that came with it right after both were recorded, in the same thread."""
 
-_SUMMED = ("unreadable", "retrievals", "knowledge_tokens")
+_SUMMED = ("unreadable", "retrievals", "unseen_searches", "knowledge_tokens")
 
 LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
 """The listener of the next question that is asked in this context."""
@@ -166,8 +166,13 @@ class TraceRecorder:
             setattr(self.cost, name, before + (max(added) if self.concurrent else sum(added)))
 
     def finish(self, program: str, question: str) -> Trace:
-        """Make the trace of the whole question."""
-        usage = self.tracker.usage
+        """Make the trace of the whole question.
+
+        If another program asked it, the searches are in this trace only, so they count as unseen in that of the other.
+        """
+        outer, usage = _RECORDER.get(), self.tracker.usage
+        if outer is not None and (self.cost.retrievals or self.cost.unseen_searches):
+            outer.cost.unseen_searches += 1
         self.cost.lm_calls, self.cost.cached_calls = usage.asked, usage.cached_calls
         self.cost.uncounted_calls, self.cost.cut = usage.uncounted_calls, usage.cut
         self.cost.prompt_tokens = usage.prompt_tokens + usage.cached_prompt_tokens

@@ -47,7 +47,9 @@ class Cost(BaseModel):
     completion_tokens: int = Field(default=0, description="tokens of completions")
     retrievals: int = Field(default=0, description="queries sent to the retriever")
     unseen_searches: int = Field(
-        default=0, description="questions of a module that may search in a way that cannot be seen, and was not seen to"
+        default=0,
+        description="questions of a module that may search in a way that cannot be seen, and was not seen to; "
+        "and questions that were asked of another program, which has its own trace",
     )
     passages: int = Field(default=0, description="distinct passages read by the language model")
     knowledge_tokens: int = Field(default=0, description="words of retrieved text read, each time they are read")

@@ -8,6 +8,7 @@ import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import OverlapRetriever, TableRetriever, scripted_lm
 
+from knowgap.compiling import evaluate
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
@@ -15,6 +16,7 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.retrieval.passage import Passage
 
 CORPUS = [
@@ -132,6 +134,24 @@ def test_predictors_that_are_made_while_a_question_is_answered_get_replies_of_th
         prediction = Makes()(question=QUESTION)
     assert prediction.fields == [["reasoning", name] for name in names]
     assert prediction.trace.cost.lm_calls == len(names)
+
+
+@pytest.mark.parametrize("concurrent", [True, False])
+def test_searches_of_a_program_that_another_one_asks_are_not_known_to_that_one(rag, concurrent):
+    class Asks(Program):
+        needs_retriever = False
+
+        def forward(self, question):
+            [inner] = run_concurrently([lambda: rag(question=question)])
+            return self.conclude(inner.answer, inner.passages)
+
+    outer = Asks()
+    outer.concurrent = concurrent
+    example = dspy.Example(question=QUESTION, answer="Ada Moor", gold_ids=["orle"]).with_inputs("question")
+    lm, _ = scripted_lm(lambda *_: {"answer": "Ada Moor"})
+    found = evaluate(outer, [example], "exact_match", lm=lm)
+    assert (found.records[0].cost.unseen_searches, found.costs()["retrievals"]) == (1, None)
+    assert "found" not in found.records[0].scores
 
 
 def test_many_acalls_are_in_flight_together(rag):
