@@ -79,7 +79,13 @@ class CitedPrediction(dspy.Prediction):
 
     @classmethod
     def of(cls, prediction: dspy.Prediction, style: str, entailment: EntailmentModel | None) -> CitedPrediction:
-        """Make a prediction whose citations this entailment model judges, or the embedded one if it is None."""
+        """Make a prediction whose citations this entailment model judges, or the embedded one if it is None.
+
+        Raises:
+            TypeError: it is not what a program's `forward` has to return.
+        """
+        if not (isinstance(prediction, dspy.Prediction) and {"answer", "passages"} <= {*prediction.keys()}):
+            raise TypeError(f"forward returned {prediction!r:.200}: end it with self.conclude(answer, passages)")
         cited = cls()
         vars(cited).update(vars(prediction))
         cited._style, cited._entailment = style, entailment

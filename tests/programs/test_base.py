@@ -136,6 +136,18 @@ def test_predictors_that_are_made_while_a_question_is_answered_get_replies_of_th
     assert prediction.trace.cost.lm_calls == len(names)
 
 
+@pytest.mark.parametrize("returned", ["Tarn", dspy.Prediction(answer="Tarn")])
+def test_a_forward_without_conclude_is_told_to_end_with_it(returned):
+    class Returns(Program):
+        needs_retriever = False
+
+        def forward(self, question):
+            return returned
+
+    with dspy.context(lm=scripted_lm(lambda *_: {})[0]), pytest.raises(TypeError, match=r"end it with self\.conclude"):
+        Returns()(question=QUESTION)
+
+
 @pytest.mark.parametrize("concurrent", [True, False])
 def test_searches_of_a_program_that_another_one_asks_are_not_known_to_that_one(rag, concurrent):
     class Asks(Program):
