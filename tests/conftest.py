@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import signal
@@ -28,12 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
     order = ("test_notebooks", "test_docs", "test_outside", "test_stopping", "test_smoke")
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
-
-
-def pytest_collection_finish():
-    """Keep the garbage collector from visiting everything that was imported again and again."""
-    gc.freeze()
-    gc.set_threshold(50_000)
 
 
 def pytest_unconfigure():
