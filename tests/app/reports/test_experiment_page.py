@@ -81,6 +81,8 @@ def test_failures_and_reasons_stand_in_their_cells_and_all_text_is_text():
     assert group == [HOSTILE]
     assert first == ["one" + HOSTILE, "50.0 10.0–90.0 1 of 4 failed replies: 2 unreadable, 3 cut off", "–"]
     assert second == ["two" + HOSTILE, "– needs a train split", "–"]
+    seeds = experiment.model_copy(update={"by_seed": [experiment, experiment]})  # whose failures are summed
+    assert "1 of 8 failed" in read_page(render_experiment(seeds)).text
     assert page.text.count("no data") == 1  # beside the name of the data set
     assert not page.having("figure", "plot")  # nothing has a cost
     assert render_cost_chart(experiment) == ""
