@@ -136,7 +136,7 @@ class PassagePool:
         if id is None:
             if (title, text) in self._ids:
                 return self._ids[title, text]
-            name = title or hashlib.sha256(text.encode()).hexdigest()[:16]
+            name = title or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
             id, number = name, 2
             while id in self._passages:
                 id, number = f"{name}#{number}", number + 1
@@ -196,7 +196,9 @@ def fingerprint(examples: Iterable[dspy.Example], corpus: Iterable[Passage]) -> 
     questions = ([e.id, e.question, e.aliases, sorted(e.gold_ids)] for e in examples)
     passages = ([p.id, p.title, p.text] for p in corpus)
     for kind, records in (("questions", questions), ("passages", passages)):
-        digests = sorted(hashlib.sha256(json.dumps(r, ensure_ascii=False).encode()).digest() for r in records)
+        digests = sorted(
+            hashlib.sha256(json.dumps(r, ensure_ascii=False).encode("utf-8", "surrogatepass")).digest() for r in records
+        )
         total.update(f"{kind} {len(digests)}\n".encode())
         for digest in digests:
             total.update(digest)

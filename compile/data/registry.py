@@ -47,8 +47,11 @@ def _examples(records: Iterable[Record], row: type[layouts.Question], pool: Pass
         question = record.read(row)
         try:
             example = question.example(pool)
+            "".join([example.question, example.answer, *example.aliases]).encode()
         except DataError as error:
             raise record.error(error.problem) from error
+        except UnicodeEncodeError as error:  # half of a character outside the first 65,536, as in a text that was cut
+            raise record.error(f"the question or an answer is not valid Unicode ({error.reason})") from error
         example.id = example.id or question_id(example.question, seen)
         yield record.line, example
 

@@ -178,6 +178,10 @@ BAD = {
             r"mine.jsonl:2: two different passages have the id 'p'",
         ),
         ([{"gold_ids": ["absent"], "context": ["text"]}], r"mine.jsonl:1 \(gold_ids\): 'absent' is not in the corpus"),
+        *(
+            ([{name: "x\ud83d"}], r"mine.jsonl:1: the question or an answer is not valid Unicode")
+            for name in ("question", "answer")
+        ),
     ],
 )
 def test_a_bad_record_is_named_by_file_line_and_field(tmp_path, rows, problem):
