@@ -166,10 +166,11 @@ def _ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
 
 
 def _powers(low: float, high: float) -> list[tuple[float, str]]:
-    """Round values between two powers of ten, with their texts."""
+    """Round values between two powers of ten, with their texts; evenly spaced ones if the two are close together."""
     factors = (1, 2, 5) if high - low < 2 else (1,)
     values = [factor * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for factor in factors]
-    return [(value, _number(value)) for value in values if low <= math.log10(value) <= high]
+    ticks = [(value, _number(value)) for value in values if low <= math.log10(value) <= high]
+    return ticks if len(ticks) > 1 else _ticks(10**low, 10**high, 4)
 
 
 def _number(value: float) -> str:
