@@ -134,6 +134,7 @@ class ExperimentResult(BaseModel, extra="forbid"):
         return {
             "row": self.table.rows[cell.row].label,
             "dataset": self.table.columns[cell.column].dataset,
+            "column": self.table.columns[cell.column].title,
             "metric": figure.metric,
             "seed": " ".join(str(each.seed) for each in self.by_seed or [self]),
             "sd": figure.sd,

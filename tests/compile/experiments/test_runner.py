@@ -60,6 +60,7 @@ def test_results_are_saved_and_a_second_run_asks_nothing(run, log: Path, tmp_pat
         lines = list(csv.DictReader(file))
     assert len(lines) == 9
     line = next(line for line in lines if line["row"] == "retrieval" and line["metric"] == "exact_match")
+    assert (line["dataset"], line["column"]) == ("own", "houses")
     assert (line["mean"], line["paper"], line["same_setting"], line["failed"]) == ("1.0", "90.0", "no", "0")
 
 
