@@ -176,7 +176,8 @@ def compile(
     dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
     metric = dict([next(iter(named_metrics(metrics).items()))])
     common: dict[str, Any] = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
-    of_studies = {"study": study, "sampler": sampler, "pruner": pruner, "config": config, "hold_out": hold_out}
+    of_studies: dict[str, Any] = {"study_name": study_name or None, "storage": storage, "study": study}
+    of_studies |= {"sampler": sampler, "pruner": pruner, "config": config, "hold_out": hold_out}
     given = [name for name, value in of_studies.items() if value is not None]
     if optimizer != "study" and given:
         raise UsageError(

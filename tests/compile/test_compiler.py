@@ -39,6 +39,7 @@ def test_refusals():
         ({"share": 0.5}, UnknownName, "unknown argument of compile with the optimizer study 'share'"),
         ({"optimizer": "bootstrap", "config": StudyConfig(max_calls=9)}, UsageError, "bootstrap would ignore config"),
         ({"optimizer": "labeled", "hold_out": 0}, UsageError, "labeled would ignore hold_out"),
+        ({"optimizer": "labeled", "storage": "s.db"}, UsageError, "labeled would ignore storage"),
         ({"demos": "some"}, UnknownName, "unknown kind of demonstrations 'some'"),
     ):
         with pytest.raises(error, match=message):
