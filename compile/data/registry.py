@@ -97,7 +97,7 @@ LAYOUTS: dict[str, Layout] = {
     "strategyqa": Layout(
         "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
         layouts.StrategyQA,
-        _has("qid", "question", "answer"),
+        lambda record: {"qid", "question"} <= record.keys() and isinstance(record.get("answer"), bool),
         layouts.strategyqa_records,
     ),
     "asqa": Layout("ambiguous questions with long answers (ALCE's JSON)", layouts.ASQA, _has("sample_id", "qa_pairs")),

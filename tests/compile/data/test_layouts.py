@@ -196,6 +196,13 @@ def test_strategyqa_with_and_without_paragraphs(tmp_path):
         only(tmp_path, "strategyqa")
 
 
+def test_own_questions_with_a_qid_keep_their_gold_passages(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"qid": "7", "question": "Who wrote it?", "answer": "Ada Lovelace", "gold_ids": ["notes-1"]}')
+    (example,) = load_dataset(path, split_as="test").splits["test"]
+    assert (example.gold_ids, example.type) == (["notes-1"], "question")
+
+
 def test_crud(tmp_path):
     data, example = only(tmp_path, "crud")
     assert len(data.corpus) == 2
