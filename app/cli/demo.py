@@ -177,9 +177,14 @@ def _tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tup
     columns = ["program", "before", "best", "gain [95% interval]", "LM calls", "tokens"]
     show_table("f1 on dev, which flatters what was chosen there; and what the studies cost", columns, rows)
     chosen = max(studies, key=lambda name: studies[name].gain().difference)
-    none = "No demonstrations: the embedded reader takes no notice of them. With a language model, "
-    none += "`knowgap compile` searches demonstrations and hyperparameters together."
-    out.print(" ".join([f"{chosen} is kept.", *([none] if options.lm == "extractive" else [])]), markup=False)
+    best = max(studies, key=lambda name: studies[name].best.score)
+    said = [f"{chosen} is kept."]
+    if best != chosen:
+        said.append(f"{best} scores higher, with less gain or none.")
+    if options.lm == "extractive":
+        said.append("No demonstrations: the embedded reader takes no notice of them. With a language model,")
+        said.append("`knowgap compile` searches demonstrations and hyperparameters together.")
+    out.print(" ".join(said), markup=False)
     show_study(studies[chosen])
     return programs[chosen], studies[chosen]
 

@@ -47,7 +47,10 @@ class _Remarks(logging.Handler):
 
 @contextmanager
 def saying_what_is_waited_for(*, debug: bool = False) -> Iterator[None]:
-    """Announce waits and print the library's log messages while the block runs; with `debug`, all of them."""
+    """Announce waits and print the library's log messages while the block runs; with `debug`, all of them.
+
+    DSPy's log line about each reply that was cut off is shown only with `debug`: costs count such replies.
+    """
     ended, announcer = threading.Event(), Announcer()
 
     def watch() -> None:
@@ -56,15 +59,18 @@ def saying_what_is_waited_for(*, debug: bool = False) -> Iterator[None]:
             current_wait = getattr(meter, "current_wait", lambda: None)  # not there while the module is being loaded
             announcer.look(current_wait(), time.monotonic())
 
-    log, handler = logging.getLogger("knowgap"), _Remarks()
-    level = log.level
+    log, dspy_log, handler = logging.getLogger("knowgap"), logging.getLogger("dspy.clients.lm"), _Remarks()
+    levels = log.level, dspy_log.level
     if debug:
         log.setLevel(logging.DEBUG)
+    else:
+        dspy_log.setLevel(logging.ERROR)
     threading.Thread(target=watch, name="knowgap-waiting", daemon=True).start()
     log.addHandler(handler)
     try:
         yield
     finally:
         log.removeHandler(handler)
-        log.setLevel(level)
+        log.setLevel(levels[0])
+        dspy_log.setLevel(levels[1])
         ended.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ import pytest
 from endpoint import Endpoint, endpoint
 from processes import Command
 
-from knowgap.cli.running.waiting import Announcer
+from knowgap.cli.running.waiting import Announcer, saying_what_is_waited_for
 
 LONG = 600.0
 """Seconds that a reply takes; no test waits for one."""
@@ -167,6 +168,14 @@ def test_a_bar_shows_the_wait_until_a_reply_comes():
         announcer.look(("openai/m", seconds), 100.0 + seconds)
     announcer.look(None, 200.0)
     assert shown == ["", "waiting for openai/m 45 s", "", ""]
+
+
+def test_a_reply_that_was_cut_off_is_logged_only_for_debugging():
+    log = logging.getLogger("dspy.clients.lm")
+    for debug in (False, True):
+        with saying_what_is_waited_for(debug=debug):
+            assert log.isEnabledFor(logging.WARNING) is debug
+        assert log.isEnabledFor(logging.WARNING)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
