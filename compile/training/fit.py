@@ -257,7 +257,7 @@ def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | Non
         record = json.loads((output / RECORD).read_text(encoding="utf-8"))
         made, times = record["made_from"], {name: record[name] for name in ("steps", "final_loss", "seconds")}
         differing = sorted(name for name in {*made, *facts} if made.get(name) != facts.get(name))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise UsageError(f"{output} already exists and holds no trained model: name another folder") from None
     if differing:
         raise UsageError(

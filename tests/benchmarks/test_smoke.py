@@ -118,11 +118,11 @@ def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
     figures, fates = tables(report).values()
     assert [(row["program"], row["settings"]) for row in figures][:2] == [("rag", "ours"), ("migres", "ours")]
     assert {row["found"] for row in figures} == {"1.000"}, log
-    for row, counts in zip(figures, fates, strict=True):
-        numbers = {fate: int(count) for fate, count in counts.items() if fate not in ("program", "settings")}
-        assert sum(numbers.values()) == 2
+    for row, shares in zip(figures, fates, strict=True):
+        numbers = {fate: float(share[:-1]) for fate, share in shares.items() if fate not in ("program", "settings")}
+        assert sum(numbers.values()) == 100
         shown = sum(n for fate, n in numbers.items() if fate not in ("over a cap", "below the relevance threshold"))
-        assert row["shown"] == f"{shown / 2:.3f}"
+        assert row["shown"] == f"{shown / 100:.3f}"
 
 
 @pytest.mark.long
