@@ -6,8 +6,8 @@ no model is named, the training starts from the embedded reader's encoder: MiniL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -71,18 +71,15 @@ def reranker(
         MissingDependency: a package of the extra `train` is not installed.
     """
     settings = config or RerankerConfig()
-
-    def ranks_by(make: Callable[[], Reranker]) -> Callable[[list[RankedQuestion]], list[list[Passage]]]:
-        return lambda questions: rerank(make(), questions, progress=progress)
-
+    ranked = partial(rerank, progress=progress)
     return train_ranking(
         data,
         retriever,
         settings,
         lambda questions: reranker_job(questions, output, base=base, config=settings),
         {
-            "untrained": ranks_by(lambda: untrained_reranker(base, settings.seed)),
-            "trained": ranks_by(lambda: CrossEncoderReranker(output)),
+            "untrained": lambda questions: ranked(untrained_reranker(base, settings.seed), questions),
+            "trained": lambda questions: ranked(CrossEncoderReranker(output), questions),
         },
         limit=limit,
         dry_run=dry_run,

@@ -8,8 +8,9 @@ the expansion that they will have in a search.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -77,17 +78,14 @@ def colbert(
     settings = config or ColBERTConfig()
     if base != "embedded" and settings.dim is not None:
         raise UsageError(f"dim = {settings.dim} applies only to the embedded base; {base} has a width of its own")
-
-    def ranks_by(checkpoint: Path) -> Callable[[list[RankedQuestion]], list[list[Passage]]]:
-        return lambda questions: search_with(checkpoint, questions, data.corpus, depth=_CUTOFFS[-1], progress=progress)
-
+    search = partial(search_with, passages=data.corpus, depth=_CUTOFFS[-1], progress=progress)
     with base_checkpoint(base, data.corpus, settings.dim) as folder:
         return train_ranking(
             data,
             retriever,
             settings,
             lambda questions: colbert_job(questions, output, folder, name=base, config=settings),
-            {"untrained": ranks_by(folder), "trained": ranks_by(Path(output))},
+            {"untrained": partial(search, folder), "trained": partial(search, Path(output))},
             cutoffs=_CUTOFFS,
             measured_depth=_CUTOFFS[-1],
             limit=limit,

@@ -48,12 +48,6 @@ class RankedQuestion:
         return list(itertools.islice(wrong, count))
 
 
-def unseen(examples: Iterable[dspy.Example], trained_on: Iterable[dspy.Example]) -> list[dspy.Example]:
-    """The examples whose questions a model was not trained on, ignoring case and punctuation."""
-    known = {normalize_answer(example.question) for example in trained_on}
-    return [example for example in examples if normalize_answer(example.question) not in known]
-
-
 def search_all(
     examples: Sequence[dspy.Example], retriever: Retriever, depth: int, progress: Progress | None = None
 ) -> Iterator[tuple[dspy.Example, list[Passage]]]:
@@ -159,14 +153,17 @@ def score_orders(
 
 
 def held_out_questions(data: Dataset, split: str, limit: int | None) -> list[dspy.Example]:
-    """The questions of a split that are not in the split `train`; none if the split is called `none`.
+    """The questions of a split that are not in the split `train`, ignoring case and punctuation.
+
+    There are none if the split is called `none`.
 
     Raises:
         UsageError: every question is in the split `train`.
     """
     if split == "none":
         return []
-    found = unseen(data.questions(split, limit), data.splits["train"])
+    known = {normalize_answer(example.question) for example in data.splits["train"]}
+    found = [example for example in data.questions(split, limit) if normalize_answer(example.question) not in known]
     if not found:
         raise UsageError(f"every question of the split {split!r} is in the split 'train', too")
     return found

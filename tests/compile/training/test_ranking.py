@@ -15,7 +15,13 @@ from knowgap.compiling.training import ColBERTConfig, RerankerConfig, compare_mo
 from knowgap.compiling.training.cross_encoder import rerank, reranker_job, untrained_reranker
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job, load_encoder, search_with
-from knowgap.compiling.training.ranking import RankedQuestion, find_candidates, score_orders, training_rows, unseen
+from knowgap.compiling.training.ranking import (
+    RankedQuestion,
+    find_candidates,
+    held_out_questions,
+    score_orders,
+    training_rows,
+)
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -99,7 +105,8 @@ def test_colbert_and_the_index_are_measured_by_as_many_passages(monkeypatch, tmp
 
 def test_a_question_that_was_trained_on_is_not_unseen():
     louder = EXAMPLES[0].copy(question=EXAMPLES[0].question.upper() + "!")
-    assert unseen([louder, EXAMPLES[1]], EXAMPLES[:1]) == [EXAMPLES[1]]
+    data = Dataset("own", {"train": EXAMPLES[:1], "test": [louder, EXAMPLES[1]]}, CORPUS, "")
+    assert held_out_questions(data, "test", None) == [EXAMPLES[1]]
 
 
 def test_orders_are_compared_by_hand_computed_scores(questions):
