@@ -27,10 +27,6 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the tables of the parts.
-
-    Args:
-        options: those of the command line.
-    """
+    """Yield the tables of the parts."""
     for part in options.trust_parts:
         yield from importlib.import_module(part).measure(options)

@@ -75,11 +75,7 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Try everything of this part.
-
-    Args:
-        options: those of the command line.
-    """
+    """Try everything of this part."""
     data = load_dataset()
     sample = [example.question for split in data.splits.values() for example in split]
     questions = (f"{sample[n % len(sample)]} ({n})" for n in itertools.count())

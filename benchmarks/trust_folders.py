@@ -40,11 +40,7 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Try everything of this part.
-
-    Args:
-        options: those of the command line.
-    """
+    """Try everything of this part."""
     yield _strangers()
     yield _two_builders(options.folders_rounds or (6 if options.quick else 50), random.Random(options.folders_seed))
 

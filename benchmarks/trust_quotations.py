@@ -78,11 +78,7 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Ask every program under every adapter, and count answers that are a passage's.
-
-    Args:
-        options: those of the command line.
-    """
+    """Ask every program under every adapter, and count answers that are a passage's."""
     wanted, seed = options.quotations or (200 if options.quick else 5_000), options.quotations_seed
     chosen = [SETS[name] for name in SETS if options.quotations_ways in (name, "all")]
     injected = {kind: text for injections, _ in chosen for kind, text in injections.items()}

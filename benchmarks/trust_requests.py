@@ -56,11 +56,7 @@ FAILURES: dict[str, tuple[int, str]] = {
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Try everything of this part.
-
-    Args:
-        options: those of the command line.
-    """
+    """Try everything of this part."""
     with tempfile.TemporaryDirectory() as place, _endpoint() as (api_base, replies):
         folder = Path(place)
         documents = folder / "documents"
