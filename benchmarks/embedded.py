@@ -27,8 +27,8 @@ import dspy
 import numpy as np
 from bundled_models.reading_examples import squad_examples
 from bundled_models.statements import KINDS, Statement, answered, edits, hotpot_statements
-from real_data import real_data
-from table import Table, data_folder, note, seconds
+from real_data import real_data, real_file
+from table import Table, note, seconds
 
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
@@ -65,12 +65,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 def _files(options: argparse.Namespace, names: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """Those of the data sets whose files are there."""
-    folder = data_folder(options)
     for name in names:
-        if folder and (found := sorted(folder.rglob(_SETS[name][0]))):
-            yield name, found[0]
-        else:
-            note(f"{name} is left out: its file is not in the folder of --data or KNOWGAP_TEST_DATA")
+        if (path := real_file(options, name, f"**/{_SETS[name][0]}")) is not None:
+            yield name, path
 
 
 def _qed(path: Path) -> Iterator[Asked]:

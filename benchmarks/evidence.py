@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import dspy
 from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
 from models.knowing_reader import HesitantReader, KnowingReader
-from real_data import NOT_THERE
-from table import Table, data_folder, note, some_of
+from real_data import FILES, real_file
+from table import Table, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
@@ -31,7 +31,7 @@ from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval import ColBERTIndex, Passage, make_reranker
 
-FILES = {"HotpotQA": "hotpotqa/*dev*.json", "2WikiMultihopQA": "2wikimultihopqa/*dev*.json"}
+DATA = ("sample", "HotpotQA", "2WikiMultihopQA")
 TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 """The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""
 READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
@@ -60,21 +60,18 @@ def add_arguments(group: Any) -> None:
         default="knowing",
         help=f"readers, joined by commas: {', '.join(READERS)}",
     )
-    known = ["sample", *FILES]
     group.add_argument(
-        "--evidence-data", type=some_of(known), default=",".join(known), help="data sets, joined by commas: %(default)s"
+        "--evidence-data", type=some_of(DATA), default=",".join(DATA), help="data sets, joined by commas: %(default)s"
     )
     group.add_argument("--evidence-reranker", help="folder or hub name of a cross-encoder that programs also run with")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Two tables for each data set."""
-    folder = data_folder(options)
     limit = options.evidence_questions or (20 if options.quick else None)
     for name in options.evidence_data:
-        path = next(iter(sorted(folder.glob(FILES[name]))), None) if folder and name in FILES else None
+        path = real_file(options, name, FILES[name]) if name in FILES else None
         if name in FILES and path is None:
-            note(f"{name} is {NOT_THERE}")
             continue
         questions = _load(name, path, limit)
         for reader in options.evidence_readers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from table import data_folder, note
 
@@ -19,6 +20,15 @@ FILES = {
 NOT_THERE = "left out: name a folder of real data with --data or KNOWGAP_TEST_DATA"
 
 
+def real_file(options: argparse.Namespace, name: str, pattern: str) -> Path | None:
+    """The first file of the folder of real data that matches a pattern; says so and returns None if there is none."""
+    folder = data_folder(options)
+    found = sorted(folder.glob(pattern)) if folder else []
+    if not found:
+        note(f"{name} is {NOT_THERE}")
+    return next(iter(found), None)
+
+
 def real_data(options: argparse.Namespace, limit: int | None = None) -> Iterator[Dataset]:
     """Yield the data sets that exist, under the names of their papers; all questions are in the split "dev".
 
@@ -26,11 +36,6 @@ def real_data(options: argparse.Namespace, limit: int | None = None) -> Iterator
         options: of the command line.
         limit: take the first `limit` questions; the corpus still has the paragraphs of all.
     """
-    folder = data_folder(options)
     for name, pattern in FILES.items():
-        file = next(iter(sorted(folder.glob(pattern))), None) if folder else None
-        if file is None:
-            note(f"{name} is {NOT_THERE}")
-            continue
-        data = load_dataset(file, split_as="dev", limit=limit)
-        yield replace(data, name=name)
+        if (file := real_file(options, name, pattern)) is not None:
+            yield replace(load_dataset(file, split_as="dev", limit=limit), name=name)

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from table import Table, data_folder, note, some_of
+from real_data import real_file
+from table import Table, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
@@ -59,16 +60,13 @@ def add_arguments(group: Any) -> None:
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """One table for each data set."""
-    folder = data_folder(options)
-    if folder is None or not options.stopping_lm:
-        note("stopping is left out: name a folder of real data with --data, and a model with --stopping-lm")
+    if not options.stopping_lm:
+        note("stopping is left out: name a model with --stopping-lm")
         return
     served = {"timeout": 900} if options.stopping_api_base else {}
     lm = make_lm(options.stopping_lm, api_base=options.stopping_api_base, **served)
     for name, pattern in FILES.items():
-        path = next(iter(sorted(folder.glob(pattern))), None)
-        if path is None:
-            note(f"{name} is left out: {folder} has no {pattern}")
+        if (path := real_file(options, name, pattern)) is None:
             continue
         data = load_dataset(path, split_as="dev", limit=100)
         output = options.stopping_output / lm.model.replace("/", "-")
