@@ -15,7 +15,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -130,7 +130,9 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     if before is not None:
         return before
     work = output.with_name(f".{output.name}.training")
-    with _quiet(), _locked(work):
+    work.parent.mkdir(parents=True, exist_ok=True)
+    taken = UsageError(f"{work}: another process is training this model; wait for it to finish")
+    with _quiet(), acquire_lock(work, taken=taken) if is_main_process() else nullcontext():
         checkpoints = work / json_digest(facts)[:16]
         trainer = _build(job, job.examples, progress, output_dir=str(checkpoints))
         if trainer.args.world_size != process_count():
@@ -235,18 +237,6 @@ def _final_loss(log: list[dict[str, float]]) -> float:
     losses = [entry["loss"] for entry in log if "loss" in entry]
     last = losses[-max(1, len(losses) // 10) :]
     return sum(last) / len(last)
-
-
-@contextmanager
-def _locked(work: Path) -> Iterator[None]:
-    """Hold the lock of a run."""
-    work.parent.mkdir(parents=True, exist_ok=True)
-    if not is_main_process():
-        yield
-        return
-    taken = UsageError(f"{work}: another process is training this model; wait for it to finish")
-    with acquire_lock(work, taken=taken):
-        yield
 
 
 def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | None:

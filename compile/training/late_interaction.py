@@ -181,7 +181,7 @@ def search_with(
     questions: Sequence[RankedQuestion],
     passages: Sequence[Passage],
     *,
-    depth: int = 50,
+    depth: int,
     progress: Progress | None = None,
 ) -> list[list[Passage]]:
     """What a ColBERT index of the passages, encoded by a checkpoint, finds for each question."""
