@@ -9,10 +9,10 @@ _TOWNS = ["Wick", "Tarn", "Dunmore", "Aldern", "Polva", "Sorrel", "Kember", "Bra
 _PEOPLE = ["Ada Moorland", "Bo Reedham", "Cy Holtby", "Di Farrow", "Ed Garnett", "Flo Hask", "Gus Ilford", "Hal Jessop"]
 
 
-def write_public_data(folder: Path, people: int = 8) -> Path:
+def write_public_data(folder: Path) -> Path:
     """Write squadshifts, 2WikiMultihopQA and HotpotQA files about some people."""
     texts = {}
-    for i, name in enumerate(_PEOPLE[:people]):
+    for i, name in enumerate(_PEOPLE):
         town, year = _TOWNS[i], 1801 + 7 * i
         texts[name] = [
             f"{name} was a painter.",

@@ -69,11 +69,6 @@ def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_p
     assert TranscriptGenerator(tmp_path / "one", max_new_tokens=4).start("Who?", "short").write([("", "answer")])
 
 
-def test_the_defaults_are_the_papers():
-    config = GeneratorConfig()
-    assert (config.learning_rate, config.epochs, config.max_length, config.warmup_ratio) == (2e-5, 1.0, 4096, 0.03)
-
-
 def test_what_cannot_be_trained_is_refused(base, tmp_path):
     with pytest.raises(LanguageModelError, match="cannot be loaded"):
         generator_job(RECORDS, tmp_path / "none", base=str(tmp_path / "nothing"), config=CONFIG)

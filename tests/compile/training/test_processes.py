@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ def test_losses_and_weights_are_those_of_one_process(base, alone, tmp_path: Path
     assert (together["steps"], together["losses"]) == (done["steps"], done["losses"])
     assert together["final_loss"] == pytest.approx(done["final_loss"], abs=1e-5)
     assert largest_difference(folder, tmp_path / "model") < TOLERANCE
+    record = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
+    assert record["made_from"]["processes"] == processes
 
 
 @pytest.mark.long
@@ -74,7 +77,10 @@ def test_lora_has_its_own_learning_rate():
 
 
 def test_the_settings_of_the_papers():
-    assert GeneratorConfig.as_in_paper().model_dump() == GeneratorConfig().model_dump()  # the defaults are the paper's
+    config = GeneratorConfig.as_in_paper()
+    assert (config.learning_rate, config.epochs, config.max_length, config.warmup_ratio) == (2e-5, 1.0, 4096, 0.03)
+    assert config == GeneratorConfig()  # the defaults are the paper's
+    assert SubModelConfig().learning_rate == 5e-4
     assert GeneratorConfig.as_in_paper(epochs=2).epochs == 2
     assert SubModelConfig.as_in_paper().learning_rate == 5e-4
     assert GeneratorConfig.as_in_paper(lora_rank=8).learning_rate == 2e-4

@@ -3,7 +3,7 @@
 import pytest
 from safetensors.numpy import load_file
 
-from knowgap.compiling.training import LanguageModelConfig, SubModelConfig
+from knowgap.compiling.training import LanguageModelConfig
 from knowgap.compiling.training.fit import fit as run
 from knowgap.compiling.training.labelling import LabelledExample
 from knowgap.compiling.training.sub_models import (
@@ -72,17 +72,12 @@ def test_a_judgement_is_learnt(bases, tmp_path, kind):
     before, after = (sum(measure_agreement(each, examples)["agreement"]) / 16 for each in (untrained, model))
     assert sum(majority_agreement("relevant", examples, examples)["agreement"]) == 8
     assert after == 1.0 > before
+    if kind == "cross_encoder":
+        from sentence_transformers import CrossEncoder
 
-
-def test_a_cross_encoder_is_one_of_sentence_transformers(bases, tmp_path):
-    from sentence_transformers import CrossEncoder
-
-    fit(bases["cross_encoder"], "know", judged("know"), tmp_path / "model")
-    questions = [example.question for example in judged("know")]
-    expected = CrossEncoder(str(tmp_path / "model"), device="cpu").predict(
-        [(question, "") for question in questions], show_progress_bar=False
-    )
-    assert load_sub_model("know", tmp_path / "model").knows(questions) == pytest.approx(expected.tolist(), abs=1e-4)
+        pairs = [(example.question, example.passage) for example in examples]
+        expected = CrossEncoder(str(tmp_path / "model"), device="cpu").predict(pairs, show_progress_bar=False)
+        assert model.relevant(pairs) == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 def test_decomposition_is_learnt(bases, tmp_path):
@@ -118,10 +113,6 @@ def test_the_loss_is_on_the_label_alone(bases):
         assert len(encoded["labels"]) == (len(encoded["input_ids"]) if kind == "causal" else len(learnt))
         if kind == "causal":
             assert encoded["input_ids"][-len(learnt) :] == learnt
-
-
-def test_the_papers_learning_rate_is_the_default():
-    assert SubModelConfig().learning_rate == 5e-4
 
 
 def test_what_cannot_be_learnt_is_refused(bases, tmp_path):
