@@ -157,13 +157,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
 
 
 def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> TrainingPlan:
-    """Estimate what a job takes, from the time of a few steps.
-
-    Args:
-        job: the model that would be trained.
-        examples: how many examples there will be; default: those of the job.
-        teacher_calls: calls of a language model that labels the examples.
-    """
+    """Estimate what a job takes, from the time of a few steps; `examples` is how many there will be (the job's)."""
     _require_packages(job.config)
     times: list[float] = []
     with _quiet(), TemporaryDirectory() as folder:
@@ -195,7 +189,7 @@ def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> T
     import torch
     from transformers import PrinterCallback, set_seed
 
-    from knowgap.compiling.training.watch import Watch
+    from knowgap.compiling.training.transformers_trainer import Watch
 
     if not torch.accelerator.is_available():
         return_freed_memory()

@@ -59,7 +59,7 @@ def language_model_job(
     def build(settings: dict[str, Any]) -> Any:
         from transformers import TrainingArguments
 
-        from knowgap.compiling.training.language_model_trainer import LanguageModelTrainer
+        from knowgap.compiling.training.transformers_trainer import LanguageModelTrainer
 
         device = "cpu" if settings["use_cpu"] else "cuda"
         half = bfloat16_on(device) and checkpoint_dtype(base) != "float32" and not (config.fsdp and device == "cpu")

@@ -226,8 +226,8 @@ def _count(
     from torch._subclasses.fake_tensor import FakeTensorMode
     from transformers import AutoConfig
 
-    from knowgap.compiling.training.language_model_trainer import summed_loss
     from knowgap.compiling.training.live_tensors import LiveTensors
+    from knowgap.compiling.training.transformers_trainer import summed_loss
 
     shape = AutoConfig.for_model(**json.loads(text))
     for name in _DEPTHS:
