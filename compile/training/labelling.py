@@ -159,15 +159,11 @@ def refer_to_answers(example: dspy.Example) -> list[str]:
 
 
 def retrieve_items(
-    examples: Sequence[dspy.Example], retriever: Retriever, k: int = 5, corpus: Iterable[Passage] = ()
+    examples: Sequence[dspy.Example], retriever: Retriever, k: int, corpus: Iterable[Passage]
 ) -> list[Item]:
-    """Each question with the `k` best passages (appendix A.2), and with its gold passages that are not among them.
+    """Each question with the `k` best passages (appendix A.2; 5 in the paper's runs), and with its other gold passages.
 
-    Args:
-        examples: the questions.
-        retriever: the retriever that RA-ISF will use.
-        k: passages of each question; 5 in the paper's runs.
-        corpus: where gold passages are looked up; none of them is added without it.
+    The retriever is the one that RA-ISF will use. Gold passages are looked up in the corpus.
     """
     passages = {passage.id: passage for passage in corpus}
     items: list[Item] = []

@@ -136,13 +136,10 @@ def score_orders(
     orders: Mapping[str, Sequence[Sequence[Passage]]],
     cutoffs: Sequence[int] = (5,),
 ) -> Values:
-    """How well orders of passages put the gold ones of each question first.
+    """How well orders of passages, each best first and by its name, put the gold ones of each question first.
 
-    Args:
-        questions: the questions.
-        orders: the passages for each question, best first, by the name of the order.
-        cutoffs: the k of each `recall@k`, the share of the gold passages among the best k; `mrr` is the reciprocal rank
-            of the first one, 0 if there is none.
+    `recall@k`, for each k of `cutoffs`, is the share of the gold passages among the best k; `mrr` is the reciprocal
+    rank of the first one, 0 if there is none.
     """
     scores: dict[str, dict[str, list[float]]] = {}
     for name, ranked in orders.items():

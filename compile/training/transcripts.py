@@ -138,17 +138,10 @@ def construct_transcripts(
     num_threads: int = 4,
     progress: Progress | None = None,
 ) -> TeacherRecords[TranscriptRecord]:
-    """Make a transcript of every question, and write each as soon as it is made; the same call continues a killed run.
+    """Make a transcript of every question that the record file `output` does not have yet; see `write_records`.
 
-    Args:
-        examples: examples with `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if given.
-        retriever: the index in which the queries are searched.
-        teacher: any language model.
-        output: the record file.
-        config: how transcripts are made.
-        passages: the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
-        num_threads: how many transcripts are made at a time.
-        progress: called with the number of records so far, the number of all records, and what they are.
+    The questions have an `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if given.
+    `passages` is the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
 
     Raises:
         UsageError: there are no questions, or the output was made with something else.
