@@ -137,29 +137,19 @@ def _damaged(content: bytes, kind: str, draw: random.Random, other: Path) -> byt
 
 def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
     """Make what is damaged, each in a process of its own; only that of a given name if there is one."""
-
-    def subject(
-        name: str, place: Path, pattern: str, read: Callable[[], Any], make: Callable[[Path], None] | None = None
-    ) -> Iterator[_Subject]:
-        if only not in (None, name):
-            return
-        if make is not None:
+    engines = {"index, BM25": "bm25", "index, vectors": "dense", "index, changed": "dense, changed"}
+    subjects: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
+        **{name: (functools.partial(_make_index, engine), _search) for name, engine in engines.items()},
+        "artifact": (_make_artifact, _load),
+        "answers file": (_evaluate, _evaluate),
+    }
+    for name, (make, read) in subjects.items():
+        if only in (None, name):
+            place = folder / name
             value_of(functools.partial(make, place))
-        expected = value_of(read)
-        files = [path for path in sorted(place.rglob(pattern)) if path.is_file() and not path.name.endswith("lock")]
-        yield _Subject(name, place, files, read, expected)
-
-    for name, engine, pattern in (
-        ("index, BM25", "bm25", "*"),
-        ("index, vectors", "dense", "*"),
-        ("index, changed", "dense, changed", "*"),
-    ):
-        make, read = functools.partial(_make_index, engine), functools.partial(_search, folder / name)
-        yield from subject(name, folder / name, pattern, read, make)
-    read = functools.partial(_load, folder / "artifact")
-    yield from subject("artifact", folder / "artifact", "*", read, _make_artifact)
-    path = folder / "answers" / "answers.jsonl"
-    yield from subject("answers file", path.parent, path.name, functools.partial(_evaluate, path))
+            reading = functools.partial(read, place)
+            files = [path for path in sorted(place.rglob("*")) if path.is_file() and not path.name.endswith("lock")]
+            yield _Subject(name, place, files, reading, value_of(reading))
 
 
 def _make_index(engine: str, path: Path) -> None:
@@ -200,10 +190,11 @@ def _load(path: Path) -> Any:
     return json.dumps([state_of(load(path, retriever=rag_over_sample(1)[0].retriever)), read_config(path)], default=str)
 
 
-def _evaluate(path: Path) -> Any:
+def _evaluate(folder: Path) -> Any:
     from knowgap.compiling import evaluate
     from knowgap.lms import extractive_lm
 
     program, examples = rag_over_sample(12)
-    result = evaluate(program, examples, ["f1", "exact_match"], lm=extractive_lm(cache=False), output=path)
+    file = folder / "answers.jsonl"
+    result = evaluate(program, examples, ["f1", "exact_match"], lm=extractive_lm(cache=False), output=file)
     return [(record.id, record.answer, record.scores, record.passages) for record in result.records]
