@@ -56,14 +56,8 @@ SEVERAL = [*FACTS, {"statement": "She painted The Grey Ferry.", "sources": [2, 3
 WRITTEN: dict[str, list[tuple[Any, list[Any]]]] = {
     "str": [(TEXT, [f'"{TEXT}"', f"“{TEXT}”", f"«{TEXT}»", f"**{TEXT}**", f"```\n{TEXT}\n```", [TEXT]])],
     "bool": [
-        (
-            True,
-            ["True.", "yes", "YES", "**True**", "True, it is.", "Answer: yes", "`true`"],
-        ),
-        (
-            False,
-            ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", 0],
-        ),
+        (True, ["True.", "yes", "YES", "**True**", "True, it is.", "Answer: yes", "`true`"]),
+        (False, ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", 0]),
     ],
     "scale": [
         (5, ["5/5", "5 (certain)", "five", "100%", "5.0", "5 out of 5", "certain", "Confidence: 5"]),

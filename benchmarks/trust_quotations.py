@@ -42,10 +42,10 @@ COLUMNS = ("tried", "quotations", "forged", "whole", "right")
 QUESTION = "Which painter of harbours lived in the tall house number {}?"
 
 
-def _around(text: str, chance: random.Random, before: int = 60, after: int = 60) -> str:
+def _around(text: str, chance: random.Random) -> str:
     at = text.index(FORGED)
-    begins = max(text.rfind(" ", 0, max(0, at - chance.randrange(before, 4 * before))) + 1, 0)
-    return text[begins : at + len(FORGED) + chance.randrange(after)]
+    begins = max(text.rfind(" ", 0, max(0, at - chance.randrange(60, 240))) + 1, 0)
+    return text[begins : at + len(FORGED) + chance.randrange(60)]
 
 
 def _joined(first: str, second: str) -> str:

@@ -23,11 +23,7 @@ from knowgap.compiling.training.lora import add_adapter, merge_adapters
 from knowgap.compiling.training.ranking import RankedQuestion, train_ranking, training_rows
 from knowgap.compiling.training.trained import Trained
 from knowgap.errors import CheckpointError, UsageError
-from knowgap.retrieval.colbert.checkpoint import (
-    checkpoint_digest,
-    resolve_checkpoint,
-    write_embedded_checkpoint,
-)
+from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint, write_embedded_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.index import ColBERTIndex
 from knowgap.retrieval.hub import loading_model

@@ -20,12 +20,7 @@ from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.teacher import TeacherRecords
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig, TrainingConfig
-from knowgap.compiling.training.cross_encoder import (
-    base_folder,
-    check_window,
-    cross_encoder_job,
-    read_base_config,
-)
+from knowgap.compiling.training.cross_encoder import base_folder, check_window, cross_encoder_job, read_base_config
 from knowgap.compiling.training.fit import Job, TrainingPlan, plan
 from knowgap.compiling.training.labelling import (
     Item,

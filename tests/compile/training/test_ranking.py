@@ -74,18 +74,6 @@ def test_questions_without_known_gold_are_left_out_and_said():
         find_candidates(strangers[:1], OverlapRetriever(CORPUS), CORPUS)
 
 
-def learn_from(questions, asked, monkeypatch, tmp_path: Path, **config):
-    """What `colbert` measures, with nothing trained: the index, and models that find what it finds."""
-    found = {}
-    monkeypatch.setattr(late_interaction, "base_checkpoint", lambda *_: nullcontext(tmp_path))
-    monkeypatch.setattr(late_interaction, "colbert_job", lambda rows, *_, **__: found.update(train=rows))
-    monkeypatch.setattr(late_interaction, "search_with", lambda _, rows, *__, **___: [row.found for row in rows])
-    monkeypatch.setattr(ranking, "train", lambda _, measure, **__: found.update(measure()))
-    data = Dataset("own", {"train": questions, "test": asked}, CORPUS, "")
-    late_interaction.colbert(data, OverlapRetriever(CORPUS), tmp_path / "new", config=ColBERTConfig(**config))
-    return found
-
-
 def test_questions_that_nothing_can_be_measured_on_are_refused_before_the_training(monkeypatch, tmp_path: Path):
     strangers = [EXAMPLES[1].copy(gold_ids=["nowhere"])]
     monkeypatch.setattr(ranking, "train", lambda *_, **__: pytest.fail("it was trained"))
@@ -97,8 +85,16 @@ def test_questions_that_nothing_can_be_measured_on_are_refused_before_the_traini
 
 
 def test_colbert_and_the_index_are_measured_by_as_many_passages(monkeypatch, tmp_path: Path):
-    last = OverlapRetriever(CORPUS).search([EXAMPLES[1].question], len(CORPUS))[0][-1].passage.id
-    found = learn_from(EXAMPLES[:1], [EXAMPLES[1].copy(gold_ids=[last])], monkeypatch, tmp_path, depth=2)
+    """With nothing trained, and with models that find what the index finds."""
+    found = {}
+    monkeypatch.setattr(late_interaction, "base_checkpoint", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(late_interaction, "colbert_job", lambda rows, *_, **__: found.update(train=rows))
+    monkeypatch.setattr(late_interaction, "search_with", lambda _, rows, *__, **___: [row.found for row in rows])
+    monkeypatch.setattr(ranking, "train", lambda _, measure, **__: found.update(measure()))
+    retriever = OverlapRetriever(CORPUS)
+    last = retriever.search([EXAMPLES[1].question], len(CORPUS))[0][-1].passage.id
+    data = Dataset("own", {"train": EXAMPLES[:1], "test": [EXAMPLES[1].copy(gold_ids=[last])]}, CORPUS, "")
+    late_interaction.colbert(data, retriever, tmp_path / "new", config=ColBERTConfig(depth=2))
     assert [len(row.found) for row in found["train"]] == [2]
     assert found["the index"] == found["trained"] == {"recall@5": [0.0], "recall@50": [1.0], "mrr": [1 / len(CORPUS)]}
 
