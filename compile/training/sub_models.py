@@ -124,31 +124,26 @@ def ra_isf(
             if retriever is None:
                 raise UsageError("the sub-model relevant learns from passages that an index finds: give a retriever")
             items = retrieve_items(examples, retriever, own.top_k, data.corpus)
+        made = TeacherRecords(released or [], 0, len(released or []))
         if dry_run and released is None:
-            calls, count = labeller.calls * count_missing(items, file), round((1 - own.held_out) * len(items))
-            if card.kind == "cross_encoder":
-                job = sub_model_job(card, base, _drafts(task, items[: 4 * own.batch_size]), file.with_suffix(""), own)
-                done[task] = plan(job, examples=count, teacher_calls=calls)
-            else:
-                done[task] = plan_language_model(
-                    base, own, examples=count, tokens=own.max_length, teacher_calls=calls, gpus=gpus
-                )
-            continue
-        with main_process_first():
-            if released is not None:
-                made = TeacherRecords(released, 0, len(released))
-            else:
-                made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
-        learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
-        if not held_out:
-            raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
-        plans = labels_only or dry_run
-        if plans and card.kind != "cross_encoder":
-            done[task] = plan_language_model(base, own, examples=len(learnt), tokens=own.max_length, gpus=gpus)
+            learnt, held_out = _drafts(task, items[: 4 * own.batch_size]), []
+            count, calls = round((1 - own.held_out) * len(items)), labeller.calls * count_missing(items, file)
+        else:
+            if released is None:
+                with main_process_first():
+                    made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
+            learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
+            if not held_out:
+                raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
+            count, calls = len(learnt), 0
+        if (labels_only or dry_run) and card.kind != "cross_encoder":
+            done[task] = plan_language_model(
+                base, own, examples=count, tokens=own.max_length, teacher_calls=calls, gpus=gpus
+            )
             continue
         job = sub_model_job(card, base, learnt, file.with_suffix(""), own)
-        if plans:
-            done[task] = plan(job)
+        if labels_only or dry_run:
+            done[task] = plan(job, examples=count, teacher_calls=calls)
             continue
         done[task] = train(
             job,
