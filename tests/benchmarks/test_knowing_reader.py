@@ -22,18 +22,18 @@ PERSON = Passage("person", "Ada Venn", "Ada Venn was born in Tarn. She liked boa
 OTHERS = [Passage(f"other{n}", f"Film {n}", f"Film {n} was directed by a director born in Town {n}.") for n in range(9)]
 
 
-def ask_as(facts: list[tuple[str, str]]) -> Any:
-    gold = GoldQuestion(QUESTION, "Tarn", tuple(Fact(*fact) for fact in facts))
-    return dspy.LM("test/knowing", engine=KnowingReader([gold]), cache=False, num_retries=0)
-
-
 GOLD = [("Orle Rising", "It was directed by Ada Venn."), ("Ada Venn", "Ada Venn was born in Tarn.")]
+
+
+def knowing_lm(*gold: GoldQuestion) -> Any:
+    known = gold or [GoldQuestion(QUESTION, "Tarn", tuple(Fact(*fact) for fact in GOLD))]
+    return dspy.LM("test/knowing", engine=KnowingReader(known), cache=False, num_retries=0)
 
 
 @pytest.mark.parametrize("name", ["migres", "adaptive_note", "ircot"])
 def test_answers_once_the_evidence_stands_in_the_prompt_and_not_before(name: str, tmp_path: Path):
     program = get_program(name)
-    with dspy.context(lm=ask_as(GOLD)):
+    with dspy.context(lm=knowing_lm()):
         with_evidence = program(BM25Index.build([FILM, PERSON, *OTHERS], tmp_path / "all"))(question=QUESTION)
         without = program(BM25Index.build([FILM, *OTHERS], tmp_path / "some"))(question=QUESTION)
     assert with_evidence.answer == "Tarn"
@@ -41,7 +41,7 @@ def test_answers_once_the_evidence_stands_in_the_prompt_and_not_before(name: str
 
 
 def test_no_act_says_a_word_of_the_evidence_before_it_stands_there():
-    lm = ask_as(GOLD)
+    lm = knowing_lm()
     for name in signatures.__all__:
         act = getattr(signatures, name)
         asks = isinstance(act, type) and issubclass(act, dspy.Signature) and "question" in act.input_fields
@@ -53,8 +53,8 @@ def test_no_act_says_a_word_of_the_evidence_before_it_stands_there():
         assert {"tarn", "ada", "venn", "directed"}.isdisjoint(re.findall(r"\w+", str(output).casefold())), name
 
 
-def ask(act: type[dspy.Signature], facts: list[tuple[str, str]] = GOLD, **inputs: Any) -> dspy.Prediction:
-    with dspy.context(lm=ask_as(facts), adapter=dspy.ChatAdapter()):
+def ask(act: type[dspy.Signature], **inputs: Any) -> dspy.Prediction:
+    with dspy.context(lm=knowing_lm(), adapter=dspy.ChatAdapter()):
         return dspy.Predict(act)(**{"question": QUESTION, **inputs})
 
 
@@ -91,7 +91,7 @@ def test_asks_for_the_next_fact_that_is_not_settled_and_not_twice():
 
 
 def test_a_sub_question_is_settled_by_its_own_answer_alone():
-    lm = ask_as(GOLD)
+    lm = knowing_lm()
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
         first = dspy.Predict(signatures.ProposeQueries)(question=QUESTION, known=[], missing="", asked=[]).queries[0]
         second = dspy.Predict(signatures.ProposeQueries)(
@@ -119,9 +119,8 @@ def test_the_samples_gold_evidence_is_read_and_answers():
     examples = [example for example in data.splits["test"] if example.evidences]
     passages = {passage.id: passage for passage in data.corpus}
     gold = read_triples(examples, data.corpus)
-    lm = dspy.LM("test/knowing", engine=KnowingReader(gold), cache=False, num_retries=0)
     assert all(question.facts for question in gold)
-    with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
+    with dspy.context(lm=knowing_lm(*gold), adapter=dspy.ChatAdapter()):
         read = dspy.Predict(signatures.AnswerFromPassages)
         for example in examples:
             sources = [source(n, passages[name]) for n, name in enumerate(example.gold_ids)]
