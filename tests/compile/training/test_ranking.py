@@ -74,14 +74,12 @@ def test_questions_without_known_gold_are_left_out_and_said():
         find_candidates(strangers[:1], OverlapRetriever(CORPUS), CORPUS)
 
 
-def test_questions_that_nothing_can_be_measured_on_are_refused_before_the_training(monkeypatch, tmp_path: Path):
-    strangers = [EXAMPLES[1].copy(gold_ids=["nowhere"])]
-    monkeypatch.setattr(ranking, "train", lambda *_, **__: pytest.fail("it was trained"))
-    monkeypatch.setattr(late_interaction, "base_checkpoint", lambda *_: nullcontext(tmp_path))
-    monkeypatch.setattr(late_interaction, "colbert_job", lambda *_, **__: pytest.fail("passages were searched"))
-    data = Dataset("own", {"train": EXAMPLES[:1], "test": strangers}, CORPUS, "")
+def test_questions_that_nothing_can_be_measured_on_are_refused_before_passages_are_searched():
+    data = Dataset("own", {"train": EXAMPLES[:1], "test": [EXAMPLES[1].copy(gold_ids=["nowhere"])]}, CORPUS, "")
+    searched = OverlapRetriever(CORPUS)
+    searched.search = lambda *_: pytest.fail("passages were searched")
     with pytest.raises(UsageError, match="none of 1 questions names gold passages"):
-        late_interaction.colbert(data, OverlapRetriever(CORPUS), tmp_path / "new")
+        ranking.train_ranking(data, searched, RerankerConfig(), pytest.fail, {})
 
 
 def test_colbert_and_the_index_are_measured_by_as_many_passages(monkeypatch, tmp_path: Path):
