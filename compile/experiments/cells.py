@@ -84,13 +84,8 @@ class ExperimentSetup:
     def check(self, table: ExperimentTable, baseline: str | None = None, *, dry: bool = False) -> list[str]:
         """Refuse what does not fit a table, and every name that does not exist, before anything is loaded or asked.
 
-        Args:
-            table: the table.
-            baseline: label of the row that the others are tested against.
-            dry: import no module that the table names; cells that need one are not checked.
-
-        Returns:
-            Which of "reranker" and "entailment" are given although no program of the rows has such a part.
+        A dry run imports no module that the table names, and does not check the cells that need one. Returns which of
+        "reranker" and "entailment" are given although no program of the rows has such a part.
 
         Raises:
             UnknownName: a program, preset, hyperparameter, metric, engine, data set, row, language model or part of the
