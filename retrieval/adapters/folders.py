@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing, MissingDependency, UsageError, shorten
+from knowgap.errors import IndexDamaged, IndexForeign, MissingDependency, shorten
 from knowgap.retrieval.adapters.documents import Adapter, Found, passage_of
 from knowgap.retrieval.passage import Passage
 
@@ -101,11 +101,7 @@ class FaissIndex(Adapter):
 
 
 class LuceneIndex(Adapter):
-    """A Lucene index that Pyserini searches by BM25; it has to store its documents (`storeRaw`).
-
-    Args:
-        folder: the folder of the index.
-    """
+    """The folder of a Lucene index that Pyserini searches by BM25; it has to store its documents (`storeRaw`)."""
 
     def __init__(self, folder: str | Path) -> None:
         if not any(Path(folder).glob("segments_*")):
@@ -144,17 +140,3 @@ def kind_of(folder: Path) -> str:
     if any(folder.glob("*.faiss")) or (any(folder.glob("*.index")) and any(folder.glob("*.jsonl"))):
         return "faiss"
     return ""
-
-
-def need_folder(folder: str) -> Path:
-    """The path of an existing folder.
-
-    Raises:
-        UsageError: the name is empty.
-        IndexMissing: there is no such folder.
-    """
-    if not folder:
-        raise UsageError("name the folder, too, as in faiss:FOLDER")
-    if not Path(folder).is_dir():
-        raise IndexMissing(f"{folder}: there is no such folder")
-    return Path(folder)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import UnknownName, UsageError, check_address, is_address
-from knowgap.retrieval.adapters.folders import FaissIndex, LuceneIndex, kind_of, need_folder
+from knowgap.errors import IndexMissing, UnknownName, UsageError, check_address, is_address
+from knowgap.retrieval.adapters.folders import FaissIndex, LuceneIndex, kind_of
 from knowgap.retrieval.adapters.plaid import PlaidIndex
 from knowgap.retrieval.adapters.qdrant_collection import QdrantCollection
 from knowgap.retrieval.adapters.servers import ElasticsearchIndex, FlashRAGServer, SearchR1Server
@@ -31,14 +31,11 @@ FOLDERS: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": Luce
 def open_adapter(name: str | Path) -> Any:
     """Open an index of another tool, recognized by the form of its name or by the files in its folder.
 
-    Args:
-        name: `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of such a kind.
-
-    Returns:
-        The index, or None if the name is of none of these forms.
+    The name is `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of such a
+    kind; None is returned for any other.
 
     Raises:
-        IndexFolderError: the folder lacks a file that is needed.
+        IndexFolderError: there is no such folder, or it lacks a file that is needed.
         MissingDependency: a package is not installed.
         UsageError: an address does not have this form.
 
@@ -55,7 +52,11 @@ def open_adapter(name: str | Path) -> Any:
     if found and kind in SERVERS:
         raise UsageError(f"{name}: a server is named as {kind}+http://HOST:PORT")
     if found and kind in FOLDERS:
-        return FOLDERS[kind](need_folder(folder))
+        if not folder:
+            raise UsageError("name the folder, too, as in faiss:FOLDER")
+        if not Path(folder).is_dir():
+            raise IndexMissing(f"{folder}: there is no such folder")
+        return FOLDERS[kind](Path(folder))
     folder = Path(name)
     own = kind_of(folder) if folder.is_dir() and not (folder / MANIFEST).exists() else ""
     return FOLDERS[own](folder) if own else None

@@ -14,11 +14,7 @@ from knowgap.retrieval.adapters.documents import Adapter, Found, passage_of
 
 
 class SearchServer(Adapter):
-    """Searches a server with many queries in one request.
-
-    Args:
-        url: its address; a user and password in it are sent with each request.
-    """
+    """Searches a server with many queries in one request; a user and password in its address are sent with each."""
 
     kind = ""
 
