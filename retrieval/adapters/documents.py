@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from knowgap.errors import IndexFolderError, shorten
+from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
 _AT_ONCE = 64
@@ -80,8 +81,7 @@ class Adapter(NeverCopied):
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
         distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
         found: dict[str, Found] = {}
-        for start in range(0, len(distinct), _AT_ONCE):
-            asked = distinct[start : start + _AT_ONCE]
+        for asked in batches(distinct, _AT_ONCE):
             try:
                 found |= zip(asked, ask(asked, k), strict=True)
             except (KeyError, TypeError, ValueError, IndexError) as error:

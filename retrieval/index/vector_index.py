@@ -23,6 +23,7 @@ from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Where
 from knowgap.retrieval.index.search_settings import SearchSettings
@@ -141,8 +142,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             with self._lock:  # a refresh may bring another encoder
                 snapshot, encoder = self._snapshot(), self.encoder
             allowed = snapshot.select(ids, where)
-            for start in range(0, len(distinct), _QUERIES_AT_ONCE):
-                batch = distinct[start : start + _QUERIES_AT_ONCE]
+            for batch in batches(distinct, _QUERIES_AT_ONCE):
                 encoded = [encoder.encode_query(query) for query in batch]
                 hits |= zip(batch, snapshot.search(encoded, k, self._settings, allowed), strict=True)
         return [list(hits.get(query, [])) for query in queries]
