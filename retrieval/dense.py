@@ -22,7 +22,7 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
+from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder, unit
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import Window, embedded_window, model_window
 from knowgap.storage.progress import Progress, no_progress
@@ -68,16 +68,11 @@ class DenseEncoder:
         """Unit vectors [texts, dim], and the number of vectors of each text, which is always 1."""
         if not texts:
             return np.empty((0, self.dim), np.float16), np.empty(0, np.int32)
-        return _unit(self.passages(list(texts))).astype(np.float16), np.ones(len(texts), dtype=np.int32)
+        return unit(self.passages(list(texts))).astype(np.float16), np.ones(len(texts), dtype=np.int32)
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """A unit vector [1, dim]; the latest 8,192 queries are cached."""
-        return self._cache.get([query], lambda texts: list(_unit(self.queries(texts))[:, None]))[0]
-
-
-def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
-    vectors = np.asarray(vectors, dtype=np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return self._cache.get([query], lambda texts: list(unit(self.queries(texts))[:, None]))[0]
 
 
 def load_encoder(

@@ -114,6 +114,12 @@ def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]
     return (steps * scale.astype(np.float32)[:, :, None]).reshape(len(packed), -1)
 
 
+def unit(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Vectors scaled to length 1, [..., width]; zeros stay zeros."""
+    vectors = np.asarray(vectors, dtype=np.float32)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
 class TokenStates(NamedTuple):
     """A text as the encoder reads it, token by token.
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmed, numbers, words
 from knowgap.retrieval.lexical import names as capital_words
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import sentence_encoder
+from knowgap.retrieval.minilm import sentence_encoder, unit
 from knowgap.retrieval.sentences import split_sentences
 
 FEATURES = (
@@ -144,9 +144,8 @@ def _encode(texts: Sequence[str]) -> list[_Text]:
     found = []
     for states, is_word, rarity in sentence_encoder().encode_tokens(texts):
         kept = is_word if is_word.any() else np.ones_like(is_word)
-        mean = states.mean(0)
-        tokens = states[kept] / np.maximum(np.linalg.norm(states[kept], axis=1, keepdims=True), 1e-9)
-        found.append(_Text(mean / max(float(np.linalg.norm(mean)), 1e-9), tokens.astype(np.float16), rarity[kept]))
+        mean, tokens = states.mean(0), unit(states[kept]).astype(np.float16)
+        found.append(_Text(mean / max(float(np.linalg.norm(mean)), 1e-9), tokens, rarity[kept]))
     return found
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from knowgap.retrieval.lexical import Stemmed, content_words
 from knowgap.retrieval.logistic import expit
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, write_weights
+from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, unit, write_weights
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.retrieval.sentences import split_sentences
 
@@ -95,8 +95,8 @@ class RelevanceFeatures:
         weights = text.rarity[kept] + _LEAST_WEIGHT
         # NumPy's own threads would contend with torch's for the cores
         projected = torch.from_numpy(text.states[kept]) @ self._projection.T
-        tokens = _unit(projected.numpy()).astype(np.float16)
-        return EncodedText(_unit(text.states.mean(0)), tokens, weights / weights.sum())
+        tokens = unit(projected.numpy()).astype(np.float16)
+        return EncodedText(unit(text.states.mean(0)), tokens, weights / weights.sum())
 
     def _best_coverage(self, query: str, texts: Sequence[str]) -> list[float]:
         words = content_words(query)
@@ -131,10 +131,6 @@ def coverage(words: Sequence[str], weights: Sequence[float], text: str, stemmed:
     total, stems = sum(weights), stemmed(text)
     covered = sum(weight for weight, word in zip(weights, words, strict=True) if stemmed.word(word) in stems)
     return covered / total if total else 0.0
-
-
-def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
 @dataclass(frozen=True)
