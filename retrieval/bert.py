@@ -29,11 +29,7 @@ class _Linear(nn.Linear):
 
 
 class Bert(nn.Module):
-    """BERT without its pooler.
-
-    Args:
-        config: the settings in a checkpoint's `config.json`.
-    """
+    """BERT without its pooler; `config` has the settings in a checkpoint's `config.json`."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
@@ -129,11 +125,7 @@ def _added(output: Any, values: torch.Tensor, states: torch.Tensor) -> torch.Ten
 
 
 class FastTokenizer:
-    """A tokenizer with the part of the interface of Transformers' tokenizers that encoders use.
-
-    Args:
-        path: the `tokenizer.json` file.
-    """
+    """The tokenizer in a file `tokenizer.json`, with what encoders use of the interface of Transformers' tokenizers."""
 
     def __init__(self, path: str | Path) -> None:
         from tokenizers import Tokenizer

@@ -61,15 +61,10 @@ def half_precision(device: str) -> AbstractContextManager[Any]:
 
 
 def padded_batches(texts: Sequence[Sequence[int]], capacity: int, padding: int) -> Iterator[tuple[list[int], Any, Any]]:
-    """Divide tokenized texts into batches of one width each.
+    """Divide tokenized texts into batches of one width, each with at most `capacity` tokens or a single text.
 
     The width of a text is its length rounded up to a multiple of 16, whatever else is in the batch, so that the last
-    digits of its vectors do not depend on its neighbours.
-
-    Args:
-        texts: the token ids of each text.
-        capacity: how many tokens a batch holds, padding included; a longer text is a batch by itself.
-        padding: the token id that fills a text up to its width.
+    digits of its vectors do not depend on its neighbours. It is filled up with the token id `padding`.
 
     Yields:
         The positions of the batch's texts; their token ids and their attention mask, tensors [texts, width].

@@ -36,9 +36,6 @@ def local_path(name: str | Path) -> Path | None:
 def model_source(name: str | Path) -> tuple[str, dict[str, Any]]:
     """The source and the arguments with which Transformers or sentence-transformers load a model that the user named.
 
-    Args:
-        name: a folder, or a name on the hub.
-
     Returns:
         The absolute path of the folder, or the name; and the arguments for `from_pretrained`. They forbid running the
         model's code. They also forbid using the network if the model is a folder or the hub does not answer; a model
@@ -127,11 +124,7 @@ def not_allowed(name: str, place: str | Path) -> CheckpointError:
 def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Load a model of Transformers or sentence-transformers without its progress bars and reports.
 
-    Args:
-        model: a folder or hub name that the user has given.
-
-    Yields:
-        What `model_source` returns.
+    Yields what `model_source` returns for the folder or hub name that the user has given.
 
     Raises:
         CheckpointError: it cannot be loaded, for whatever reason.

@@ -46,10 +46,7 @@ def names(text: str) -> set[str]:
 
 
 class Stemmer:
-    """Reduces words to stems. PyStemmer's objects are not thread-safe, so each thread has its own.
-
-    Args:
-        language: a Snowball language of PyStemmer.
+    """Reduces words to stems by a Snowball language of PyStemmer. Its objects are not thread-safe: each thread has one.
 
     Raises:
         ValueOutOfBounds: there is no such language.

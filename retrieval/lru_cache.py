@@ -12,12 +12,9 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    """Values by key; the least recently used are dropped first. Thread-safe.
+    """The `size` most recently used values by key. Thread-safe.
 
     Nothing is locked while values are computed, so a hit never waits for another thread's computation.
-
-    Args:
-        size: how many values to keep.
     """
 
     def __init__(self, size: int) -> None:

@@ -101,14 +101,11 @@ def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    """Unpack a matrix of 4-bit numbers.
+    """Unpack a matrix [rows, columns] of 4-bit numbers.
 
     Args:
         packed: [rows, columns / 2]; the lower half of each byte comes first, and 8 encodes 0.
         scale: [rows, groups]; the step size of each group of adjacent columns.
-
-    Returns:
-        [rows, columns].
     """
     steps = np.stack([packed & 15, packed >> 4], axis=-1).astype(np.float32).reshape(*scale.shape, -1) - 8
     return (steps * scale.astype(np.float32)[:, :, None]).reshape(len(packed), -1)
@@ -155,15 +152,7 @@ class SentenceEncoder:
         self._rarity: LRUCache[str, float] = LRUCache(65_536)
 
     def encode(self, texts: Sequence[str], *, remember: bool = True) -> npt.NDArray[np.float32]:
-        """Unit vectors of texts.
-
-        Args:
-            texts: any strings; only the first 256 tokens of each are read.
-            remember: cache the vectors; the cache holds the latest 32,768.
-
-        Returns:
-            [texts, 384].
-        """
+        """Unit vectors of the first 256 tokens of each text, [texts, 384]; `remember` caches the latest 32,768."""
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         return np.stack(self._vectors.get(texts, self._encode) if remember else self._encode(texts))

@@ -53,15 +53,9 @@ class Postings:
         total: int,
         progress: Progress = no_progress,
     ) -> None:
-        """Write the postings of passages to an existing folder.
+        """Write the postings of `total` passages, given as their words with repetitions, to an existing folder.
 
-        Args:
-            documents: the words of each passage, with repetitions.
-            folder: where to write; the temporary files in it take 6 bytes for each posting, and are removed.
-            k1: see `BM25Index.build`.
-            b: see `BM25Index.build`.
-            total: how many passages there are.
-            progress: called now and then.
+        The temporary files in it take 6 bytes for each posting, and are removed.
         """
         portions = Portions(folder, 2**64, [np.int32, np.uint16])
         try:
@@ -80,12 +74,8 @@ class Postings:
     ) -> tuple[npt.NDArray[np.int32], Scores]:
         """The passages that may be among the `k` best, in any order, and their scores.
 
-        Passages that tie with the k-th best are included. Passages without any of the words are not.
-
-        Args:
-            words: the words of the query; a repeated word counts each time.
-            k: from 1.
-            allowed: consider only these positions, ascending.
+        Passages that tie with the k-th best are included. Passages without any of the words are not. A word that the
+        query repeats counts each time. `allowed` are the only positions to consider, ascending.
         """
         lists = []
         for word, times in Counter(words).items():

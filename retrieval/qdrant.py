@@ -23,14 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from knowgap.errors import (
-    DataError,
-    IndexDamaged,
-    IndexFolderError,
-    UsageError,
-    ValueOutOfBounds,
-    shorten,
-)
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError, ValueOutOfBounds, shorten
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.device import choose_device
@@ -328,13 +321,7 @@ def _check_collection(folder: Path, client: Any, collection: str) -> None:
 
 
 def _create(
-    client: Any,
-    collection: str,
-    state: EncodingState,
-    dim: int,
-    layout: Mapping[str, int | None],
-    *,
-    overwrite: bool,
+    client: Any, collection: str, state: EncodingState, dim: int, layout: Mapping[str, int | None], *, overwrite: bool
 ) -> None:
     """Create a collection, and first delete an old one if it may be overwritten or is from the same build."""
     from qdrant_client import models

@@ -118,13 +118,10 @@ def load_recorded_encoder(
 
 
 def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *, dim: int | None = None) -> None:
-    """Fit the embedded checkpoint to a corpus and write it.
+    """Fit the embedded checkpoint to an evenly spaced sample of a corpus, and write it to a folder, which is created.
 
-    Args:
-        passages: the corpus, of which an evenly spaced sample is read.
-        folder: where to write; created.
-        dim: width of a token vector: a multiple of 16 up to 384. None takes 384, which retrieves best, for up to 20,000
-            passages, and 128, as in a trained ColBERT, for more.
+    `dim` is the width of a token vector: a multiple of 16 up to 384. None takes 384, which retrieves best, for up to
+    20,000 passages, and 128, as in a trained ColBERT, for more.
 
     Raises:
         CheckpointError: the MiniLM encoder is absent or altered.
@@ -198,12 +195,10 @@ def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
 
 
 def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Path:
-    """The folder of a checkpoint; a checkpoint on the Hugging Face hub is downloaded at its first use.
+    """The folder of a checkpoint, given by its path or hub name; one on the hub is downloaded at its first use.
 
-    Args:
-        name: a folder, or a name on the hub.
-        named_by: the index that names the checkpoint, in which case the network is not used and a checkpoint on the hub
-            must have been downloaded before. None if the user named it.
+    If an index names the checkpoint, `named_by`, the network is not used, and one on the hub must have been downloaded
+    before.
 
     Raises:
         CheckpointError: it is neither a folder nor a checkpoint that can be downloaded from the hub.
@@ -224,7 +219,7 @@ def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Pat
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         if named_by is not None:
             raise not_allowed(text, named_by) from error
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise CheckpointError(
             f"{text}: not a folder, and cannot be fetched from the hub ({reason}); give the path of a "
             "downloaded checkpoint"

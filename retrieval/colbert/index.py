@@ -43,12 +43,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
     window_of = staticmethod(checkpoint_window)
 
     def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        checkpoint: str | Path | None,
-        device: str | None,
-        quality: Quality,
+        self, path: Path, manifest: Manifest, checkpoint: str | Path | None, device: str | None, quality: Quality
     ) -> None:
         super().__init__(path, manifest, device=device, settings=settings_of(quality))
         self._checkpoint, self.quality = checkpoint, quality

@@ -76,11 +76,7 @@ class ResidualVectors:
 
     @staticmethod
     def build(
-        vectors: Vectors,
-        centroids: npt.NDArray[np.float32],
-        nbits: int,
-        folder: Path,
-        progress: Progress = no_progress,
+        vectors: Vectors, centroids: npt.NDArray[np.float32], nbits: int, folder: Path, progress: Progress = no_progress
     ) -> None:
         """Compress vectors to 1, 2 or 4 bits per dimension, in the folder where `CentroidIndex` clustered them."""
         import torch

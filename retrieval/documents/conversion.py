@@ -36,12 +36,7 @@ _LEGACY += ["euc_jp", "koi8_r", "iso8859_2"]
 
 
 def convert(kind: str, content: bytes) -> Text:
-    """Convert a file to text.
-
-    Args:
-        kind: one of "text", "reStructuredText", "Markdown", "HTML", "PDF", "Word", "PowerPoint",
-            "Excel" and "CSV".
-        content: the bytes of the file.
+    """Convert the content of a file to text; the kinds are those of `_CONVERTERS`.
 
     Raises:
         Unreadable: the file is damaged, encrypted, too long or not of its kind.

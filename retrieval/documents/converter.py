@@ -55,12 +55,7 @@ class Budget:
 
 
 class Converter:
-    """Converts files into passages, one after another. It is a context manager, which ends the process at its exit.
-
-    Args:
-        splitter: splits the texts.
-        budget: how long files may take.
-    """
+    """Converts files into passages, one after another. It is a context manager, which ends the process at its exit."""
 
     def __init__(self, splitter: Splitter, budget: Budget | None = None) -> None:
         self._splitter = splitter
@@ -87,12 +82,8 @@ class Converter:
     ) -> tuple[list[tuple[Passage, Source]], str]:
         """The passages of a file with their places, and a note about how it was read, which may be empty.
 
-        Args:
-            name: the path of the file, relative to its folder.
-            kind: as `conversion.convert` takes it.
-            content: the bytes of the file.
-            waiting: called about once a second with a text for the user.
-            most: an upper limit of CPU time in seconds, if it is less than the size of the file allows.
+        The name is the path of the file, relative to its folder. `waiting` is called about once a second with a text
+        for the user. `most` limits the CPU time in seconds if it is less than the size of the file allows.
 
         Raises:
             Unreadable: the file cannot be read, or takes too long.

@@ -97,12 +97,9 @@ class Splitter:
     ) -> list[tuple[Piece, Source]]:
         """Split a file into passages with their places.
 
-        Args:
-            file: its path, relative to the folder that is indexed.
-            text: its text, which may come with a title, headings and pages.
-            markdown: whether the text is Markdown. Headings, from Markdown or from `text`, become part of the titles.
-            unit: the unit of the page numbers: "page", "slide" or "row".
-            by_name: whether every title begins with the name of the file, even if one top heading covers all of it.
+        Headings, from Markdown or from `text`, become part of the titles. The unit of the page numbers is "page",
+        "slide" or "row". With `by_name`, every title begins with the name of the file, even if one top heading covers
+        all of it.
         """
         name = text.title or PurePosixPath(file).stem
         if markdown or text.headings:

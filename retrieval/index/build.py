@@ -113,11 +113,7 @@ def start_build(
     """Build an index in the block, or continue a build; if the block is interrupted, the files so far are kept.
 
     They are removed if the block raises a `KnowgapError` before anything is encoded, or a part of a hybrid index built.
-
-    Args:
-        path: the folder of the index.
-        overwrite: replace an index that is there.
-        check: raises `IndexDamaged` if the index in a folder lacks something other than its recorded files.
+    `check` raises `IndexDamaged` if the index in a folder lacks something other than its recorded files.
 
     Raises:
         IndexFolderError: another process is building the same index.

@@ -67,14 +67,8 @@ def encode_corpus(
 ) -> None:
     """Encode the passages that `state` does not count as encoded, into `tokens.f16` and `tokens.lengths.npy`.
 
-    Equal texts are encoded once and get the same vectors. Warns of passages that are longer than the encoder's window.
-
-    Args:
-        store: the passages.
-        encoder: the encoder of the index.
-        state: the progress of an earlier call; saved after each chunk.
-        progress: called at the beginning and after each chunk.
-        encode: encodes chunks of texts.
+    The state is saved, and the progress reported, after each chunk. Equal texts are encoded once and get the same
+    vectors. Warns of passages that are longer than the encoder's window.
     """
     if state.passages == len(store):
         return

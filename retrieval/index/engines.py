@@ -105,10 +105,9 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: C
 def outside_retriever(name: str | Path) -> Retriever | None:
     """The plugin or the index of another tool with this name; None if there is none.
 
-    Args:
-        name: the name of an index of another tool, see `open_adapter`; `module:Name` of a retriever, or of a callable
-            that makes one; `module:Name:TEXT`, which calls it with a text; or the name of an entry point of an
-            installed package in the group `knowgap.retrievers`.
+    The name is that of an index of another tool, see `open_adapter`; `module:Name` of a retriever, or of a callable
+    that makes one; `module:Name:TEXT`, which calls it with a text; or the name of an entry point of an installed
+    package in the group `knowgap.retrievers`.
 
     Raises:
         UsageError: it cannot be imported or made, or is no retriever.

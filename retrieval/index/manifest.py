@@ -123,11 +123,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: str | Path, *, engine: str | None = None) -> Manifest:
-        """Read the manifest of an index, and check that each of its files is as it was recorded.
-
-        Args:
-            folder: the folder of the index.
-            engine: the engine that the index must have; None accepts any.
+        """Read the manifest of an index, of any engine for None, and check that its files are as they were recorded.
 
         Raises:
             IndexMissing: nothing is at that path.

@@ -74,11 +74,7 @@ class MemoryStore(list[Passage]):
 
 
 class PassageStore(Sequence[Passage]):
-    """A read-only, memory-mapped sequence of passages.
-
-    Args:
-        folder: where `build` wrote it.
-    """
+    """A read-only, memory-mapped sequence of the passages that `build` wrote to a folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -90,11 +86,7 @@ class PassageStore(Sequence[Passage]):
 
     @classmethod
     def build(cls, passages: Iterable[Passage], folder: str | Path) -> tuple[PassageStore, str]:
-        """Write passages to a folder while they are read.
-
-        Args:
-            passages: any iterable; it is read once, and takes about 50 bytes of memory per passage.
-            folder: an existing folder; the files of an earlier store there are overwritten.
+        """Write passages to an existing folder while they are read, which takes about 50 bytes of memory per passage.
 
         Returns:
             The open store, and the digest of the corpus (see `corpus_digest`).

@@ -29,8 +29,7 @@ _SECONDS = 10  # to wait until the head of a cluster accepts a connection
 def ray_cluster(address: str | None) -> Iterator[Any]:
     """Connect to a cluster, and disconnect at the end; yields the module `ray`, or None without an address.
 
-    Args:
-        address: that of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
+    The address is that of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
 
     Raises:
         MissingDependency: Ray is not installed.
@@ -62,13 +61,8 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
 def encoding_on(ray: Any, make: Callable[[], Encoder], encoder: Encoder) -> tuple[Encode, str]:
     """Make the function that encodes the passages of a build, and find the precision of the build.
 
-    Each worker makes and keeps its own encoder, on a GPU if the cluster has GPUs. The files that the encoder is made
-    from have to be at the same path on all machines.
-
-    Args:
-        ray: the module that `ray_cluster` yields, or None.
-        make: makes the encoder of a worker.
-        encoder: the encoder of this process, which encodes without a cluster.
+    Each worker makes and keeps its own encoder by `make`, on a GPU if the cluster has GPUs. The files that the encoder
+    is made from have to be at the same path on all machines. Without a cluster, `encoder` encodes in this process.
 
     Returns:
         The function for `encode_corpus`, and the name of the precision, see `precision_on`.

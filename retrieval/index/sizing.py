@@ -56,11 +56,9 @@ class IndexSize:
 
 
 def measure_passages(path: str | Path) -> PassageSize:
-    """Measure the passages of an index.
+    """Measure the passages of an index, without later additions.
 
-    Args:
-        path: the folder of an index. Later additions are not counted. Token vectors are counted if it is a ColBERT
-            index, or a hybrid one with ColBERT in it, and are 0 for others.
+    Token vectors are counted if it is a ColBERT index, or a hybrid one with ColBERT in it, and are 0 for others.
 
     Raises:
         IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.

@@ -140,11 +140,7 @@ class Snapshot:
         return select_positions(self, ids, where, live=self.live() if ids is None and where is not None else None)
 
     def search(
-        self,
-        queries: list[npt.NDArray[np.float32]],
-        k: int,
-        settings: SearchSettings | None,
-        allowed: Positions | None,
+        self, queries: list[npt.NDArray[np.float32]], k: int, settings: SearchSettings | None, allowed: Positions | None
     ) -> list[list[Hit]]:
         """The `k` best passages for each query, given as its vectors [vectors, dim].
 

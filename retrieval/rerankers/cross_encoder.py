@@ -85,11 +85,8 @@ def load_cross_encoder(
 ) -> Any:
     """Load a `sentence_transformers.CrossEncoder` by folder or hub name.
 
-    Args:
-        model: a folder, or a name on the hub.
-        device: where to compute; None takes a GPU if there is one.
-        labels: how many scores it must give to a pair; None accepts any number.
-        trained: refuse a model without some of its weights, such as a bi-encoder, whose scores would be random.
+    It must give `labels` scores to a pair; None accepts any number. `trained` refuses a model without some of its
+    weights, such as a bi-encoder, whose scores would be random.
 
     Raises:
         CheckpointError: no such model, or one that lacks weights or gives another number of scores to a pair.
@@ -119,11 +116,7 @@ def load_cross_encoder(
 def check_trained(model: str | Path, network: Any, source: str, arguments: dict[str, Any]) -> None:
     """Refuse a model without some of the weights of its network, which Transformers would fill at random.
 
-    Args:
-        model: its name, for the message.
-        network: its class in Transformers.
-        source: its folder or hub name.
-        arguments: the arguments of `from_pretrained`.
+    The network is a class of Transformers; its `from_pretrained` takes the source and the arguments.
 
     Raises:
         CheckpointError: weights are missing, or have another shape.

@@ -54,8 +54,7 @@ class RelevanceFeatures:
     - coverage: the share of the query's content words, weighted by the square of their rarity, whose stems are in one
       sentence of the text; the highest of all sentences. From 0 to 1.
 
-    Args:
-        projection: the projection of token vectors for the late interaction, [width, 384].
+    The token vectors for the late interaction are projected by `projection`, [width, 384].
     """
 
     def __init__(self, projection: npt.NDArray[np.floating]) -> None:

@@ -36,11 +36,7 @@ class Reranker(Protocol):
 
 
 class PairScorer(NeverCopied):
-    """The base class of models that score pairs of texts.
-
-    Args:
-        weights: the folder or file of the model's weights, if it has one.
-    """
+    """The base class of models that score pairs of texts; `weights` is the folder or file of the model's weights."""
 
     def __init__(self, weights: str | Path | None = None) -> None:
         self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
