@@ -29,6 +29,11 @@ def corpus(n: int = 40) -> list[Passage]:
     return passages
 
 
+def flip_last_bit(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
 QUERIES = [
     "Which film did Dellow direct?",
     "Where does the river Aldrena flow?",
@@ -219,7 +224,8 @@ class IndexConformance(RetrieverConformance, FilterConformance):
                 path.write_bytes(content[:-1])
                 with pytest.raises(IndexDamaged, match="bytes instead of"):
                     open_index(index)
-                path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+                path.write_bytes(content)
+                flip_last_bit(path)
                 with pytest.raises(IndexDamaged, match="altered"):
                     retriever.manifest.verify(index)
             path.unlink()
@@ -232,8 +238,8 @@ class IndexConformance(RetrieverConformance, FilterConformance):
         for name in ("passages.bin", "passages.offsets.npy"):
             path = tmp_path / "index" / "segment-0" / name
             content = path.read_bytes()
-            for damaged in (b"", content[:-1] + bytes([content[-1] ^ 1])):
-                path.write_bytes(damaged)
+            for damage in (flip_last_bit, lambda path: path.write_bytes(b"")):
+                damage(path)
                 assert len(self.make(passages, tmp_path / "index")) == len(passages)
                 open_index(tmp_path / "index").manifest.verify(tmp_path / "index")
                 assert path.read_bytes() == content

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 import pytest
 
 from knowgap.retrieval import BM25Index, doctor
-from tests.retrieval.conformance import corpus
+from tests.retrieval.conformance import corpus, flip_last_bit
 
 
 def test_this_machine():
@@ -21,9 +21,7 @@ def test_a_healthy_index_and_an_altered_one(tmp_path):
     findings = doctor.examine_index(tmp_path / "index")
     states = {finding.name.split()[-1]: finding.state for finding in findings}
     assert states == {"manifest": "ok", "files": "ok", "search": "ok"}
-    path = tmp_path / "index" / "segment-0" / "bm25" / "scores.npy"
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    flip_last_bit(tmp_path / "index" / "segment-0" / "bm25" / "scores.npy")
     files = doctor.examine_index(tmp_path / "index")[1]
     assert files.state == "broken"
     assert "altered" in files.detail

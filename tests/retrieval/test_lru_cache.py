@@ -1,3 +1,4 @@
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from knowgap.retrieval.lru_cache import LRUCache
@@ -26,3 +27,20 @@ def test_all_threads_see_one_value():
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: cache.get(range(20), lambda keys: [object() for _ in keys]), range(40)))
     assert all(result == cache.get(range(20), list) for result in results)
+
+
+def test_a_known_value_does_not_wait_for_another_that_is_computed():
+    cache, computing, release = LRUCache(3), threading.Event(), threading.Event()
+
+    def compute(keys):
+        computing.set()
+        return [release.wait(60)] * len(keys)
+
+    cache.get(["one"], lambda keys: [1])
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(cache.get, ["two"], compute)
+        assert computing.wait(60)
+        assert cache.get(["one"], compute) == [1]
+        assert not slow.done()
+        release.set()
+        assert slow.result(60) == [True]

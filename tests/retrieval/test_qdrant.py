@@ -4,13 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from knowgap.errors import (
-    IndexDamaged,
-    IndexFolderError,
-    IndexMissing,
-    UsageError,
-    ValueOutOfBounds,
-)
+from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, UsageError, ValueOutOfBounds
 from knowgap.retrieval import ColBERTIndex, open_index
 from knowgap.retrieval.qdrant import QdrantIndex
 from tests.retrieval.conformance import NEW, QUERIES, IndexConformance, UpdateConformance, corpus
@@ -70,8 +64,11 @@ def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
         assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-2)
 
 
-@pytest.mark.parametrize(("changed", "steps"), [(False, [64, 128, 150]), (True, [0, 64, 128, 150])])
-def test_interrupted_build_continues_unless_the_checkpoint_has_changed(server, tmp_path, changed, steps):
+@pytest.mark.parametrize(
+    ("seed", "options", "steps"),
+    [(1, {}, [64, 128, 150]), (2, {}, [0, 64, 128, 150]), (1, {"shards": 2}, [0, 64, 128, 150])],
+)
+def test_interrupted_build_continues_unless_checkpoint_or_settings_have_changed(server, tmp_path, seed, options, steps):
     def stop(done, total, what):
         if done == 64:
             raise KeyboardInterrupt
@@ -80,13 +77,13 @@ def test_interrupted_build_continues_unless_the_checkpoint_has_changed(server, t
     arguments = {"path": tmp_path / "index", "url": server.url, "checkpoint": write_colbert(tmp_path / "tiny", texts)}
     with pytest.raises(KeyboardInterrupt):
         QdrantIndex.build(corpus(150), progress=stop, **arguments)
-    if changed:
-        write_colbert(tmp_path / "tiny", [*texts, "another word"])
+    write_colbert(tmp_path / "tiny", texts, seed=seed)
     seen = []
-    built = QdrantIndex.build(corpus(150), progress=lambda done, total, what: seen.append(done), **arguments)
-    with closing(built):
+    arguments |= {"progress": lambda done, total, what: seen.append(done), **options}
+    with closing(QdrantIndex.build(corpus(150), **arguments)) as built:
         assert seen == steps
         assert sorted(map(str, built)) == sorted(map(str, corpus(150)))
+    assert server.bodies("PUT", "/collections/knowgap")[-1].get("shard_number") == options.get("shards")
 
 
 def test_on_a_server(server, index, checkpoint, tmp_path):
@@ -133,19 +130,6 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, 
     server.store.delete_collection("knowgap")
     with pytest.raises(UsageError, match="another index is already there"):
         QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
-
-
-def test_a_build_continued_with_other_settings_starts_again(server, checkpoint, tmp_path):
-    def stop(done, total, what):
-        if done:
-            raise KeyboardInterrupt
-
-    arguments = {"url": server.url, "checkpoint": checkpoint}
-    with pytest.raises(KeyboardInterrupt):
-        QdrantIndex.build(corpus(), tmp_path / "index", progress=stop, **arguments)
-    with closing(QdrantIndex.build(corpus(), tmp_path / "index", shards=2, **arguments)) as index:
-        assert len(index) == len(corpus())
-    assert [body.get("shard_number") for body in server.bodies("PUT", "/collections/knowgap")] == [None, 2]
 
 
 @pytest.mark.parametrize(

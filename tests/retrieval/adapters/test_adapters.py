@@ -15,16 +15,7 @@ import faiss
 import numpy as np
 import pytest
 
-from knowgap.errors import (
-    IndexDamaged,
-    IndexFolderError,
-    IndexForeign,
-    IndexMissing,
-    MissingDependency,
-    UnknownName,
-    UsageError,
-    ValueOutOfBounds,
-)
+from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, MissingDependency, ValueOutOfBounds
 from knowgap.retrieval.adapters.documents import passage_of
 from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.index.engines import as_retriever
@@ -82,8 +73,6 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
     (short / "other.faiss").write_bytes(b"")
     with pytest.raises(IndexForeign, match=r"exactly one index .* found: flat\.index and other.faiss"):
         open_adapter(short)
-    with pytest.raises(IndexMissing, match="nowhere: there is no such folder"):
-        open_adapter("faiss:nowhere")
     assert open_adapter(tmp_path) is None
 
 
@@ -144,20 +133,9 @@ def test_servers_are_named_by_their_protocol(server: str, form: str):
     index.close()
 
 
-def test_servers_that_refuse_are_told_in_a_line(server: str):
+def test_a_search_that_elasticsearch_refuses_is_told_in_a_line_without_the_password(server: str):
     with pytest.raises(IndexFolderError, match="refused the search \\(no such thing\\)"):
         open_adapter(f"elasticsearch+{server}/wiki").search(["broken"], 1)
-    with pytest.raises(IndexFolderError, match="refused the search \\(status 404"):
-        open_adapter(f"flashrag+{server}/elsewhere").search(["x"], 1)
-    with pytest.raises(IndexMissing, match="no server answers"):
-        open_adapter("search-r1+http://127.0.0.1:9").search(["x"], 1)
-    with pytest.raises(UsageError, match="name the index, too"):
-        open_adapter(f"elasticsearch+{server}/")
-    with pytest.raises(UnknownName, match="unknown kind of server 'elastic': did you mean 'elasticsearch'"):
-        open_adapter(f"elastic+{server}/wiki")
-    for form in ("flashrag+127.0.0.1:8000", "flashrag:http://127.0.0.1:8000", "search-r1+http:/127.0.0.1"):
-        with pytest.raises(UsageError, match="http://"):
-            open_adapter(form)
     assert "secret" not in open_adapter("elasticsearch+http://me:secret@127.0.0.1:9/wiki").name
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.cli.main import main
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign
 from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
@@ -66,14 +65,6 @@ def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, chec
             assert abs(hit.score - scores[int(hit.passage.id)]) < 0.1 * abs(hit.score)
             assert hit.passage.to_dict() == {**PASSAGES[int(hit.passage.id)].to_dict(), "id": hit.passage.id}
     assert open_adapter(f"plaid:{plaid}").search(QUERIES[:1], 3) == [found[0][:3]]
-
-
-def test_the_command_searches_it(plaid: Path, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as end:
-        main(["search", QUERIES[0], "--index", f"plaid:{plaid}", "--json"])
-    assert not end.value.code
-    (best,) = open_adapter(f"plaid:{plaid}").search(QUERIES[:1], 1)[0]
-    assert json.dumps(best.passage.text) in capsys.readouterr().out
 
 
 def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: Path, tmp_path: Path):

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from knowgap.errors import IndexFolderError, IndexForeign, IndexMissing, UsageError
+from knowgap.errors import IndexFolderError, IndexForeign
 from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.minilm import sentence_encoder
 
@@ -71,11 +71,5 @@ def test_what_does_not_fit_is_said(server):
     with pytest.raises(IndexForeign, match=r"has first of 384 numbers, second of 384 numbers: name the encoder"):
         open_adapter(address)
     assert open_adapter(f"{address}?using=second").search(["moth"], 1)[0][0].passage.title == "Moth"
-    with pytest.raises(UsageError, match=r"towns\?user=x: name the collection, as in"):
-        open_adapter(f"{address}?user=x")
-    with pytest.raises(UsageError, match="name the collection"):
-        open_adapter(f"qdrant+{server.url}")
     with pytest.raises(IndexFolderError, match="there is no such collection"):
         open_adapter(f"qdrant+{server.url}/others")
-    with pytest.raises(IndexMissing, match="Qdrant does not answer"):
-        open_adapter("qdrant+http://127.0.0.1:9/towns")

@@ -1,7 +1,5 @@
 import json
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -67,28 +65,6 @@ def test_vectors_are_unit_vectors_of_passages_in_order(encoder):
     np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=2e-2)
     plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
     assert plain == pointed  # punctuation has no vectors
-
-
-def test_a_cached_query_does_not_wait_for_another_that_is_computed(checkpoint, monkeypatch):
-    encoder = TokenEncoder(checkpoint)
-    model = encoder._model
-    first = encoder.encode_query("one")
-    entered, release = threading.Event(), threading.Event()
-
-    class Blocked:
-        def query(self, *args):
-            entered.set()
-            assert release.wait(60)
-            return model.query(*args)
-
-    monkeypatch.setattr(encoder, "_model", Blocked())
-    with ThreadPoolExecutor(2) as pool:
-        slow = pool.submit(encoder.encode_query, "two")
-        assert entered.wait(60)
-        assert pool.submit(encoder.encode_query, "one").result(60) is first
-        assert not slow.done()
-        release.set()
-        assert slow.result(60) is encoder.encode_query("two")
 
 
 @pytest.mark.parametrize(

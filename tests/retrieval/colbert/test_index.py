@@ -10,7 +10,7 @@ from knowgap.errors import CheckpointError, IndexDamaged
 from knowgap.retrieval import ColBERTIndex, Passage
 from knowgap.retrieval.colbert.checkpoint import fit_projection
 from knowgap.retrieval.colbert.maxsim import TokenVectors
-from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
+from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus, flip_last_bit
 from tests.retrieval.tiny import write_colbert
 
 
@@ -63,37 +63,32 @@ def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monk
         assert first.score == second.score
 
 
-@pytest.mark.parametrize("other", ["corpus", "checkpoint"])
-def test_pieces_of_another_build_are_not_used(checkpoint, tmp_path, monkeypatch, other):
-    class Stopped(Exception):
-        pass
-
-    def stop(done, total, what):
-        if done:
-            raise Stopped
-
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
-    mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    with pytest.raises(Stopped):
-        ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=mine, progress=stop)
-    if other == "checkpoint":
-        write_colbert(mine, [*map(str, corpus()), *QUERIES], dim=32, seed=2)
-    passages = corpus()[::-1] if other == "corpus" else corpus()
-    continued = ColBERTIndex.build(passages, tmp_path / "index", checkpoint=mine)
-    assert continued.manifest.files == ColBERTIndex.build(passages, tmp_path / "fresh", checkpoint=mine).manifest.files
+def stop_at_first_chunk(done, total, what):
+    if done:
+        raise ZeroDivisionError
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [({"nbits": 2}, {"nbits": 16}), ({"nbits": 4}, {"nbits": 2}), ({"clustered": True}, {"clustered": False})],
+    ("first", "second", "seed"),
+    [
+        ({"passages": corpus(), "progress": stop_at_first_chunk}, {"passages": corpus()[::-1]}, 1),
+        ({"progress": stop_at_first_chunk}, {}, 2),
+        ({"nbits": 2}, {"nbits": 16}, 1),
+        ({"nbits": 4}, {"nbits": 2}, 1),
+        ({"clustered": True}, {"clustered": False}, 1),
+    ],
 )
-def test_a_build_continued_with_other_settings_starts_anew(checkpoint, tmp_path, monkeypatch, first, second):
+def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, first, second, seed):
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
+    texts = [*map(str, corpus()), *QUERIES]
+    mine = write_colbert(tmp_path / "checkpoint", texts, dim=32)
     with monkeypatch.context() as patch:
         patch.setattr("knowgap.retrieval.index.build.seal", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **first)
-    continued = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **second)
-    fresh = ColBERTIndex.build(corpus(), tmp_path / "fresh", checkpoint=checkpoint, **second)
+            ColBERTIndex.build(**{"passages": corpus(), "path": tmp_path / "index", "checkpoint": mine, **first})
+    write_colbert(mine, texts, dim=32, seed=seed)
+    settings = {"passages": corpus(), "checkpoint": mine, **second}
+    continued, fresh = (ColBERTIndex.build(path=tmp_path / name, **settings) for name in ("index", "fresh"))
     assert continued.manifest.files == fresh.manifest.files
     assert continued.search(QUERIES, 5) == fresh.search(QUERIES, 5)
 
@@ -194,11 +189,7 @@ def test_embedded_checkpoint_is_one_for_colbert_ai(embedded):
 def test_embedded_checkpoint_moves_with_its_index_unaltered(embedded, tmp_path):
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
-    with (tmp_path / "copy" / "checkpoint" / "model.safetensors").open("r+b") as file:
-        file.seek(-1, 2)
-        last = file.read(1)
-        file.seek(-1, 2)
-        file.write(bytes([last[0] ^ 1]))
+    flip_last_bit(tmp_path / "copy" / "checkpoint" / "model.safetensors")
     with pytest.raises(IndexDamaged, match=r"model\.safetensors was altered"):
         ColBERTIndex.open(tmp_path / "copy")
 

@@ -10,7 +10,7 @@ from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from knowgap.storage import manifest
 from knowgap.storage.files import json_digest
-from tests.retrieval.conformance import corpus
+from tests.retrieval.conformance import corpus, flip_last_bit
 
 
 @pytest.fixture
@@ -63,10 +63,7 @@ def test_a_flipped_bit_is_noticed_when_an_index_is_opened_and_right_files_are_ha
     with monkeypatch.context() as patch:
         patch.setattr(manifest, "file_digest", lambda path: "hashed again")
         open_index(index)
-    path = index / "segment-0" / "passages.bin"
-    content = bytearray(path.read_bytes())
-    content[7] ^= 1
-    path.write_bytes(content)
+    flip_last_bit(index / "segment-0" / "passages.bin")
     for _ in range(2):
         with pytest.raises(IndexDamaged, match=r"passages\.bin was altered"):
             open_index(index)

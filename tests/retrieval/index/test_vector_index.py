@@ -2,13 +2,14 @@ import random
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Manifest, Passage, open_index
 from knowgap.retrieval.index import vector_index
-from tests.retrieval.conformance import NEW, QUERIES, corpus
+from tests.retrieval.conformance import NEW, QUERIES, corpus, flip_last_bit
 from tests.retrieval.index.conftest import assert_same, build, reopen
 from tests.retrieval.test_dense import count_words
 
@@ -165,8 +166,8 @@ def test_damage_after_a_change_is_refused(index):
     for name in index.manifest.files:
         path = index.path / name
         content = path.read_bytes()
-        for damaged in (content[:-3], None, content[:-1] + bytes([content[-1] ^ 1])):
-            path.unlink() if damaged is None else path.write_bytes(damaged)
+        for damage in (flip_last_bit, lambda path: path.write_bytes(b""), Path.unlink):
+            damage(path)
             with pytest.raises(IndexDamaged, match=rf"{name}.*copy the index again, or build it again"):
                 reopen(index)
             with pytest.raises(IndexDamaged):

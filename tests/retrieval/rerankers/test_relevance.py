@@ -22,6 +22,7 @@ from knowgap.retrieval.rerankers.relevance import (
     late_interaction,
     stack_tokens,
 )
+from tests.retrieval.conformance import flip_last_bit
 
 PACKAGE = Path(module.__file__).parent
 QUERY = "Who directed the film Silver Harbour?"
@@ -103,9 +104,7 @@ def test_damaged_foreign_and_missing_weights_are_refused(tmp_path):
     for name in ("relevance.safetensors", "relevance.json"):
         shutil.copy(PACKAGE / name, tmp_path)
     weights, settings = tmp_path / "relevance.safetensors", tmp_path / "relevance.json"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
+    flip_last_bit(weights)
     with pytest.raises(CheckpointError, match="damaged"):
         RelevanceModel.load(tmp_path)
     shutil.copy(PACKAGE / "relevance.safetensors", tmp_path)
