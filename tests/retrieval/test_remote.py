@@ -1,9 +1,7 @@
 """An index behind `knowgap serve`, or behind another server of the same protocol, as a retriever."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import date
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
@@ -15,6 +13,7 @@ from knowgap.retrieval.documents.sources import DocumentFilter, places_of
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service import Server
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
+from tests.retrieval.http_server import serve
 
 
 class TestRemoteInBatches(RetrieverConformance):
@@ -66,23 +65,15 @@ def test_remote_equals_local(monkeypatch):
     ],
 )
 def test_other_servers(answer, expected):
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200 if self.path.startswith("/api/search?") else 404)
-            self.end_headers()
-            self.wfile.write(answer)
+    def respond(path, body):
+        return 200 if path.startswith("/api/search?") else 404, {}, answer
 
-        def log_message(self, format, *args):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Other) as server, ThreadPoolExecutor(1) as pool:
-        pool.submit(server.handle_request)
-        with RemoteRetriever(f"http://127.0.0.1:{server.server_address[1]}/api/search", batch=False) as remote:
-            if isinstance(expected, Passage):
-                assert remote.search(["a"], 1)[0][0].passage == expected
-            else:
-                with pytest.raises(IndexFolderError, match=expected):
-                    remote.search(["a"], 1)
+    with serve(respond) as url, RemoteRetriever(f"{url}/api/search", batch=False) as remote:
+        if isinstance(expected, Passage):
+            assert remote.search(["a"], 1)[0][0].passage == expected
+        else:
+            with pytest.raises(IndexFolderError, match=expected):
+                remote.search(["a"], 1)
 
 
 def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):

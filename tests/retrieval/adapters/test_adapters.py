@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,6 +18,7 @@ from knowgap.retrieval.adapters.documents import passage_of
 from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.minilm import sentence_encoder
+from tests.retrieval.http_server import serve
 
 ROWS = [
     {"id": "tarn", "contents": '"Tarn"\nTarn is a town on the river Isk.'},
@@ -76,8 +75,7 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
     assert open_adapter(tmp_path) is None
 
 
-def answer(path: str, body: str) -> Any:
-    """What the servers answer."""
+def answer(path: str, body: bytes) -> Any:
     if path == "/wiki/_msearch":
         lines = [json.loads(line) for line in body.splitlines()]
         return {"responses": [elasticsearch(line) for line in lines[1::2]]}
@@ -98,28 +96,15 @@ def elasticsearch(search: Any) -> Any:
     return {"hits": {"hits": hits[: search["size"]]}, "status": 200}
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        known = self.path in ("/wiki/_msearch", "/batch_search", "/retrieve")
-        content = json.dumps(answer(self.path, body) if known else {"detail": "Not Found"}).encode()
-        self.send_response(200 if known else 404)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+def respond(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    known = path in ("/wiki/_msearch", "/batch_search", "/retrieve")
+    return 200 if known else 404, {}, json.dumps(answer(path, body) if known else {"detail": "Not Found"}).encode()
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with serve(respond) as url:
+        yield url
 
 
 @pytest.mark.parametrize("form", ["elasticsearch+{}/wiki", "opensearch+{}/wiki", "flashrag+{}", "search-r1+{}/"])

@@ -18,10 +18,9 @@ def folder(tmp_path_factory):
     return write_pylate(tmp_path_factory.mktemp("pylate") / "modern", [str(passage) for passage in corpus()])
 
 
-def test_vectors_are_those_of_sentence_transformers(folder, monkeypatch):
+def test_vectors_are_those_of_sentence_transformers(folder, single_precision):
     from sentence_transformers import MultiVectorEncoder
 
-    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
     encoder, expected = TokenEncoder(folder, device="cpu"), MultiVectorEncoder(str(folder), device="cpu")
     texts = [str(passage) for passage in corpus(4)]
     vectors, lengths = encoder.encode_passages(texts)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from knowgap.errors import DataError
 from knowgap.retrieval.documents import website
 from knowgap.retrieval.documents.website import read_site
+from tests.retrieval.http_server import serve
 
 HTML = "text/html; charset=utf-8"
 
@@ -28,30 +27,17 @@ class Server:
     def page(self, path: str, content: str, kind: str = HTML, status: int = 200) -> None:
         self.pages[path] = (status, kind, content)
 
+    def answer(self, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        self.asked.append(path)
+        status, kind, content = self.pages.get(path, (404, "text/plain", "none"))
+        return status, {"Location" if 300 <= status < 400 else "Content-Type": kind}, content.encode()
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     served = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            served.asked.append(self.path)
-            status, kind, content = served.pages.get(self.path, (404, "text/plain", "none"))
-            body = content.encode()
-            self.send_response(status)
-            self.send_header("Location" if 300 <= status < 400 else "Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http, ThreadPoolExecutor(1) as pool:
-        served.url = f"http://127.0.0.1:{http.server_address[1]}"
-        pool.submit(http.serve_forever)
+    with serve(served.answer) as served.url:
         yield served
-        http.shutdown()
 
 
 def names(site, folder):

@@ -9,7 +9,7 @@ from knowgap.retrieval import EmbeddedEntailment, NLICrossEncoder, T5TrueNLI, ma
 from knowgap.retrieval.entailment.embedded import EntailmentWeights
 from knowgap.retrieval.entailment.features import name_runs, read_words
 from tests.retrieval.conformance import corpus
-from tests.retrieval.tiny import write_cross_encoder, write_multilingual_nli, write_t5
+from tests.retrieval.tiny import logits_of, write_cross_encoder, write_multilingual_nli, write_t5
 
 TEXTS = [str(passage) for passage in corpus(8)]
 PAIRS = [(premise, hypothesis) for premise in TEXTS for hypothesis in TEXTS[::3]]
@@ -49,39 +49,24 @@ def test_a_sentence_with_a_name_in_another_script_is_entailed_by_itself():
     assert value >= 0.5
 
 
-def test_nli_is_the_softmax_at_its_entailment_label(models, monkeypatch):
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(models["nli"])
-    model = AutoModelForSequenceClassification.from_pretrained(models["nli"]).eval()
-    with torch.inference_mode():
-        expected = [
-            float(model(**tokenizer(*pair, return_tensors="pt")).logits.softmax(-1)[0, 1]) for pair in PAIRS[:9]
-        ]
-    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
+def test_nli_is_the_softmax_at_its_entailment_label(models, single_precision):
+    expected = logits_of(models["nli"], PAIRS[:9]).softmax(-1)[:, 1].tolist()
     assert NLICrossEncoder(models["nli"]).entails(PAIRS[:9]) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "label"), [("DebertaV2", 0), ("XLMRoberta", 2)])
-def test_multilingual_models_judge_texts_of_any_length(tmp_path, monkeypatch, kind, label):
+def test_multilingual_models_judge_texts_of_any_length(tmp_path, single_precision, kind, label):
     """The two architectures that are trained on XNLI, with the order of labels that each usually has."""
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     pair = ("Der Leuchtturm von Tarn wurde 1884 gebaut.", "El faro es de 1884.")
     folder = write_multilingual_nli(tmp_path / "xnli", [*pair, *TEXTS], kind)
-    inputs = AutoTokenizer.from_pretrained(folder)(*pair, return_tensors="pt")
-    with torch.inference_mode():
-        logits = AutoModelForSequenceClassification.from_pretrained(folder).eval()(**inputs).logits
-    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
+    expected = logits_of(folder, [pair]).softmax(-1)[0, label].item()
     short, long = make_entailment(folder).entails([pair, (" ".join(TEXTS), pair[1])])
-    assert short == pytest.approx(float(logits.softmax(-1)[0, label]), abs=1e-4)
+    assert short == pytest.approx(expected, abs=1e-4)
     assert 0 <= long <= 1
 
 
 @pytest.mark.parametrize("half", [True, False])
-def test_t5_is_the_odds_of_its_first_answer(models, monkeypatch, half):
+def test_t5_is_the_odds_of_its_first_answer(models, request, half):
     import torch
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
@@ -95,7 +80,7 @@ def test_t5_is_the_odds_of_its_first_answer(models, monkeypatch, half):
         zero, one = logits[tokenizer.convert_tokens_to_ids(["0", "1"])]
         expected.append(1 / (1 + np.exp(zero - one)))
     if not half:
-        monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
+        request.getfixturevalue("single_precision")
     probabilities = T5TrueNLI(models["t5"]).entails(PAIRS[:9])
     assert probabilities == pytest.approx(expected, abs=0.05 if half else 1e-4)
 

@@ -3,16 +3,9 @@ import pytest
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval import BM25Index, ColBERTIndex, HybridIndex
 from knowgap.retrieval.index.sizing import PassageSize, estimate_sizes, measure_passages
-from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import write_colbert
+from tests.retrieval.conformance import corpus
 
 SAMPLE = PassageSize(passages=1000, tokens=100.0, words=50.0, text=600.0, dim=128, narrows=False)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    texts = [*map(str, corpus(80)), *QUERIES]
-    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts)
 
 
 def on_disk(folder):
@@ -25,7 +18,7 @@ def on_disk(folder):
 def test_estimates_are_near_what_is_built(checkpoint, tmp_path, nbits, name):
     built = ColBERTIndex.build(corpus(80), tmp_path / "index", checkpoint=checkpoint, nbits=nbits, clustered=True)
     sample = measure_passages(built.path)
-    assert (sample.passages, sample.dim, sample.narrows) == (80, 16, False)
+    assert (sample.passages, sample.dim, sample.narrows) == (80, 32, False)
     assert sample.tokens == len(built.encoder.encode_passages(list(map(str, corpus(80))))[0]) / 80
     [row] = [row for row in estimate_sizes(sample, 80) if name in row.engine]
     assert row.vectors == round(80 * sample.tokens)

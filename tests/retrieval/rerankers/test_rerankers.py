@@ -5,15 +5,10 @@ import numpy as np
 import pytest
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval import (
-    ColBERTIndex,
-    CrossEncoderReranker,
-    MaxSimReranker,
-    make_reranker,
-)
+from knowgap.retrieval import ColBERTIndex, CrossEncoderReranker, MaxSimReranker, make_reranker
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import write_colbert, write_cross_encoder
+from tests.retrieval.tiny import logits_of, write_colbert, write_cross_encoder
 
 TEXTS = [str(passage) for passage in corpus(12)]
 PAIRS = [(query, text) for query in QUERIES for text in TEXTS]
@@ -81,21 +76,8 @@ def test_each_pair_is_scored_once():
     assert scorer.asked == (("q", "a"), ("q", "bb"), ("q", "ccc"))
 
 
-@pytest.fixture
-def single_precision(monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
-
-
 def test_cross_encoder_scores_are_the_logits_of_the_model(cross_encoder, single_precision):
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(cross_encoder)
-    model = AutoModelForSequenceClassification.from_pretrained(cross_encoder).eval()
-    with torch.inference_mode():
-        expected = [
-            float(model(**tokenizer(query, text, return_tensors="pt")).logits[0, 0]) for query, text in PAIRS[:15]
-        ]
+    expected = logits_of(cross_encoder, PAIRS[:15])[:, 0].tolist()
     assert CrossEncoderReranker(cross_encoder).score(PAIRS[:15]) == pytest.approx(expected, abs=1e-4)
     assert len(set(np.round(expected, 3))) > 5
 
