@@ -63,15 +63,6 @@ def test_coverage_is_that_of_the_best_sentence(features):
     assert features.compute([(QUERY, parted)])[0, 2] == pytest.approx(best)
 
 
-def test_features_do_not_depend_on_what_else_is_asked(features):
-    alone = features.compute([(QUERY, RELATED)])
-    together = RelevanceFeatures(RelevanceModel.load().projection).compute(
-        [("another query", RELEVANT), (QUERY, UNRELATED), (QUERY, RELATED), ("", RELEVANT)]
-    )
-    assert together[2] == pytest.approx(alone[0], abs=2e-3)
-    assert not together[3].any()
-
-
 def test_a_text_without_words_is_scored_by_all_its_tokens(features):
     assert np.isfinite(features.compute([("?!", RELEVANT), (QUERY, "— … —")])).all()
 
