@@ -64,20 +64,13 @@ def write_pylate(folder, texts, *, dim=16, seed=1):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import ModernBertConfig, ModernBertModel, PreTrainedTokenizerFast
 
-    special = {
-        "pad_token": "[PAD]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "unk_token": "[UNK]",
-        "mask_token": "[MASK]",
-    }
+    special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "CLS", "SEP", "UNK", "MASK")}
     words = {word for text in texts for word in "".join(c if c.isalnum() else " " for c in text).split()}
     vocabulary = list(dict.fromkeys([*special.values(), *sorted(words), *string.punctuation]))
     raw = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="[UNK]"))
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
+    marks = [("[CLS]", 1), ("[SEP]", 2)]
+    raw.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=marks)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=299, **special)
     tokenizer.add_tokens(["[Q] ", "[D] "])
     tokenizer.save_pretrained(folder)
