@@ -262,10 +262,7 @@ class QdrantIndex(NeverCopied):
         return [list(hits[query]) for query in queries]
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
-        """Add passages; later searches find them.
-
-        Returns:
-            How many were added.
+        """Add passages, and return how many; later searches find them.
 
         Raises:
             DataError: an id is used twice, or the index already has it and `replace` is False.

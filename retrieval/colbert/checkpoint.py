@@ -147,12 +147,9 @@ def _spread(passages: Sequence[Passage], limit: int) -> list[Passage]:
 def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[np.float32]:
     """The principal directions of token vectors about the origin, each scaled by its eigenvalue to the power -1/4.
 
-    The power -1/2 would whiten the vectors. The power -1/4 keeps the few directions that all tokens share from
-    dominating every cosine, without amplifying the noise of the weak directions.
-
-    Args:
-        vectors: [tokens, width].
-        dim: how many directions to keep.
+    The vectors are [tokens, width], and `dim` directions are kept. The power -1/2 would whiten the vectors. The power
+    -1/4 keeps the few directions that all tokens share from dominating every cosine, without amplifying the noise of
+    the weak directions.
 
     Returns:
         The matrix of a linear layer without bias, [dim, width], its first row of length 1.

@@ -122,7 +122,7 @@ class CentroidIndex:
         allowed: npt.NDArray[np.int64] | None = None,
         without: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.int64]:
-        """Select passages that may be among the best.
+        """Select passages that may be among the best; their positions are ascending.
 
         Args:
             query: token vectors, [tokens, dim].
@@ -130,9 +130,6 @@ class CentroidIndex:
             limit: how many passages are returned at most, the best by centroid interaction.
             allowed: consider only these positions, ascending.
             without: leave out these positions.
-
-        Returns:
-            Positions, ascending.
         """
         import torch
 

@@ -85,14 +85,9 @@ class TokenVectors:
     def scan(
         self, queries: list[npt.NDArray[np.float32]], positions: npt.NDArray[np.int64] | None = None
     ) -> npt.NDArray[np.float32]:
-        """Score passages in single precision.
+        """Score passages in single precision: [queries, passages], or [queries, positions].
 
-        Args:
-            queries: token vectors of each query, [tokens, dim].
-            positions: the passages to score, ascending; None scores all.
-
-        Returns:
-            [queries, passages], or [queries, positions].
+        A query is given by its token vectors, [tokens, dim]. The positions are ascending; None scores all passages.
         """
         import torch
 
@@ -158,11 +153,8 @@ class TokenVectors:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Score again the `k` best passages of a first pass, and all that tie with them within its error.
 
-        Args:
-            query: token vectors, [tokens, dim].
-            k: how many passages are wanted.
-            rough: the scores of one query from `scan`.
-            positions: the passages that these scores belong to; None means all passages in order.
+        `rough` are the scores that `scan` gave to the passages at `positions` (None for all passages, in order) for the
+        query, which is given by its token vectors, [tokens, dim].
 
         Returns:
             Positions and scores, at least `k` of each unless there are fewer, in no order.

@@ -164,14 +164,9 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 self._snapshot(earlier)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
-        """Add passages; they are on disk, and in every later search, when this returns.
+        """Add passages, and return how many; they are on disk, and in every later search, when this returns.
 
-        Args:
-            passages: what to add.
-            replace: delete passages with the same ids in the same step.
-
-        Returns:
-            How many were added.
+        `replace` deletes passages with the same ids in the same step.
 
         Raises:
             DataError: an id is used twice, or the index already has it and `replace` is False.
@@ -201,13 +196,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete passages by id; on disk, and in every later search, when this returns.
-
-        Args:
-            ids: what to delete; ids that the index does not have are ignored.
-
-        Returns:
-            How many passages were deleted.
+        """Delete passages by id, on disk and from every later search, and return how many the index had.
 
         Raises:
             IndexFolderError: another process is changing the index.
