@@ -13,6 +13,7 @@ from trust_documents import HOSTILE
 
 import knowgap
 from knowgap.errors import DataError
+from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.converter import Budget, Converter
 from knowgap.retrieval.documents.reading import Reading, open_folder, read_bytes, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
@@ -89,19 +90,13 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
     assert all(found[name].startswith(problem) for name, (_, problem) in told.items())
 
 
-def test_encodings_are_told_by_their_mark_or_guessed_and_that_is_said(tmp_path: Path):
-    text = "Dé­jà vu: la rivière coule près de l'église, où naquit Zoë, à côté du vieux château."
-    for name, encoding in {"a": "utf-8-sig", "b": "utf-16", "c": "cp1252"}.items():
-        (tmp_path / f"{name}.txt").write_bytes(text.encode(encoding))
-    found, reading = read(tmp_path)
-    assert {passage.text for file in found.values() for passage, _ in file.placed or ()} == {text}
-    assert list(reading.notes) == ["c.txt"]
-    assert reading.notes["c.txt"].startswith("is not UTF-8; read as ")
+FRENCH = "Dé­jà vu: la rivière coule près de l'église, où naquit Zoë, à côté du vieux château."
 
 
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [
+        *((FRENCH, encoding) for encoding in ("utf-8-sig", "utf-16", "cp1252")),
         ("café medlar", "cp1252"),
         ("Le café du marché était fermé à midi. Où est la clé? Ça va bien, merci.", "cp1252"),
         ("Zażółć gęślą jaźń. Wczoraj byłem w Łodzi, a dziś jestem w Krakowie.", "cp1250"),
@@ -109,10 +104,10 @@ def test_encodings_are_told_by_their_mark_or_guessed_and_that_is_said(tmp_path: 
         ("橋は1931年に建てられました。", "shift_jis"),
     ],
 )
-def test_of_encodings_that_fit_the_common_one_is_taken(tmp_path: Path, text: str, encoding: str):
-    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
-    found, _ = read(tmp_path)
-    assert [passage.text for file in found.values() for passage, _ in file.placed or ()] == [text]
+def test_encodings_are_told_by_their_mark_or_else_the_common_one_is_guessed_and_that_is_said(text: str, encoding: str):
+    made = convert("text", text.encode(encoding))
+    assert made.text == text
+    assert made.note.startswith("is not UTF-8; read as ") != encoding.startswith("utf")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links, pipes and names")
@@ -242,11 +237,9 @@ def test_tables_within_tables_are_read_as_text_which_is_said(tmp_path: Path):
     ["style='display:none'", "STYLE='color: red; Display : NONE !important'", "hidden", "style=visibility:hidden"],
 )
 def test_what_a_page_hides_is_not_read(hides: str):
-    with Converter(SPLITTER) as converter:
-        page = f"<p>Seen.<div {hides}>Secret. <p style='display:none'>More.</p></div><p style='display:block'>Too."
-        assert _texts(converter, "HTML", f"{page}<div hidden=until-found>Folded.".encode()) == [
-            "Seen.\n\nToo.\n\nFolded."
-        ]
+    page = f"<p>Seen.<div {hides}>Secret. <p style='display:none'>More.</p></div><p style='display:block'>Too."
+    text = convert("HTML", f"{page}<div hidden=until-found>Folded.".encode()).text
+    assert text == "Seen.\n\nToo.\n\nFolded."
 
 
 def test_rows_of_a_sheet_have_the_names_of_its_columns(tmp_path: Path):
