@@ -175,7 +175,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             model = load_encoder(encoder, device)
-            state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
+            state = EncodingState.resume(build, {"checkpoint": model.identity})
             encode, precision = encoding_on(ray, functools.partial(load_encoder, encoder, None), model)
             identity = model.identity | ({"precision": precision} if encoder is None else {})
             manifest = build.manifest("dense", store, {"dim": model.dim}, identity)

@@ -121,8 +121,8 @@ class QdrantIndex(NeverCopied):
         with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite, check=check) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
-            state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job, **layout})
-            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
+            state = EncodingState.resume(build, job | layout)
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
             encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), encoder)

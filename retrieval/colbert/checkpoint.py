@@ -59,14 +59,12 @@ def prepare_checkpoint(
     passages: Sequence[Passage],
     state: EncodingState,
     progress: Progress,
-    *,
-    corpus: str,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder of the checkpoint for a build, and its name and digest as a manifest records them.
 
-    If `checkpoint` is None, the embedded checkpoint is fitted to the passages, whose digest is `corpus`, in the folder
-    of the build. The last bits of its weights depend on the machine, so the manifest also records what it was fitted
-    to. If the state of the build records another checkpoint, encoding starts again.
+    If `checkpoint` is None, the embedded checkpoint is fitted to the passages in the folder of the build. The last bits
+    of its weights depend on the machine, so the manifest also records what it was fitted to. If the state of the build
+    records another checkpoint, encoding starts again.
     """
     folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
     if checkpoint is None and not state.checkpoint:
@@ -77,7 +75,7 @@ def prepare_checkpoint(
     if state.checkpoint != digest:
         state.save(checkpoint=digest, passages=0, tokens=0, cut=0, clustered=False)
     if checkpoint is None:
-        return folder, {"name": EMBEDDED, "digest": digest, "fitted": fitted_to(corpus)}
+        return folder, {"name": EMBEDDED, "digest": digest, "fitted": fitted_to(state.job["corpus"])}
     return folder, {"name": str(checkpoint), "digest": digest}
 
 

@@ -101,8 +101,8 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                 if build.already_built(manifest):
                     build.finish(manifest)
                     return cls.open(path, device=device)
-            state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job})
-            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
+            state = EncodingState.resume(build, job)
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             if nbits < 16 and encoder.dim % (8 * nbits):
                 raise ValueOutOfBounds(

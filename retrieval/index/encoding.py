@@ -32,7 +32,7 @@ class EncodingState:
     """The progress of a build, which is written to `path` at each change."""
 
     path: Path
-    job: dict[str, Any]  # corpus and settings; a build with others starts from the beginning
+    job: dict[str, Any]  # settings and the digest of the corpus; a build with others starts from the beginning
     checkpoint: str = ""  # the digest of the checkpoint in use, once it is known
     passages: int = 0  # how many passages are encoded
     tokens: int = 0  # how many vectors are on disk for them
@@ -42,8 +42,8 @@ class EncodingState:
 
     @classmethod
     def resume(cls, build: IndexBuild, job: dict[str, Any]) -> EncodingState:
-        """Read the state of this job in a build; or remove the files of another job and return a new state."""
-        path = build.folder / STATE
+        """Read the state of a build with these settings; or remove the files of another job and return a new state."""
+        path, job = build.folder / STATE, {"corpus": build.corpus_digest, **job}
         try:
             state = cls(path, **json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
