@@ -101,7 +101,7 @@ class FaissIndex(Adapter):
 
 
 class LuceneIndex(Adapter):
-    """The folder of a Lucene index that Pyserini searches by BM25; it has to store its documents (`storeRaw`)."""
+    """A Lucene index in a folder, which Pyserini searches by BM25; it has to store its documents (`storeRaw`)."""
 
     def __init__(self, folder: str | Path) -> None:
         if not any(Path(folder).glob("segments_*")):
