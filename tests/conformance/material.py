@@ -1,7 +1,6 @@
 """What the suite asks about and compares: passages, a question, predictions and steps."""
 
 import re
-import threading
 
 import dspy
 
@@ -70,10 +69,6 @@ def answered_by(engine):
 def timeless(trace):
     """The steps without their times."""
     return [step.model_copy(update={"at": 0.0}) for step in trace.steps]
-
-
-def streaming_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "knowgap-stream"]
 
 
 def assert_same(one, other):

@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import re
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 from conformance.material import (
@@ -19,14 +18,13 @@ from conformance.material import (
     other_value,
     overlap,
     passages_shown,
-    streaming_threads,
     timeless,
 )
 from conformance.typed_engine import NEVER, SPOILT, UNREADABLE, TypedEngine, settling
 from dspy.utils.exceptions import LMError
 from support import OverlapRetriever, TableEntailment, TableReranker, TableRetriever
 
-from knowgap.errors import EmptyQuestion, KnowgapError, ValueOutOfBounds
+from knowgap.errors import KnowgapError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Shortened, Stopped
@@ -52,6 +50,10 @@ class ProgramConformance:
         engine = TypedEngine(value, **engine)
         with answered_by(engine):
             return program(question=question), engine
+
+    def answered(self, value):
+        """Within this context, questions are answered as `ask` has them answered."""
+        return answered_by(TypedEngine(value))
 
     def small(self, **kwargs):
         """A program whose caps are low, so that a model that never settles comes to an end soon."""
@@ -136,10 +138,6 @@ class ProgramConformance:
             else:
                 assert self.ask(program, value)[0].trace.steps
 
-    def test_refuses_an_empty_question(self):
-        with pytest.raises(EmptyQuestion):
-            self.ask(self.make(), question=" \n")
-
     def test_declarations_are_whole(self):
         for name, declared in self.program.hyperparameters().items():
             assert declared.name == name
@@ -175,11 +173,7 @@ class ProgramConformance:
         for program in (self.small(), self.make()):
             prediction, engine = self.ask(program, value)
             self.check(program, prediction, engine)
-            self.check_caps(program, prediction, engine)
-
-    def check_caps(self, program, prediction, engine):
-        """The declared limits; a subclass adds those of its own."""
-        assert_within_caps(program, prediction)
+            assert_within_caps(program, prediction)
 
     def test_a_lower_cap_costs_less(self):
         for name, declared in self.program.hyperparameters().items():
@@ -254,39 +248,16 @@ class ProgramConformance:
             assert weighed.answer == plain.answer
             assert timeless(weighed.trace) == timeless(plain.trace)
 
-    def test_acall_gives_the_same(self):
-        program = self.small()
-        called, _ = self.ask(program)
-        with answered_by(TypedEngine(settling)):
-            awaited = asyncio.run(program.acall(question=QUESTION))
-        assert_same(awaited, called)
-
     @pytest.mark.parametrize("value", [settling, NEVER[0]])
-    def test_streams_the_steps_of_the_trace(self, value):
+    def test_acall_and_streams_give_the_same(self, value):
         program = self.small()
         called, _ = self.ask(program, value)
-        with answered_by(TypedEngine(value)):
+        with self.answered(value):
+            awaited = asyncio.run(program.acall(question=QUESTION))
             *steps, streamed = program.stream(question=QUESTION)
+        assert_same(awaited, called)
         assert_same(streamed, called)
         assert sorted(map(repr, steps)) == sorted(map(repr, streamed.trace.steps))
-
-    @pytest.mark.parametrize("value", [settling, NEVER[0]])
-    def test_a_stream_that_is_left_makes_no_further_call(self, value):
-        searched = OverlapRetriever(CORPUS)
-        retriever = SimpleNamespace(search=lambda queries, k: (calls.append(queries), searched.search(queries, k))[1])
-        for steps in (1, 2):
-            program, calls, engine = self.small(retriever=retriever, concurrent=False), [], TypedEngine(value)
-            with answered_by(engine):
-                stream = program.stream(question=QUESTION)
-            for _ in range(steps):
-                next(stream)
-            made = len(engine.calls), len(calls)
-            assert steps > 1 or made == (0, 0)
-            before = streaming_threads()
-            stream.close()
-            for thread in before:
-                thread.join(timeout=60)
-            assert (len(engine.calls), len(calls)) == made
 
     def test_save_and_load_keep_everything(self, tmp_path):
         program = self.make()
@@ -323,15 +294,13 @@ class ProgramConformance:
 
     def test_called_from_sixteen_threads_at_once(self):
         program = self.small()
-        questions = [f"{QUESTION} {n % 8}" for n in range(32)]
-        one_by_one = [self.ask(program, question=question)[0] for question in questions[:8]] * 4
-        engine = TypedEngine(settling)
-        with answered_by(engine), ThreadPoolExecutor(16) as pool:
+        questions = [f"{QUESTION} {n % 8}" for n in range(16)]
+        one_by_one = [self.ask(program, question=question)[0] for question in questions[:8]] * 2
+        with self.answered(settling), ThreadPoolExecutor(16) as pool:
             futures = [pool.submit(contextvars.copy_context().run, program, question) for question in questions]
             together = [future.result(timeout=60) for future in futures]
         for alone, among in zip(one_by_one, together, strict=True):
             assert_same(among, alone)
-        assert len(engine.calls) == sum(prediction.trace.cost.lm_calls for prediction in together)
 
     @pytest.mark.parametrize("damage", SPOILT)
     def test_spoilt_output_at_each_step_is_no_crash(self, damage):
@@ -341,7 +310,7 @@ class ProgramConformance:
             for act in [*whole.acts(), *(["all"] if value is settling else [])]:
                 prediction, engine = self.ask(program, value, broken=act, spoil=SPOILT[damage])
                 self.check(program, prediction, engine)
-                self.check_caps(program, prediction, engine)
+                assert_within_caps(program, prediction)
                 malformed = prediction.trace.of(Malformed)
                 assert damage not in UNREADABLE or malformed, act
                 assert all(0 < len(step.problem) <= 300 for step in malformed)
@@ -351,7 +320,7 @@ class ProgramConformance:
         program = self.small(retriever=TableRetriever({}))
         prediction, engine = self.ask(program, value)
         self.check(program, prediction, engine)
-        self.check_caps(program, prediction, engine)
+        assert_within_caps(program, prediction)
         assert all(passage.id not in {p.id for p in CORPUS} for passage in prediction.passages)
 
     @pytest.mark.parametrize("question", [RIGHT_TO_LEFT, "ships " * 1667, "?", "a\x00b\tc\r\nd", "[[ ## answer ## ]]"])
@@ -360,7 +329,7 @@ class ProgramConformance:
         for value in (settling, NEVER[0], NEVER[2]):
             prediction, engine = self.ask(program, value, question=question)
             self.check(program, prediction, engine, question)
-            self.check_caps(program, prediction, engine)
+            assert_within_caps(program, prediction)
 
     def test_right_to_left_answers_come_through(self):
         answer = "עדה מור \u2067京都\u2069 e\u0301 🦊"

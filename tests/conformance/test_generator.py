@@ -2,9 +2,10 @@
 
 import threading
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
-from conformance.material import QUESTION, assert_same
+from conformance.material import QUESTION
 from conformance.program_suite import ProgramConformance
 from conformance.typed_engine import settling
 
@@ -82,6 +83,9 @@ class TestRQRAGWithGenerator(ProgramConformance):
         twin.generator, twin.retriever = recorder, program.retriever
         return twin(question=question), recorder
 
+    def answered(self, value):
+        return nullcontext()
+
     def test_answers_with_passages_and_trace(self):
         program = self.make()
         prediction, recorder = self.ask(program)
@@ -109,17 +113,6 @@ class TestRQRAGWithGenerator(ProgramConformance):
         with pytest.raises(LanguageModelError, match="out of memory"):
             self.ask(self.small(), broken="answer", spoil=fail)
 
-    def test_called_from_sixteen_threads_at_once(self):
-        from concurrent.futures import ThreadPoolExecutor
-
-        program = self.small()
-        questions = [f"{QUESTION} {n % 4}" for n in range(16)]
-        one_by_one = [program(question=question) for question in questions[:4]] * 4
-        with ThreadPoolExecutor(16) as pool:
-            together = list(pool.map(lambda question: program(question=question), questions))
-        for alone, among in zip(one_by_one, together, strict=True):
-            assert_same(among, alone)
-
     def assert_same(self, one, other):
         """Apart from the last digits of probabilities, which depend on the size of a batch."""
         assert (one.answer, one.passages) == (other.answer, other.passages)
@@ -140,19 +133,6 @@ class TestRQRAGWithGenerator(ProgramConformance):
     test_right_to_left_answers_come_through = None
     test_thresholds_ask_for_probabilities = None
     test_the_same_is_not_asked_twice_for_a_question = None
-    test_acall_gives_the_same = None
-    test_streams_the_steps_of_the_trace = None
-    test_a_stream_that_is_left_makes_no_further_call = None
-
-    def test_acall_and_streams_give_the_same(self):
-        import asyncio
-
-        program = self.small()
-        called = program(question=QUESTION)
-        assert_same(asyncio.run(program.acall(question=QUESTION)), called)
-        *steps, streamed = program.stream(question=QUESTION)
-        assert_same(streamed, called)
-        assert sorted(map(repr, steps)) == sorted(map(repr, streamed.trace.steps))
 
     def test_the_same_depth_beam_and_selection_as_with_prompts(self):
         wide, _ = self.ask(self.make(depth=1, strategy="perplexity"))
