@@ -1,5 +1,7 @@
 """What the tests of MIGRES share: its modules' replies in short, and a question that takes two steps."""
 
+import functools
+
 from support import TableEntailment, TableReranker, TableRetriever, play
 
 from knowgap.programs.migres import MIGRES
@@ -39,14 +41,6 @@ def scores(table, default=-9.0, **kwargs):
     return TableReranker(score, **kwargs)
 
 
-def kinds(prediction):
-    """The kinds of steps, iteration by iteration."""
-    by_iteration = {}
-    for step in prediction.trace.steps:
-        by_iteration.setdefault(step.iteration, []).append(step.kind)
-    return by_iteration
-
-
 # A question of two steps, on a small corpus.
 
 QUESTION = "In which town was the painter of The Grey Ferry born?"
@@ -76,6 +70,10 @@ def small(table=None, score=None, threshold=3.0, entails=lambda *_: 1.0, **kwarg
         entailment=TableEntailment(entails),
         **kwargs,
     )
+
+
+PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
+small_as_in_the_paper = functools.partial(small, **PAPER)
 
 
 def two_steps(program, **script):

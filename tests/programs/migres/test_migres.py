@@ -1,14 +1,13 @@
-"""MIGRES: the two cases of table 14, round by round.
+"""MIGRES: the second case of table 14, round by round.
 
-The shape of each case is the paper's: how many queries, passages, statements and rounds there are, what is missing
-after each, where the model's own knowledge stands in, and how it ends. Questions, names and dates are the paper's;
+The shape of the case is the paper's: how many queries, passages, statements and rounds there are, what is missing
+after each, where the model's own knowledge stands in, and how it ends. Question, names and dates are the paper's;
 queries and sentences are in our words.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 
-import pytest
 from migres_script import ask, learn, scores
 from support import TableEntailment, TableRetriever, play
 
@@ -42,98 +41,45 @@ class Round:
         return {"explanation": "That much is known.", **said}
 
 
-@dataclass
-class Case:
-    """A question with its rounds."""
-
-    rounds: list[Round]
-    acts: list[str]
-    question: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        (self.question,) = self.rounds[0].queries
-
-
-LEVITYS_DIRECTOR = "The nationality of the director of the film Levity."
-SAME_NATIONALITY = Case(
-    [
-        Round(
-            [
-                "Do both films Levity (Film) and I Come With The Rain "
-                "have the directors that share the same nationality?"
-            ],
-            [
-                Passage(
-                    "rain", "I Come with the Rain", "Tran Anh Hung, French and born in Vietnam, directed it in 2009."
-                )
-            ],
-            [("Tran Anh Hung, who is French and born in Vietnam, directed I Come with the Rain.", 1)],
-            missing=LEVITYS_DIRECTOR,
-        ),
-        Round(
-            [
-                "Which nationality does the director of the film Levity have?",
-                "Who is the director of the film Levity?",
-                "Can you say what nationality the director of the film Levity has?",
-            ],
-            [Passage("levity", "Levity (film)", "A drama of 2003 that Ed Solomon directed.")],
-            [("Ed Solomon directed the film Levity.", 1)],
-            missing=LEVITYS_DIRECTOR,  # the paper's model names the same once more
-        ),
-        Round(
-            [
-                "Which nationality does Ed Solomon, who directed the film Levity, have?",
-                "Can you confirm the nationality of Ed Solomon, who directed the film Levity?",
-            ],
-            [Passage("solomon", "Ed Solomon", "Edward James Solomon, born in 1960, makes films in America.")],
-            [("Ed Solomon is a film maker from America.", 1)],
-            answer="No",
-        ),
-    ],
-    ["leaf", "main", "query"] * 2 + ["leaf", "main"],
-)
-DIED_EARLIER = Case(
-    [
-        Round(
-            ["Which film has the director died earlier, Payment On Demand or My Cousin From Warsaw?"],
-            [
-                Passage("german", "My Cousin from Warsaw", "Carl Boese made this German comedy in 1931."),
-                Passage("french", "My Cousin from Warsaw (French)", "Carmine Gallone made it in French in 1931."),
-            ],
-            [("My Cousin from Warsaw is by Carl Boese.", 1), ("A French version is by Carmine Gallone.", 2)],
-            missing="When the directors of Payment On Demand and My Cousin From Warsaw died.",
-        ),
-        Round(
-            [
-                "When did the director of Payment On Demand die?",
-                "What is the death date of the director of Payment on Demand?",
-                "When did the director of My Cousin From Warsaw die?",
-            ],
-            [],
-            [("Curtis Bernhardt, who directed Payment On Demand, died on 22 February 1981.", 1)],
-            missing="When the director of My Cousin from Warsaw died.",
-            own_knowledge="Curtis Bernhardt, born in 1899, directed Payment On Demand. He died on 22 February 1981.",
-        ),
-        Round(
-            [
-                "When did Carl Boese, the director of My Cousin From Warsaw, die?",
-                "When did Carmine Gallone, the director of My Cousin From Warsaw, die?",
-            ],
-            [
-                Passage("gallone", "Carmine Gallone", "An Italian director who lived from 1885 to 4 April 1973."),
-                Passage("boese", "Carl Boese", "A German director who lived from 1887 to 6 July 1958."),
-            ],
-            [("Carl Boese died on 6 July 1958.", 2), ("Carmine Gallone died on 4 April 1973.", 1)],
-            answer="My Cousin from Warsaw",
-        ),
-    ],
-    ["leaf", "main", "query", "knowledge", "leaf", "main", "query", "leaf", "main"],
-)
+ROUNDS = [
+    Round(
+        ["Which film has the director died earlier, Payment On Demand or My Cousin From Warsaw?"],
+        [
+            Passage("german", "My Cousin from Warsaw", "Carl Boese made this German comedy in 1931."),
+            Passage("french", "My Cousin from Warsaw (French)", "Carmine Gallone made it in French in 1931."),
+        ],
+        [("My Cousin from Warsaw is by Carl Boese.", 1), ("A French version is by Carmine Gallone.", 2)],
+        missing="When the directors of Payment On Demand and My Cousin From Warsaw died.",
+    ),
+    Round(
+        [
+            "When did the director of Payment On Demand die?",
+            "What is the death date of the director of Payment on Demand?",
+            "When did the director of My Cousin From Warsaw die?",
+        ],
+        [],
+        [("Curtis Bernhardt, who directed Payment On Demand, died on 22 February 1981.", 1)],
+        missing="When the director of My Cousin from Warsaw died.",
+        own_knowledge="Curtis Bernhardt, born in 1899, directed Payment On Demand. He died on 22 February 1981.",
+    ),
+    Round(
+        [
+            "When did Carl Boese, the director of My Cousin From Warsaw, die?",
+            "When did Carmine Gallone, the director of My Cousin From Warsaw, die?",
+        ],
+        [
+            Passage("gallone", "Carmine Gallone", "An Italian director who lived from 1885 to 4 April 1973."),
+            Passage("boese", "Carl Boese", "A German director who lived from 1887 to 6 July 1958."),
+        ],
+        [("Carl Boese died on 6 July 1958.", 2), ("Carmine Gallone died on 4 April 1973.", 1)],
+        answer="My Cousin from Warsaw",
+    ),
+]
 
 
-@pytest.mark.parametrize("case", [SAME_NATIONALITY, DIED_EARLIER], ids=["same nationality", "died earlier"])
-def test_case_of_table_14(case):
-    rounds = case.rounds
+def test_case_of_table_14():
+    rounds = ROUNDS
+    [question] = rounds[0].queries
     table = {query: [*each.passages, NOISE] for each in rounds for query in each.queries}
     relevant = {
         (query, str(passage)): 9.0 - place
@@ -150,14 +96,15 @@ def test_case_of_table_14(case):
     )
     prediction, engine = play(
         program,
-        case.question,
+        question,
         leaf=[learn(*each.learnt) for each in rounds],
         main=[each.decision for each in rounds],
         query=[ask(*each.queries) for each in rounds[1:]],
         knowledge=[{"knows": True, "passage": each.own_knowledge} for each in rounds if each.own_knowledge],
     )
     trace = prediction.trace
-    assert engine.acts == case.acts
+    asked = ["leaf", "main", "query"]
+    assert engine.acts == [*asked, "knowledge", *asked, *asked[:-1]]
     assert trace.stopped == "answered"
     assert trace.cost.iterations == len(rounds)
     assert [(step.queries, step.k) for step in trace.of(Retrieved)] == [(each.queries, 50) for each in rounds]

@@ -1,10 +1,24 @@
 """MIGRES: what decides whether it answers, reads and goes on, and which passages it reads in any case."""
 
-import functools
-
-import migres_script
 import pytest
-from migres_script import BORN, GAP, NOISE, PAINTED, QUESTION, SCORES, SECOND, TABLE, ask, decide, learn, two_steps
+from migres_script import (
+    BORN,
+    GAP,
+    NOISE,
+    PAINTED,
+    PAPER,
+    QUESTION,
+    SCORES,
+    SECOND,
+    TABLE,
+    ask,
+    decide,
+    learn,
+    two_steps,
+)
+from migres_script import (
+    small_as_in_the_paper as small,
+)
 from support import TableEntailment, TableReranker, TableRetriever
 
 from knowgap.programs.baselines.alce import VanillaS
@@ -13,8 +27,6 @@ from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.passage import Passage
 
-PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
-small = functools.partial(migres_script.small, **PAPER)
 PASSAGES = [Passage(f"p{n}", f"P{n}", f"Text {n}.") for n in range(6)]
 
 

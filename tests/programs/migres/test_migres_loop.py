@@ -1,8 +1,5 @@
 """MIGRES: when it goes on, what it asks next, when it stops, and what it makes of broken output."""
 
-import functools
-
-import migres_script
 import pytest
 from migres_script import (
     FERRY,
@@ -19,13 +16,13 @@ from migres_script import (
     learn,
     two_steps,
 )
+from migres_script import (
+    small_as_in_the_paper as small,
+)
 from support import PLAINLY, UNREADABLE, TableEntailment, TableReranker
 
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Answered, Malformed, Missing, Prompted, Queried, Retrieved, Stopped
-
-PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
-small = functools.partial(migres_script.small, **PAPER)
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])

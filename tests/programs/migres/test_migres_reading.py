@@ -1,8 +1,5 @@
 """MIGRES: what is found, cut down, read, believed and remembered, switch by switch."""
 
-import functools
-
-import migres_script
 import pytest
 from migres_script import (
     BORN,
@@ -17,14 +14,13 @@ from migres_script import (
     learn,
     two_steps,
 )
+from migres_script import (
+    small_as_in_the_paper as small,
+)
 
 from knowgap.errors import UsageError
-from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Compressed, Extracted, Queried, Rejected, Reranked
 from knowgap.retrieval.passage import Passage
-
-PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
-small = functools.partial(migres_script.small, **PAPER)
 
 
 def rejected(prediction):
