@@ -128,41 +128,20 @@ def test_only_for_strategyqa_the_filter_is_told_that_no_passage_may_be_relevant(
     assert {"none" in text for text in told} == {none}
 
 
-def test_assessing_and_listing_can_be_one_call():
-    def assess_and_list(inputs):
-        return {"reasoning": assess(inputs), "relevant_ids": list_relevant({"assessment": assess(inputs)})}
-
-    prediction, engine, _ = answered({"assess": assess_and_list}, merged=True)
-    assert prediction.passages == [SHOW, BELL]
-    assert engine.asked("reason") == engine.asked("list_ids") == []
-    assert (prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (7, 4)
-
-
 @pytest.mark.parametrize(
     ("style", "written", "shortened"),
     [
         ("short", "Jillian Belk", False),
-        ("short", "The role that she had on Workaholics was that of Jillian Belk", True),
         ("short", "", True),
-        ("yes_no", "Yes.", False),
         ("yes_no", "It was so", True),
-        ("choice", "B", False),
-        ("choice", "B) Jillian Belk", True),
-        ("long", "She played Jillian Belk. The series ran for years.", False),
     ],
 )
 def test_only_what_is_longer_than_its_style_is_worded_anew(style, written, shortened):
-    right = {"yes_no": "yes", "choice": "B"}.get(style, "Jillian Belk")
+    right = "yes" if style == "yes_no" else "Jillian Belk"
     script = {"answer": {"reasoning": REASONING, "answer": written}, "shorten": right}
     prediction, engine, _ = answered(script, style=style, always_shorten=False, external=False)
     assert len(engine.asked("shorten")) == shortened
     assert prediction.answer == (right if shortened else written)
-
-
-def test_every_answer_is_shortened_as_in_the_paper():
-    script = {"answer": {"reasoning": REASONING, "answer": "Jillian Belk"}}
-    _, engine, _ = answered(script, style="short", external=False)
-    assert len(engine.asked("shorten")) == 1  # appendix B
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""RA-ISF: tables 5 to 9 as recorded traces, the ablations of table 2, depth, and what can go wrong.
+"""RA-ISF: tables 5, 6 and 9 as recorded traces, the ablations of table 2, depth, and what can go wrong.
 
 The traces have the shape of the paper's cases: how many passages, sub-questions and verdicts, and which. The questions
 are those of the data sets; passages, sub-questions and replies are in our words.
@@ -114,18 +114,11 @@ def test_worked_example_of_table_5():
     assert [inputs["style"] for inputs in engine.asked("synthesise")] == [STYLES["yes_no"]]
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("When was the immigration reform and control act passed?", "November 6, 1986"),  # table 6
-        ("From which country did Angola achieve independence in 1975?", "Portugal"),  # table 7
-        ("Which university is in Chestnut Hill, Boston College or Stanford University?", "Boston College"),  # table 8
-    ],
-)
-def test_worked_examples_of_tables_6_to_8(question, answer):
-    prediction, engine = run(model(known=(question,), answers={question: answer}), question)
+def test_worked_example_of_table_6():
+    question = "When was the immigration reform and control act passed?"
+    prediction, engine = run(model(known=(question,), answers={question: "November 6, 1986"}), question)
     assert [step.kind for step in prediction.trace.steps] == ["asked", "judged", "stopped", "answered"]
-    assert (prediction.answer, prediction.passages, prediction.sub_answers) == (answer, [], [])
+    assert (prediction.answer, prediction.passages, prediction.sub_answers) == ("November 6, 1986", [], [])
     assert prediction.trace.stopped == "own knowledge"
     assert engine.acts == ["know", "answer"]
 

@@ -99,20 +99,6 @@ def test_a_decomposition_is_cut_to_the_limit_and_never_repeats_the_question():
     assert prediction.trace.of(Decomposed)[0].questions == ["Part 0?", "Part 1?"]
 
 
-def test_the_trace_says_who_judged():
-    from io import StringIO
-
-    from rich.console import Console
-
-    prediction, _ = run(Trained(parts=PARTS))
-    console = Console(file=StringIO(), width=200)
-    console.print(prediction.trace)
-    shown = console.file.getvalue()
-    assert "self-knowledge by trained: no: probability 0.100" in shown
-    assert "relevance of moor by trained: no" in shown
-    assert "decomposed by trained into" in shown
-
-
 def test_a_model_without_effect_is_said_to_be_without():
     model = Trained()
     assert isinstance(model, SelfKnowledgeJudge)

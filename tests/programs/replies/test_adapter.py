@@ -119,4 +119,5 @@ def test_that_an_adapter_of_ones_own_reads_in_its_own_way_is_said_once(caplog):
 
     own = Own()
     assert lenient(lenient(own)) is own
+    assert lenient(lenient(dspy.JSONAdapter())).form == "json"
     assert [record.getMessage().startswith("Own reads replies in its own way") for record in caplog.records] == [True]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 from near_misses import FORMS, all_signatures, deciding_fields, is_read, near_misses
@@ -134,16 +133,3 @@ def test_of_two_objects_in_an_object_none_is_the_reply(form):
 @pytest.mark.parametrize("answer", ["None", "Nothing", "no", "[1] a", "It's \"Wick\" and 'Tarn'", "5", "`a` or `b`"])
 def test_a_deciding_text_is_left_as_it_is(answer):
     assert read_fields(AnswerDirectly, f"[[ ## answer ## ]]\n{answer}") == {"answer": answer}
-
-
-class Own(dspy.ChatAdapter):
-    """An adapter with a way of its own to read replies."""
-
-    def parse(self, signature, completion):
-        return {"answer": completion.removeprefix("=> ")}
-
-
-def test_adapters_that_are_not_dspys_own_stay_as_they_are():
-    for adapter in (Own(), dspy.TwoStepAdapter(dspy.LM("openai/none", api_key="none"))):
-        assert lenient(adapter) is adapter
-    assert lenient(lenient(dspy.JSONAdapter())).form == "json"
