@@ -5,7 +5,6 @@ import json
 import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
-from dspy.utils.exceptions import LMInvalidRequestError
 from endpoint import endpoint
 from support import UNREADABLE, AroundTheMeter, ProgramEngine, ScriptedEngine, TableRetriever, lm_of
 
@@ -45,20 +44,6 @@ def test_a_model_in_this_process_samples_as_it_does():
     assert default_sampling(lm_of(ScriptedEngine(lambda *_: {}))) == {}
 
 
-class Served(dspy.LM):
-    """Stands for a model behind an address: keeps the temperatures, and refuses 0 if told so."""
-
-    def __init__(self, refuses=False):
-        super().__init__("openai/served", api_key="none", cache=False)
-        self.refuses, self.temperatures = refuses, []
-
-    def __call__(self, *args, **kwargs):
-        self.temperatures.append(kwargs.get("temperature"))
-        if self.refuses and kwargs.get("temperature") == 0:
-            raise LMInvalidRequestError("Unsupported value: 'temperature' does not support 0", model=self.model)
-        return ["[[ ## answer ## ]]\nTarn"]
-
-
 @pytest.mark.parametrize("adapter", [None, dspy.ChatAdapter()])
 def test_a_call_around_the_meter_counts_once(adapter):
     with dspy.context(lm=AroundTheMeter("openai/around"), adapter=adapter):
@@ -68,24 +53,6 @@ def test_a_call_around_the_meter_counts_once(adapter):
 def test_dspy_says_that_a_name_is_no_model():
     with dspy.context(lm="openai/gpt-4o-mini"), pytest.raises(ValueError, match="not a string"):
         Direct()(question="Where?")
-
-
-def test_a_call_is_sent_with_temperature_0():
-    lm = Served()
-    with dspy.context(lm=lm):
-        Direct()(question="Where?")
-        program = Direct()
-        program.answer.config = {"temperature": 0.5}
-        program(question="Where?")
-    assert lm.temperatures == [0.0, 0.5]
-
-
-def test_a_model_that_refuses_it_is_asked_again_without_and_remembered():
-    lm = Served(refuses=True)
-    with dspy.context(lm=lm):
-        answers = [Direct()(question="Where?").answer for _ in range(2)]
-    assert answers == ["Tarn", "Tarn"]
-    assert lm.temperatures == [0.0, None, None]
 
 
 ANSWER = "[[ ## answer ## ]]\nTarn"
@@ -123,14 +90,32 @@ def test_a_reply_ends_at_its_mark_and_is_not_longer_than_needed(limits, options,
     assert limits(adapter=adapter, **options) == [sent]
 
 
+def test_a_call_is_sent_with_temperature_0_unless_the_predictor_sets_another():
+    program = Direct()
+    with endpoint() as server:
+        server.reply_of = lambda _: ANSWER
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
+            program(question="Where?")
+            program.answer.config = {"temperature": 0.5}
+            program(question="When?")
+        assert [body["temperature"] for body in server.bodies] == [0.0, 0.5]
+
+
 def test_reasoning_models_are_sent_no_limits():
     assert default_limits(dspy.LM("openai/o3", api_key="none"), dspy.ChatAdapter()) == {}
 
 
-def test_a_model_that_refuses_to_be_stopped_is_asked_again_without_and_remembered(limits):
-    refusal = (400, {}, '{"error": {"message": "Unsupported parameter: \'stop\' is not supported with this model"}}')
-    sent = limits(fault=lambda body: refusal if "stop" in body else None, questions=("Where?", "When?"))
-    assert [{*each} for each in sent] == [{"stop", "max_tokens"}, {"max_tokens"}, {"max_tokens"}]
+@pytest.mark.parametrize("option", ["stop", "temperature"])
+def test_a_model_that_refuses_an_option_is_asked_again_without_and_remembered(option):
+    message = f"Unsupported parameter: '{option}' is not supported with this model"
+    refusal = (400, {}, json.dumps({"error": {"message": message}}))
+    with endpoint() as server:
+        server.reply_of = lambda _: ANSWER
+        server.fault_of = lambda _: refusal if option in server.bodies[-1] else None
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
+            assert {Direct()(question=question).answer for question in ("Where?", "When?")} == {"Tarn"}
+        assert [option in body for body in server.bodies] == [True, False, False]
+        assert {"max_completion_tokens", "stop", "temperature"} - {option} <= server.bodies[-1].keys()
 
 
 def test_a_refusal_that_only_repeats_the_request_takes_no_option_from_later_requests(limits):

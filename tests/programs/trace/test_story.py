@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dspy
-import pytest
 from rich.console import Console
 from support import scripted_lm
 
@@ -103,8 +102,8 @@ def test_many_rounds_take_ten_lines_and_control_characters_do_nothing():
     assert all(len(line) <= 60 for line in printed)
 
 
-@pytest.mark.parametrize("question", ["Which river flows through Tarn?"])
-def test_a_real_trace_and_its_json(question, tmp_path):
+def test_a_real_trace_and_its_json(tmp_path):
+    question = "Which river flows through Tarn?"
     rounds = iter([{"missing": "the river", "queries": ["river of Tarn"], "answerable": False, "answer": ""}])
 
     def rule(outputs, inputs):
