@@ -69,13 +69,6 @@ def test_an_unknown_answer_has_sources_that_were_read_but_no_numbers():
     ]
 
 
-def test_a_single_sentence_stands_by_itself_and_a_name_is_read_with_its_question():
-    [sentence] = cited("The Orle Bridge was designed by Ada Venn.").citations
-    assert sentence.supported
-    [name] = cited("Ada Venn").citations
-    assert (name.statement, name.supported) == ("Ada Venn", True)
-
-
 @pytest.mark.parametrize(
     ("place", "shown", "record"),
     [
