@@ -144,8 +144,10 @@ class AdaptiveNote(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
         hits = self.retrieve([question], self.top_k)[0]
-        if not self.collect:
-            return self._answer_from_passages(question, [hit.passage for hit in hits])
+        if not self.collect:  # plain retrieval-augmented generation (table 2, w/o IIC & AMR)
+            passages = [hit.passage for hit in hits]
+            output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording)
+            return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])
         read: set[str] = set()
         passages = self._within_cap(hits, read)
         together = self.may_finish and self.ask_together
@@ -221,11 +223,7 @@ class AdaptiveNote(Program):
     def _new_questions(self, question: str, best_note: str, asked: list[str], written: list[str] | None) -> list[str]:
         """Two questions that were not asked before (equation 3); none if the note lacks nothing.
 
-        Args:
-            question: the user's question.
-            best_note: the best note so far.
-            asked: the questions asked before.
-            written: the questions in the reply that wrote the note; None asks the model for them.
+        They are those `written` in the reply that wrote the note; None asks the model for them.
         """
         if written is None:
             predictor = self.complete if self.may_finish else self.propose
@@ -254,11 +252,6 @@ class AdaptiveNote(Program):
             reason = "no call left" if unasked else "" if output is not None else "the comparison could not be read"
         self.record(Compared(better=better, reason=reason))
         return better
-
-    def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
-        """Plain retrieval-augmented generation, without notes (table 2, w/o IIC & AMR)."""
-        output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording)
-        return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])
 
 
 def _adds_to(best_note: str, note: str) -> bool:

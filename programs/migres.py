@@ -50,10 +50,10 @@ _TWICE = 2
 _OWN = "model:"
 """The beginning of the ids of passages that the model wrote from its own knowledge."""
 
+_WITH_BGE = {"min_passages": 0, "compression": "sentences", "title_in_sentences": True}
+"""Defaults for the paper's reranker."""
 _PAPERS_READING = {
-    "min_passages": 0,
-    "compression": "sentences",
-    "title_in_sentences": True,
+    **_WITH_BGE,
     "plan_together": False,
     "each_query": False,
     "second_reading": False,
@@ -61,8 +61,6 @@ _PAPERS_READING = {
     "patience": 10,
     "correct_sources": False,
 }
-_WITH_BGE = {"min_passages": 0, "compression": "sentences", "title_in_sentences": True}
-"""Defaults for the paper's reranker."""
 
 
 class MIGRES(Program):

@@ -29,9 +29,9 @@ def known_text(output: dspy.Prediction | None, field: str = "answer") -> str:
     return "" if output is None or output.get("knows") is False or is_unknown(text) else text
 
 
-def probability_of(output: dspy.Prediction | None, field: str = "confidence") -> float:
-    """A stated probability, 0 to 1; a missing one is 0."""
-    stated = output.get(field) if output is not None else None
+def probability_of(output: dspy.Prediction | None) -> float:
+    """The stated confidence, 0 to 1; a missing one is 0."""
+    stated = output.get("confidence") if output is not None else None
     return min(1.0, max(0.0, float(stated))) if isinstance(stated, (int, float)) else 0.0
 
 
