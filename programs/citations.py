@@ -45,12 +45,9 @@ def joined(passages: Iterable[Passage]) -> str:
 
 
 def is_needed(place: int, cited: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> bool:
-    """Whether a citation of a supported statement counts as precise (ALCE, section 4).
+    """Whether one of the citations that together entail a statement counts as precise (ALCE, section 4).
 
-    Args:
-        place: the position of the citation in `cited`, from 0.
-        cited: all that the statement cites; together they entail it.
-        holds: whether some of them, taken together, entail the statement.
+    `holds` says whether some of them, taken together, entail the statement.
     """
     others = [*cited[:place], *cited[place + 1 :]]
     return not others or holds([cited[place]]) or not holds(others)
@@ -65,12 +62,7 @@ def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
 
 
 def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> Claims:
-    """The statements of a reply with the passages behind the cited numbers; none if the reply could not be read.
-
-    Args:
-        output: has `statements: list[Statement]`.
-        passages: in the order in which they were numbered for the model.
-    """
+    """The `statements` of a reply with the passages behind the cited numbers; none if the reply could not be read."""
     statements = (output.statements or ()) if output is not None else ()
     worded = ((" ".join(item.statement.split()), item.sources) for item in statements)
     return merge_claims((statement, cited(passages, numbers)) for statement, numbers in worded if statement)
@@ -99,17 +91,11 @@ def _are_sentences(words: str, text: str) -> bool:
 def entailed_claims(
     entailment: EntailmentModel, claims: Claims, threshold: float, others: Sequence[Passage] = ()
 ) -> Claims:
-    """The statements that their citations entail: one of the passages alone, or all of them together.
-
-    Args:
-        entailment: gives the probability that a premise entails a hypothesis.
-        claims: the passages that each statement cites.
-        threshold: probability from which a statement counts as entailed.
-        others: further passages, of which the best one replaces the citations of a statement that they do not entail.
+    """The statements that passages entail with a probability of at least `threshold`.
 
     Returns:
-        Each entailed statement with the passages that entail it alone; with all that it cites if only they together do;
-        else with the one of `others` that entails it best.
+        Each entailed statement with the cited passages that entail it alone; with all that it cites if only they
+        together do; else with the one of `others` that entails it best.
     """
     pairs = [([passage], statement) for statement, passages in claims.items() for passage in passages]
     probabilities = iter(_probabilities(entailment, pairs))
@@ -150,16 +136,7 @@ def _unquoted(passages: Sequence[Passage], statement: str) -> list[str]:
 def supported(
     entailment: EntailmentModel, claims: Mapping[str, Sequence[Passage]], threshold: float
 ) -> dict[str, bool]:
-    """Whether the passages that a statement cites, taken together, entail it.
-
-    Args:
-        entailment: gives the probability that a premise entails a hypothesis.
-        claims: the passages that each statement cites.
-        threshold: probability from which a statement counts as entailed.
-
-    Returns:
-        For each statement, whether it is supported; one that cites nothing is not.
-    """
+    """Whether the passages that each statement cites, taken together, entail it; a statement that cites none is not."""
     citing = {statement: passages for statement, passages in claims.items() if passages}
     pairs = [(joined(passages), statement) for statement, passages in citing.items()]
     probabilities = dict(zip(citing, entailment.entails(pairs), strict=True))

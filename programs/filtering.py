@@ -73,13 +73,7 @@ def rerank(
 ) -> list[ScoredPassage]:
     """Score passages against the queries that found them, and record a `Reranked` step.
 
-    Args:
-        program: the program that answers.
-        reranker: scores (query, text) pairs.
-        queries: the queries of the search.
-        hits: the hits of each query.
-        delta: the lowest score that a passage may have; None keeps all.
-        min_passages: the number of best passages that are kept whatever they score.
+    A passage that scores less than `delta` is dropped, unless it is one of the best `min_passages`; None drops none.
 
     Returns:
         Each passage once, with its highest score over the queries; best first, ties by id.
@@ -137,13 +131,8 @@ def compress(
 ) -> list[ReadPassage]:
     """Let the model summarise or excerpt passages, best first, until `top_k` of them are relevant.
 
-    Args:
-        program: the program that answers.
-        predictor: from `question` and `passage`, says whether the passage is `relevant` and writes the field `how`.
-            A text without that judgement counts as relevant.
-        how: the output field that it writes.
-        ranked: the passages, best first; the model reads `top_k` at a time concurrently.
-        top_k: number of relevant passages to find.
+    From `question` and `passage`, the predictor says whether the passage is `relevant`, and writes the field `how`. A
+    text without that judgement counts as relevant. The model reads `top_k` passages at a time concurrently.
     """
     compressed: list[ReadPassage] = []
     for start in range(0, len(ranked), top_k):

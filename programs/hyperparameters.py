@@ -218,11 +218,7 @@ class Setting(Parameter):
 
 
 def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
-    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, if the reranker is another model.
-
-    Args:
-        values: hyperparameters, from a preset or a table.
-        reranker: the reranker or its name; None for the embedded one.
+    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, if the reranker (None: embedded) is another.
 
     Returns:
         The remaining values, and a remark on what was left out; empty if nothing was.

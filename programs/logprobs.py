@@ -115,13 +115,10 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
 
 
 def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token] | None:
-    """Find the tokens of an output field's value in the reply, without those of the format around it.
+    """Find the tokens of an output field's parsed value in the reply, without those of the format around it.
 
-    Args:
-        tokens: from `pop_tokens`; together they spell the reply in a chat, JSON or XML format. White space is ignored,
-            since some tokenizers lose it when they spell single tokens.
-        field: name of the output field; its value is searched for after the field's first header.
-        value: the value as parsed.
+    All tokens together spell a reply in a chat, JSON or XML format. The value is searched for after the field's first
+    header. White space is ignored, since some tokenizers lose it when they spell single tokens.
 
     Returns:
         The tokens, or None if the reply does not have the value. A token that reaches over a border of the value

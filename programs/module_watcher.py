@@ -37,15 +37,7 @@ for _searcher in _SEARCHERS[1:]:
 
 
 class ModuleWatcher(UsageTracker):
-    """Records what a module does for one question; a tracker for `track_usage`.
-
-    Args:
-        recorder: the recorder of the question.
-        module: the module, which names its predictors.
-
-    Attributes:
-        searches: the number of queries seen.
-    """
+    """Records what a module does for one question, and counts the queries that it sees; a tracker for `track_usage`."""
 
     def __init__(self, recorder: TraceRecorder, module: dspy.Module):
         super().__init__()
@@ -116,11 +108,7 @@ _WARNED: dict[str, str] = {}
 
 
 class StrayCalls(BaseCallback):
-    """Counts the calls of a module's predictors in threads without DSPy's settings, where no tracker sees them.
-
-    Args:
-        name: the module's name, for a warning.
-    """
+    """Counts the calls of a module's predictors in threads without DSPy's settings, where no tracker sees them."""
 
     def __init__(self, name: str):
         self._name, self._questions, self._calls = name, list[None](), list[str]()

@@ -15,12 +15,9 @@ _WORDS = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaf
 def number_passages(inputs: Mapping[str, Any], signature: Any = None) -> tuple[dict[str, Any], list[Passage]]:
     """Number the passages of each list of passages among a predictor's inputs, from 1.
 
-    Args:
-        inputs: the inputs by name.
-        signature: the predictor's signature; a field of the type `list[str]` gets the passages as texts.
-
     Returns:
-        The inputs with `SourcePassage`s or texts in place of passages, and the passages themselves.
+        The inputs with `SourcePassage`s in place of passages, or with texts for a field of the type `list[str]`; and
+        the passages themselves.
     """
     fields = getattr(signature, "input_fields", {})
     numbered, passages = dict(inputs), list[Passage]()

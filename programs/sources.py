@@ -105,12 +105,7 @@ class CitedAnswer:
 
     @classmethod
     def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
-        """Number the sources of a prediction.
-
-        Args:
-            prediction: the prediction of a program.
-            retriever: the index that found the passages; it may know their files.
-        """
+        """Number the sources of a prediction; the index that found the passages may know their files."""
         found, passages = prediction.citations, prediction.passages
         citations = [replace(citation, passages=citation.passages[:MAX_CITATIONS]) for citation in found]
         order = distinct([*(p for citation in citations for p in citation.passages), *passages])

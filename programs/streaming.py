@@ -37,9 +37,6 @@ class _Run:
     """A question that is answered in a thread; the thread waits after each step until the next one is requested.
 
     Each concurrent branch waits at its own next step. DSPy's settings are those in force when the object is made.
-
-    Args:
-        call: answers the question.
     """
 
     def __init__(self, call: Callable[[], Any]):

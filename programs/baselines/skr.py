@@ -36,11 +36,8 @@ class LabelledQuestion(BaseModel):
 class LabelledQuestions(Parameter):
     """The questions that SKR compares with: saved with the program, left alone by optimizers.
 
-    Questions that were answered wrongly both ways say nothing about retrieval and are left out.
-
-    Args:
-        examples: the labelled questions.
-        index: makes a retriever over passages, which finds a question's neighbours.
+    Questions that were answered wrongly both ways say nothing about retrieval and are left out. `index` makes the
+    retriever that finds a question's neighbours.
     """
 
     def __init__(

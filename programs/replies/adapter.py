@@ -210,12 +210,8 @@ def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
     """Write the field marks in an input's texts as `[ [ ## answer ## ]]` and `< answer>`, which no format reads.
 
     A passage that holds `[[ ## answer ## ]]` or `<answer>` could otherwise end a field of a reply that quotes it, and
-    begin another.
-
-    Args:
-        value: the value of an input field: text, or lists, dictionaries and models of texts.
-        signature: its field names; XML tags with these names, or those of a model's thoughts, are marks, and others
-            stay.
+    begin another. XML tags with the names of the signature's fields, or those of a model's thoughts, are marks; others
+    stay.
     """
     hashable: Any = signature  # type checkers do not know that the class is hashable
     mark = _mark(hashable)

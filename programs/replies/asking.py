@@ -129,13 +129,9 @@ class _CallTracker(UsageTracker):
 
 
 def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
-    """Call a predictor with the lenient version of the adapter in DSPy's settings.
+    """Call a `dspy.Predict`, or a module with one, with the lenient version of the adapter in DSPy's settings.
 
     The active trackers count the calls. A call is repeated after transient faults.
-
-    Args:
-        predictor: a `dspy.Predict`, or a module with one.
-        **inputs: the inputs of its signature; `config` and `lm` as for `dspy.Predict`.
 
     Raises:
         AdapterParseError: the reply cannot be read.

@@ -89,13 +89,9 @@ def write_branches(
     sample: bool = False,
     letters: Sequence[str] = (),
 ) -> list[tuple[Written, float]]:
-    """Write at nodes of a transcript, in one batch if the question's branches may run concurrently.
+    """Write at nodes of a transcript, each a path and an action; in one batch if the branches may run concurrently.
 
-    Args:
-        transcript: the transcript of the question.
-        branches: path and action of each.
-        sample: draw tokens instead of taking the likeliest.
-        letters: the options among which answers are chosen; none for free answers.
+    With `letters`, each answer is the likeliest of these options; with `sample`, tokens are drawn.
 
     Returns:
         What was written for each, and the seconds that it took; branches of a batch take as long as the batch.

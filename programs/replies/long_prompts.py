@@ -18,19 +18,10 @@ _LOG = logging.getLogger("knowgap")
 def without_last(
     predictor: dspy.Module, inputs: dict[str, Any], inlined: Sequence[Passage], shortened: Shortened
 ) -> tuple[dict[str, Any], Sequence[Passage]] | None:
-    """The inputs without the last demonstration, or else without the last passage; None if there is neither.
+    """The inputs and inlined passages without the last demonstration or else passage; None if there is neither.
 
     The passage comes from the longest list, which keeps at least one, or else from the end of a text that begins with
-    something else. `shortened` records what is left out.
-
-    Args:
-        predictor: what is asked.
-        inputs: its inputs.
-        inlined: the passages whose text is part of a text input.
-        shortened: the step to complete.
-
-    Returns:
-        The inputs and the inlined passages that are left.
+    something else. The step `shortened` records what is left out.
     """
     own = predictor.predict if isinstance(predictor, dspy.ChainOfThought) else predictor
     if isinstance(own, dspy.Predict) and (demos := inputs.get("demos", own.demos)):

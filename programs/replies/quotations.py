@@ -150,13 +150,9 @@ def _inline(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _quoted_to(text: str, place: _Place, source: str, before: str) -> int:
-    """The end in a reply of a quotation that begins at a name; -1 if there is no quotation.
+    """The end of a quotation that begins at a name in a reply, which is cut at the next name; -1 if there is none.
 
-    Args:
-        text: the reply, up to the next name.
-        place: the name.
-        source: the shown texts.
-        before: the pattern that precedes the name in a shown text.
+    `before` is the pattern that precedes the name in `source`, the shown texts.
     """
     value = _words(text, place.end)
     if not value.words:
