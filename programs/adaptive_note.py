@@ -40,7 +40,6 @@ _PAPERS_LOOP = {
     "compare_additions": True,
 }
 
-
 _KNOWLEDGE = {
     "long": "Write only what the note says.",
     "news": "Where the note leaves a gap, use your own knowledge.",

@@ -17,9 +17,7 @@ from knowgap.programs.replies.outputs import text_of
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
-
 _SPACE = b" \t\r\n\f\v"
-
 
 _TOP = 10
 _YES, _NO = ("True", "true", "TRUE", "Yes", "yes"), ("False", "false", "FALSE", "No", "no")

@@ -247,12 +247,7 @@ class RQRAG(Program):
                 self.record(Rejected(what=repeated[0], why="searched before on this path"))
             return None
         self.record(Refined(action=action, query=queries[0]))
-        return Trajectory(
-            path=_child_path(node, action),
-            searches=(*node.searches, (queries[0], ())),
-            generated=_generated(node, reply.logprobs),
-            refused=node.refused or reply.refused,
-        )
+        return _child(node, action, queries[0], reply.logprobs, reply.refused)
 
     def _refine_as_needed(self, question: str, node: Trajectory) -> list[Trajectory]:
         """The children of a node, with a query for each thing that the model finds missing; none if nothing is."""
@@ -273,15 +268,7 @@ class RQRAG(Program):
         queries = queries[: self.max_queries]
         for query in queries:
             self.record(Refined(action="refine", query=query))
-        return [
-            Trajectory(
-                path=_child_path(node, str(n)),
-                searches=(*node.searches, (query, ())),
-                generated=None,
-                refused=node.refused,
-            )
-            for n, query in enumerate(queries, start=1)
-        ]
+        return [_child(node, str(n), query) for n, query in enumerate(queries, start=1)]
 
     def _retrieve_for(self, query: _Query, children: Sequence[Trajectory]) -> list[Trajectory]:
         """Search for the newest query of each child."""
@@ -408,6 +395,15 @@ class RQRAG(Program):
 
 def _child_path(node: Trajectory, action: str) -> str:
     return f"{node.path}/{action}" if node.path else action
+
+
+def _child(
+    node: Trajectory, action: str, query: str, logprobs: tuple[float, ...] | None = None, refused: bool = False
+) -> Trajectory:
+    """A child of `node` with a new query and no new passages yet."""
+    searches = (*node.searches, (query, ()))
+    generated, refused = _generated(node, logprobs), node.refused or refused
+    return Trajectory(_child_path(node, action), searches, generated, refused=refused)
 
 
 def _generated(node: Trajectory, logprobs: tuple[float, ...] | None) -> tuple[float, ...] | None:

@@ -100,17 +100,16 @@ def same_question(one: str, other: str) -> bool:
     return bool(clean_lines([one], 1, [other])[1])
 
 
-@runtime_checkable
-class SelfKnowledgeJudge(Protocol):
-    """Judges whether the language model knows the answers to questions.
-
-    Attributes:
-        name: the model's name.
-        threshold: the probability from which an answer counts as known.
-    """
+class _Judge(Protocol):
+    """A trained model that judges; `threshold` is the probability from which it says yes."""
 
     name: str
     threshold: float
+
+
+@runtime_checkable
+class SelfKnowledgeJudge(_Judge, Protocol):
+    """Judges whether the language model knows the answers to questions."""
 
     def knows(self, questions: Sequence[str]) -> list[float]:
         """The probability, 0 to 1, that the answer to each question is known."""
@@ -118,16 +117,8 @@ class SelfKnowledgeJudge(Protocol):
 
 
 @runtime_checkable
-class RelevanceJudge(Protocol):
-    """Judges whether passages are relevant to questions.
-
-    Attributes:
-        name: the model's name.
-        threshold: the probability from which a passage counts as relevant.
-    """
-
-    name: str
-    threshold: float
+class RelevanceJudge(_Judge, Protocol):
+    """Judges whether passages are relevant to questions."""
 
     def relevant(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The probability, 0 to 1, that the passage is relevant, for each (question, passage)."""
@@ -136,11 +127,7 @@ class RelevanceJudge(Protocol):
 
 @runtime_checkable
 class Decomposer(Protocol):
-    """Breaks questions into sub-questions.
-
-    Attributes:
-        name: the model's name.
-    """
+    """Breaks questions into sub-questions."""
 
     name: str
 
@@ -149,13 +136,7 @@ class Decomposer(Protocol):
         ...
 
 
-def judged_by(
-    model: SelfKnowledgeJudge | RelevanceJudge,
-    what: str,
-    probability: float,
-    threshold: float | None,
-    passage: str = "",
-) -> Judged:
+def judged_by(model: _Judge, what: str, probability: float, threshold: float | None, passage: str = "") -> Judged:
     """Make the step that records a trained model's judgement; without a `threshold`, the model's own applies."""
     limit = model.threshold if threshold is None else threshold
     reason = f"probability {probability:.3f}"

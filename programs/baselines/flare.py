@@ -18,15 +18,9 @@ from knowgap.signatures import NextSentence, ShortenAnswer
 
 
 class _Draft(NamedTuple):
-    """A drafted sentence.
+    """A drafted sentence, and the answer if the sentence leads to it; both are empty if the model wrote none.
 
-    Attributes:
-        sentence: empty if the model wrote none.
-        answer: the answer, if this sentence leads to it.
-        confidence: how sure the model is of the sentence, 0 to 1.
-        measure: where the confidence comes from.
-        query: the part of the sentence to search for.
-        refused: whether the backend refused to give log-probabilities.
+    The confidence is how sure the model is of the sentence, 0 to 1; the query is the part of it to search for.
     """
 
     sentence: str = ""

@@ -43,8 +43,7 @@ class IRCoT(Program):
         query, reason = question, "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            hits = self.retrieve([query], self.top_k)[0]
-            passages = distinct([*passages, *(hit.passage for hit in hits)])[: self.max_collected]
+            passages = distinct([*passages, *self.retrieve_passages(query, self.top_k)])[: self.max_collected]
             output = self.ask(self.step, question=question, passages=passages, known=list(chain), leave=1)
             sentences, repeated = clean_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:

@@ -63,12 +63,7 @@ class Transcript(Protocol):
 
 @runtime_checkable
 class Generator(Protocol):
-    """A model that writes transcripts; `knowgap.lms.TranscriptGenerator` is one.
-
-    Attributes:
-        name: the model's folder or name.
-        digest: tells it from any other model.
-    """
+    """A model that writes transcripts, named by its folder or hub name; `knowgap.lms.TranscriptGenerator` is one."""
 
     name: str
 

@@ -22,7 +22,6 @@ from knowgap.retrieval.passage import gold_name
 if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
 
-
 NOT_SEARCHED = "not searched for"
 NOT_RETRIEVED = "not retrieved"
 BELOW_THRESHOLD = "below the relevance threshold"
@@ -89,7 +88,7 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
     lost = {
         IRRELEVANT: _judged_irrelevant(trace),
         NOTE_REJECTED: _in_rejected_notes(trace),
-        NOT_ENTAILED: _not_entailed(trace),
+        NOT_ENTAILED: {name for step in trace.of(Rejected) for name in step.passages} - taken,
         CUT: {name for name in shown if trace.shown[name] < len(trace.passages[name]["text"])},
         WITHHELD: {name for step in trace.of(Withheld) for name in step.passages} - taken,
         NOTHING_TAKEN: shown - taken if trace.of(Extracted) else set[str](),
@@ -137,8 +136,3 @@ def _in_rejected_notes(trace: Trace) -> set[str]:
             kept |= last
             last = set()
     return rejected - kept - last
-
-
-def _not_entailed(trace: Trace) -> set[str]:
-    rejected = {name for step in trace.of(Rejected) for name in step.passages}
-    return rejected - {name for step in trace.of(Extracted) for sources in step.sources for name in sources}

@@ -44,10 +44,7 @@ class TraceRecorder:
 
     Attributes:
         started: value of `time.perf_counter` when the question began.
-        concurrent: whether branches run at the same time.
-        iteration: number of the iteration that the next steps belong to.
-        branch: path of the branch that the next steps belong to.
-        listener: gets each step as it happens.
+        iteration: number of the iteration that the next steps belong to; `branch` is the path of their branch.
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
         model_texts: texts of passages that the model wrote from memory.

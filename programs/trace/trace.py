@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-
 S = TypeVar("S", bound=Step)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
