@@ -42,7 +42,6 @@ NOTES = [
 ]
 TOWN_ALWAYS = {QUESTION: [DISTRICT], **{f"new {n} a?": [TOWN] for n in range(1, 10)}}
 
-
 PAPER = AdaptiveNote.preset("multi_hop")
 
 

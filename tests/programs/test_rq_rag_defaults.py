@@ -39,6 +39,8 @@ def test_two_steps_take_four_calls_and_a_supported_answer_ends_the_search():
     assert prediction.passages == [ROAD, BRANDT]
     assert [(step.action, step.query) for step in prediction.trace.of(Refined)] == [("refine", WHO), ("refine", WHERE)]
     assert [len(given["passages"]) for given in engine.asked("refine")] == [0, 1]
+    (step,) = prediction.trace.of(Selected)
+    assert (step.strategy, step.scores) == ("supported", {"1": 0.5, "1/1": 0.95})
     assert paths(prediction) == ["1", "1/1"]  # the root, which read nothing, is not asked
 
 
@@ -122,9 +124,3 @@ def test_a_supported_answer_is_chosen_before_one_from_memory():
         assert selection is not None
         assert (selection.best.answer, selection.measured) == (best.answer, False)
     assert select_trajectory("confidence", [memory, doubtful]).best.answer == "France"
-
-
-def test_the_selection_is_recorded_with_what_the_model_states():
-    prediction, _ = run([WHO], [WHERE])
-    (step,) = prediction.trace.of(Selected)
-    assert (step.strategy, step.scores) == ("supported", {"1": 0.5, "1/1": 0.95})

@@ -50,7 +50,6 @@ CASES = [
     (s.Filtered(kept=[], dropped=["b"]), ["kept nothing; dropped b"]),
 ]  # fmt: skip
 
-
 COST = Cost(
     lm_calls=3, cached_calls=1, prompt_tokens=10, completion_tokens=5, knowledge_tokens=7, critical_calls=2,
     seconds=0.25,
