@@ -24,7 +24,6 @@ class AnswerSource:
     Attributes:
         number: from 1. The passages that statements of the answer cite, at most three each, come first, in the order of
             citation.
-        passage: the passage.
         sentence: the sentence of the passage that is closest to the statements that cite it; empty if none does.
         place: the passage's file and its position there, if the index has recorded them.
     """

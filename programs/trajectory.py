@@ -133,7 +133,6 @@ class Selection(NamedTuple):
     """The selected trajectory and why.
 
     Attributes:
-        best: the selected trajectory.
         scores: perplexity or confidence per path, or summed confidence per answer.
         measured: whether token log-probabilities decided, and not stated confidence.
         leaves: the trajectories that have an answer, with the confidences that decided.

@@ -89,14 +89,11 @@ class _Words(NamedTuple):
 
 
 def without_quotations(text: str, names: tuple[str, ...], form: str, alone: bool = True) -> str:
-    """A reply without the names and values of fields that it quotes.
+    """A reply without the names and values of output fields that it quotes.
 
-    Args:
-        text: the reply.
-        names: the output fields.
-        form: the requested form. If a reply begins with it, the first value of a field is compared only with shown
-            values in the same form, since ordinary text may contain a label with the right answer.
-        alone: keep a reply that is nothing but one field in its marks.
+    If the reply begins with the requested form, the first value of a field is compared only with shown values in the
+    same form, since ordinary text may contain a label with the right answer. With `alone`, a reply that is nothing but
+    one field in its marks is kept.
     """
     source = _SHOWN.get()
     if not source or not (places := _places(text, names)):

@@ -1,9 +1,7 @@
 """Tokens of external knowledge. The conformance suite counts them for every program: retrieved text, never its own."""
 
 import pytest
-from support import UNREADABLE, OverlapRetriever, play
 
-from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.passages import knowledge_tokens, split_words
 from knowgap.retrieval.passage import Passage
 
@@ -28,10 +26,3 @@ def test_words(text, words):
 def test_titles_and_texts_count_but_not_the_models_own():
     assert knowledge_tokens([FERRY, MOOR]) == 13 + 8
     assert knowledge_tokens([FERRY, MOOR], model_texts=[MOOR.text]) == 13
-
-
-def test_a_reply_that_cannot_be_read_is_paid_for_twice():
-    program = RAG(OverlapRetriever([FERRY, MOOR]))
-    for answer, words in (("Wick", 21), (UNREADABLE, 2 * 21)):
-        prediction, _ = play(program, "Where was the painter of the ferry born?", answer=answer)
-        assert prediction.trace.cost.knowledge_tokens == words
