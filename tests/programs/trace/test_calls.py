@@ -23,14 +23,6 @@ def limited(calls, concurrent=True):
 # Shares.
 
 
-def test_requests_are_allotted_while_as_many_are_left_as_must_be():
-    recorder = limited(3)
-    assert [recorder.allot(leave=1), recorder.allot(leave=1), recorder.calls_refused] == [True, True, False]
-    assert [recorder.allot(leave=1), recorder.calls_refused, recorder.calls_left] == [False, True, 1]
-    assert [recorder.allot(2), recorder.allot(), recorder.allot()] == [False, True, False]
-    assert limited(math.inf).allot(10**9, leave=10**9)
-
-
 @pytest.mark.parametrize(
     ("left", "leave", "branches", "shares"),
     [
@@ -93,13 +85,6 @@ def test_branches_of_branches_never_make_more_calls_and_the_same_in_turn_and_at_
 
 
 # The same request.
-
-
-@pytest.mark.parametrize("reply", ["read", None])
-def test_a_request_is_made_once(reply):
-    recorder, replies = limited(9), iter([reply, "another"])
-    assert [recorder.request_once("key", lambda: next(replies)) for _ in range(3)] == [reply] * 3
-    assert recorder.request_once("other key", lambda: next(replies)) == "another"
 
 
 def test_a_request_that_fails_is_made_again():
