@@ -177,21 +177,8 @@ class ModuleProgram(Program):
 
     Hyperparameters are those that the module's class declares (`top_k = Integer(3, "…", low=1, high=10)`), and all
     public numbers of the module and its parts (`num_hops`, `retrieve.k`); a study tunes the latter only within a range
-    that it is given.
-
-    Args:
-        module: an object, or a class that can be instantiated without arguments besides `retriever`.
-        retriever: the index to search, its folder, or the URL of its server.
-        input: the input that takes the question; empty to guess it from the signature.
-        output: the output that is the answer; empty to guess it.
-        **hyperparameters: values.
-
-    Attributes:
-        module: the wrapped module.
-
-    Raises:
-        UsageError: the module cannot be instantiated, or its input cannot be guessed.
-        UnknownName: the module has no such input or hyperparameter.
+    that it is given. The arguments `module`, `input` and `output`, and the errors, are those of `ModuleFactory`; a
+    factory may also stand for the module.
 
     >>> import dspy, knowgap
     >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
