@@ -146,18 +146,6 @@ def test_a_module_searches_the_index_that_the_program_is_given(module, index, ca
     assert [step.k for step in prediction.trace.of(Retrieved)] == [2, 2]
 
 
-def test_what_names_are_guessed_is_said_once_and_what_is_named_is_not(index, caplog):
-    module = Hops()
-    with caplog.at_level(logging.WARNING, "knowgap"):
-        for _ in range(2):
-            asked(ModuleProgram(dspy.Predict("query -> reply")))
-        asked(ModuleProgram(module, index, input="claim", output="verdict"))
-    assert [record.getMessage() for record in caplog.records] == [
-        "dspy.predict.predict:Predict: its input query is the question, its output reply the answer (--input, --output "
-        "name others)"
-    ]
-
-
 def test_numbers_and_declared_attributes_are_hyperparameters(index):
     program = ModuleProgram(Hops, index, num_hops=3)
     assert program.values() == {"num_docs": 1, "num_hops": 3, "share": 0.5, "search.k": 2}
@@ -279,24 +267,8 @@ def test_passages_of_other_retrievers_are_read():
     assert read_passages(None) == read_passages("text") == []
 
 
-@pytest.mark.parametrize(
-    ("module", "options", "message"),
-    [
-        (dspy.Predict("question, context -> answer"), {}, "takes question, context, but a program is given only"),
-        (Hops(), {"input": "claims"}, "did you mean 'claim'"),
-        (Uses, {}, "cannot be made without search: give them defaults"),
-    ],
-)
-def test_a_module_that_is_no_program_is_refused_in_a_line(module, options, message):
-    with pytest.raises(UsageError, match=message) as error:
-        ModuleProgram(module, **options)
-    assert "\n" not in str(error.value)
-
-
 def test_an_answer_that_cannot_be_guessed_is_asked_for():
     both = dspy.Predict("question -> first, second")
-    with pytest.raises(UsageError, match="has the outputs first, second: name the answer with --output"):
-        asked(ModuleProgram(both))
     with pytest.raises(UsageError, match="has the outputs first, second, but not 'third'"):
         asked(ModuleProgram(both, output="third"))
     prediction, _ = asked(ModuleProgram(both, output="second"))

@@ -180,12 +180,6 @@ def test_where_nothing_can_be_broken_down_the_search_ends_in_an_answer(setting, 
 # The ablations of table 2, and depth.
 
 
-def test_without_self_knowledge_passages_come_first():
-    prediction, engine = run(mother(known=(MOTHER,)), MOTHER, MOTHER_TABLE, self_knowledge=False)
-    assert engine.asked("know") == engine.asked("answer") == []
-    assert (prediction.trace.steps[1].kind, prediction.trace.stopped) == ("retrieved", "relevant passages")
-
-
 def test_without_passage_relevance_nothing_is_retrieved():
     script = snoop(known=(PARTS[0], PARTS[1], PARTS[3]))
     prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=1)

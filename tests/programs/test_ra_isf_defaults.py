@@ -96,14 +96,6 @@ def test_without_pass_on_every_sub_question_stands_alone():
     assert prediction.passages == [NOISE]
 
 
-def test_judging_and_reading_can_be_two_calls():
-    program = RAISF(TableRetriever(TABLE), read_together=False)
-    script = {"judge_all": {"relevant_ids": [2], "answerable": True}, "read": {"answerable": True, "answer": "Wick"}}
-    prediction, engine = play(program, QUESTION, **script)
-    assert engine.acts == ["judge_all", "read"]
-    assert (prediction.answer, prediction.passages) == ("Wick", [FERRY])
-
-
 def test_the_model_is_asked_what_it_knows_only_if_a_model_is_given_for_that():
     know = lm_of(ScriptedEngine(lambda *_: {"knows": True}))
     assert [RAISF().self_knowledge, RAISF(know=know).self_knowledge] == [False, True]
