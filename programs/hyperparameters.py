@@ -218,7 +218,9 @@ class Setting(Parameter):
 
 
 def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
-    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, if the reranker (None: embedded) is another.
+    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, if the reranker is another model.
+
+    None is the embedded reranker.
 
     Returns:
         The remaining values, and a remark on what was left out; empty if nothing was.

@@ -18,7 +18,7 @@ _LOG = logging.getLogger("knowgap")
 def without_last(
     predictor: dspy.Module, inputs: dict[str, Any], inlined: Sequence[Passage], shortened: Shortened
 ) -> tuple[dict[str, Any], Sequence[Passage]] | None:
-    """The inputs and inlined passages without the last demonstration or else passage; None if there is neither.
+    """The inputs and the inlined passages without the last demonstration, or else passage; None if there is neither.
 
     The passage comes from the longest list, which keeps at least one, or else from the end of a text that begins with
     something else. The step `shortened` records what is left out.
