@@ -73,7 +73,8 @@ def small(table=None, score=None, threshold=3.0, entails=lambda *_: 1.0, **kwarg
 
 
 PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
-small_as_in_the_paper = functools.partial(small, **PAPER)
+paper = functools.partial(small, **PAPER)
+"""A program on the small corpus, with the paper's settings."""
 
 
 def two_steps(program, **script):

@@ -1,22 +1,7 @@
 """MIGRES: what is found, cut down, read, believed and remembered, switch by switch."""
 
 import pytest
-from migres_script import (
-    BORN,
-    FERRY,
-    PAINTED,
-    QUESTION,
-    SCORES,
-    SECOND,
-    TABLE,
-    THIRD,
-    ask,
-    learn,
-    two_steps,
-)
-from migres_script import (
-    small_as_in_the_paper as small,
-)
+from migres_script import BORN, FERRY, PAINTED, QUESTION, SCORES, SECOND, TABLE, THIRD, ask, learn, paper, two_steps
 
 from knowgap.errors import UsageError
 from knowgap.programs.trace.steps import Compressed, Extracted, Queried, Rejected, Reranked
@@ -33,18 +18,18 @@ def read(engine):
 
 
 def test_delta_defaults_to_the_rerankers_own_and_must_be_known():
-    assert small(threshold=1.5).threshold == 1.5
-    assert small(threshold=1.5, delta=0.0).threshold == 0.0
+    assert paper(threshold=1.5).threshold == 1.5
+    assert paper(threshold=1.5, delta=0.0).threshold == 0.0
     with pytest.raises(UsageError, match="the reranker table has no default threshold: set delta, or calibrate it"):
-        two_steps(small(threshold=None))
-    assert two_steps(small(threshold=None, delta=3.0))[0].answer == "Wick"
+        two_steps(paper(threshold=None))
+    assert two_steps(paper(threshold=None, delta=3.0))[0].answer == "Wick"
 
 
 @pytest.mark.parametrize(
     ("delta", "kept"), [(1.0, ["ferry", "noise"]), (1.01, ["ferry"]), (4.0, ["ferry"]), (4.01, [])]
 )
 def test_delta_keeps_scores_at_or_above_it(delta, kept):
-    prediction, _ = two_steps(small(delta=delta, compression="none"), leaf=[learn()] * 3, query=[ask()])
+    prediction, _ = two_steps(paper(delta=delta, compression="none"), leaf=[learn()] * 3, query=[ask()])
     first = prediction.trace.of(Reranked)[0]
     assert (first.threshold, list(first.kept)) == (delta, kept)
     assert set(first.kept) | set(first.dropped) == {"ferry", "noise"}
@@ -52,7 +37,7 @@ def test_delta_keeps_scores_at_or_above_it(delta, kept):
 
 def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
     for queries in ([SECOND, THIRD], [THIRD, SECOND]):
-        prediction, engine = two_steps(small(), query=[ask(*queries)])
+        prediction, engine = two_steps(paper(), query=[ask(*queries)])
         assert prediction.trace.of(Reranked)[1].kept == {"moor": 6.0}
         assert engine.asked("leaf")[1]["queries"] == [SECOND]
 
@@ -60,7 +45,7 @@ def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
 def test_ties_are_broken_by_id():
     passages = [Passage(name, name.upper(), "Text.") for name in "cab"]
     score = {(QUESTION, name.upper()): 5.0 for name in "abc"}
-    _, engine = two_steps(small({QUESTION: passages}, score), leaf=[learn()], query=[ask()])
+    _, engine = two_steps(paper({QUESTION: passages}, score), leaf=[learn()], query=[ask()])
     assert [title for title, _ in read(engine)[0]] == ["A", "B", "C"]
 
 
@@ -81,7 +66,7 @@ def sentence_scores(whole, *sentences):
     ],
 )
 def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(whole, sentences, text, words):
-    program = small({QUESTION: [FERRY]}, sentence_scores(whole, *sentences), title_in_sentences=False)
+    program = paper({QUESTION: [FERRY]}, sentence_scores(whole, *sentences), title_in_sentences=False)
     prediction, engine = two_steps(program, leaf=[learn((PAINTED, 1))], query=[ask()])
     assert read(engine)[0] == [(FERRY.title, text)]
     assert [step.text for step in prediction.trace.of(Compressed)] == ([] if text == FERRY.text else [text])
@@ -94,7 +79,7 @@ def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(who
 
 @pytest.mark.parametrize("titles", [False, True])
 def test_sentences_can_be_scored_with_the_title_before_them(titles):
-    program = small({QUESTION: [FERRY]}, title_in_sentences=titles)
+    program = paper({QUESTION: [FERRY]}, title_in_sentences=titles)
     two_steps(program, leaf=[learn()], query=[ask()])
     before = f"{FERRY.title}: " if titles else ""
     assert program.reranker.pairs[1] == (QUESTION, f"{before}Ada Moor painted it in 1911.")
@@ -106,7 +91,7 @@ def entails_literally(premise, hypothesis):
 
 def test_statements_that_no_cited_passage_entails_are_rejected():
     said = "Ada Moor painted it in 1911."
-    program = small(entails=entails_literally, compression="none", delta=0.0)
+    program = paper(entails=entails_literally, compression="none", delta=0.0)
     leaf = [learn((said, 1, 2), ("It hangs in Wick.", 1), ("Out of nowhere.",), ("Of passage 7.", 7, 0, -1))]
     prediction, engine = two_steps(program, leaf=leaf)
     (extracted, *_) = prediction.trace.of(Extracted)
@@ -121,13 +106,13 @@ def test_statements_that_no_cited_passage_entails_are_rejected():
 
 @pytest.mark.parametrize(("threshold", "taken"), [(0.3, True), (0.31, False)])
 def test_entailment_threshold(threshold, taken):
-    program = small(entails=entails_literally, entailment_threshold=threshold)
+    program = paper(entails=entails_literally, entailment_threshold=threshold)
     prediction, _ = two_steps(program, leaf=[learn((PAINTED, 1)), learn()], query=[ask(), ask()])
     assert (PAINTED in prediction.known) is taken
 
 
 def test_entailment_switched_off_asks_nobody_and_takes_every_statement():
-    program = small(entails=lambda *_: 0.0, check_entailment=False)
+    program = paper(entails=lambda *_: 0.0, check_entailment=False)
     prediction, _ = two_steps(program, leaf=[learn((PAINTED, 1), ("Out of nowhere.",)), learn((BORN, 1))])
     assert prediction.known == [PAINTED, "Out of nowhere.", BORN]
     assert program.entailment.pairs == rejected(prediction) == []
@@ -136,7 +121,7 @@ def test_entailment_switched_off_asks_nobody_and_takes_every_statement():
 
 @pytest.mark.parametrize("check", [False, True])
 def test_the_question_itself_is_no_statement(check):
-    program = small(entails=lambda *_: 1.0, check_entailment=check)
+    program = paper(entails=lambda *_: 1.0, check_entailment=check)
     prediction, _ = two_steps(program, leaf=[learn((QUESTION.rstrip("?").upper(), 1), (PAINTED, 1)), learn((BORN, 1))])
     assert prediction.known == [PAINTED, BORN]
     assert rejected(prediction) == [(QUESTION.rstrip("?").upper(), "it repeats the question")]
@@ -145,7 +130,7 @@ def test_the_question_itself_is_no_statement(check):
 @pytest.mark.parametrize("read_apart", [False, True])
 def test_own_knowledge_is_numbered_and_read_for_all_queries(read_apart):
     leaf = [learn(("One.", 1)), learn(("Another.", 1))]
-    program = small({}, read_apart=read_apart)
+    program = paper({}, read_apart=read_apart)
     prediction, engine = two_steps(
         program, leaf=leaf, knowledge=[{"passage": "One fact."}, {"passage": "Another fact."}]
     )
@@ -155,14 +140,14 @@ def test_own_knowledge_is_numbered_and_read_for_all_queries(read_apart):
 
 
 def test_memory_leaves_out_passages_read_and_queries_asked():
-    prediction, _ = two_steps(small(delta=0.0), query=[ask(QUESTION.upper().rstrip("?"), SECOND, f" {SECOND} ")])
+    prediction, _ = two_steps(paper(delta=0.0), query=[ask(QUESTION.upper().rstrip("?"), SECOND, f" {SECOND} ")])
     assert prediction.trace.of(Queried)[0].queries == [SECOND]
     assert len(prediction.trace.of(Queried)[0].repeated) == 2
     assert [list(step.kept) for step in prediction.trace.of(Reranked)] == [["ferry", "noise"], ["moor"]]
 
 
 def test_without_memory_passages_are_read_and_queries_asked_again():
-    program = small(score={**SCORES, (SECOND, "The Grey Ferry"): 5.0}, memory=False)
+    program = paper(score={**SCORES, (SECOND, "The Grey Ferry"): 5.0}, memory=False)
     prediction, engine = two_steps(program, query=[ask(QUESTION, SECOND), ask(SECOND)], main=[])
     queried = [(step.queries, step.repeated) for step in prediction.trace.of(Queried)]
     assert queried[:2] == [([QUESTION, SECOND], []), ([SECOND], [])]
@@ -177,13 +162,13 @@ def test_read_apart_reads_each_querys_passages_in_a_call_of_its_own():
     def leaf(given):
         return learn((f"From {given['passages'][0]['title']}.", 1), ("Both.", 1))
 
-    apart, engine = two_steps(small(table, score, read_apart=True), leaf=leaf)
+    apart, engine = two_steps(paper(table, score, read_apart=True), leaf=leaf)
     calls = [(given["queries"], [(p["id"], p["title"]) for p in given["passages"]]) for given in engine.asked("leaf")]
     assert sorted(calls[1:]) == [([SECOND], [(1, "Ada Moor")]), ([THIRD], [(1, "Wick")])]
     assert apart.known == ["From The Grey Ferry.", "Both.", "From Ada Moor.", "From Wick."]
     statements = [step.statements for step in apart.trace.of(Extracted)]
     assert statements[1:] == [["From Ada Moor.", "Both."], ["From Wick.", "Both."]]
     assert (apart.trace.cost.lm_calls, apart.trace.cost.critical_calls) == (6, 5)
-    together, engine = two_steps(small(table, score), leaf=leaf)
+    together, engine = two_steps(paper(table, score), leaf=leaf)
     assert [given["queries"] for given in engine.asked("leaf")] == [[QUESTION], [SECOND, THIRD]]
     assert together.trace.cost.lm_calls == 5
