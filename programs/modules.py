@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, ClassVar, NoReturn, cast
 
 import dspy
@@ -50,15 +51,12 @@ class ModuleRetriever(NeverCopied):
 
     def __call__(self, query: str, k: int = 3, **_: Any) -> list[Any]:
         """The passages as `dspy.Retrieve` expects them: `long_text` is `title | text`."""
-        hits = self.search([query], k)[0]
-        return [_Found(hit) for hit in hits]
-
-
-class _Found:
-    def __init__(self, hit: Hit):
-        passage = hit.passage
-        self.long_text = f"{passage.title} | {passage.text}" if passage.title else passage.text
-        self.pid, self.score = passage.id, hit.score
+        found = []
+        for hit in self.search([query], k)[0]:
+            title, text = hit.passage.title, hit.passage.text
+            long_text = f"{title} | {text}" if title else text
+            found.append(SimpleNamespace(long_text=long_text, pid=hit.passage.id, score=hit.score))
+        return found
 
 
 class ModuleFactory:

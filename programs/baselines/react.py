@@ -70,7 +70,8 @@ class ReAct(Program):
                 break
             self.record(Queried(queries=[query]))
             passages = self.search(query)
-            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(passages)}", passages))
+            found = "\n".join(f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)) or "nothing"
+            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{found}", passages))
         self.record(Stopped(reason=reason))
         output = self._ask_over(self.extract, turns, question, leave=0)
         reasoning = text_of(output, "reasoning")
@@ -100,7 +101,3 @@ class ReAct(Program):
                     self.record(Shortened(act=act, passages=left_out, demonstrations=0))
                     warn_of_window(str(getattr(lm_of(predictor, {}), "model", "")), self.name, act)
                 return output
-
-
-def _listed(passages: Sequence[Passage]) -> str:
-    return "\n".join(f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)) or "nothing"

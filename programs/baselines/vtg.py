@@ -66,8 +66,9 @@ class VTG(Program):
             if answer and not failed:
                 reason = "verified"
                 break
-            memory = distinct(chain(*known.values(), retrieved))
-            answer, claims = self._drafted(question, memory[: self.memory])
+            passages = distinct(chain(*known.values(), retrieved))[: self.memory]
+            output = self.ask(self.draft, question=question, passages=passages, style=self.wording, leave=1)
+            answer, claims = text_of(output), read_claims(output, passages)
             if not claims:
                 reason = "no statements"
                 break
@@ -87,11 +88,6 @@ class VTG(Program):
         if reason != "verified":
             answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording))
         return self.conclude(answer, distinct(chain(*known.values())), known=list(known))
-
-    def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
-        """An answer, and the statements that lead to it with the passages they cite."""
-        output = self.ask(self.draft, question=question, passages=passages, style=self.wording, leave=1)
-        return text_of(output), read_claims(output, passages)
 
     def _verify(self, claims: Claims, known: Claims) -> list[str]:
         """Add the statements that their citations entail to `known`; return the others."""

@@ -81,7 +81,8 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     text = _up_to_completed(signature, text, names)
-    finders = {"chat": _marked, "json": _objects, "xml": _tagged, "label": _labelled}
+    finders = {"chat": _marked, "json": _objects, "xml": _tagged}
+    finders["label"] = lambda text, names: _sections(text, names, forms.label(names))
     for finder in (finders.pop(form), *finders.values()):
         for raw in finder(text, names):
             if (fields := _converted(signature, raw)) is not None:
@@ -197,10 +198,6 @@ def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[st
         elif not missing and (begins or not after.strip()):
             return text[: mark.start() - len(before) if begins else mark.start()]
     return text
-
-
-def _labelled(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    yield from _sections(text, names, forms.label(names))
 
 
 def _sections(text: str, names: tuple[str, ...], heading: re.Pattern[str]) -> Iterator[Raw]:
