@@ -87,9 +87,9 @@ class CitedAnswer:
         citations: which passages support which statement.
 
     >>> import dspy, knowgap
-    >>> from knowgap.programs.baselines import RAG
     >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
-    >>> program = RAG(knowgap.build_index(towns, "towns", engine="bm25"), style="sentence")
+    >>> index = knowgap.build_index(towns, "towns", engine="bm25")
+    >>> program = knowgap.get_program("rag")(index, style="sentence")
     >>> with dspy.context(lm=knowgap.make_lm("extractive")):
     ...     cited = CitedAnswer.of(program(question="Which river is the town of Orle on?"))
     >>> print(cited.text)
