@@ -27,20 +27,22 @@ _CHOICES = (
 )
 
 
+def _best(example: Any, prediction: Any, score: Callable[[str, str], float]) -> float:
+    """The best score of the answer, compared with each reference; 0 without an answer."""
+    answer = predicted_answer(prediction)
+    return 0.0 if answer is None else max(score(answer, reference) for reference in reference_answers(example))
+
+
 def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
     """1.0 if the normalised answer equals a normalised reference, else 0.0."""
-    answer = predicted_answer(prediction)
-    if answer is None:
-        return 0.0
-    normalized = normalize_answer(answer)
-    return float(any(normalized == normalize_answer(reference) for reference in reference_answers(example)))
+    return _best(example, prediction, lambda answer, gold: float(normalize_answer(answer) == normalize_answer(gold)))
 
 
 def token_f1(answer: str, reference: str) -> float:
     """Harmonic mean of token precision and recall of two normalised answers, in [0, 1].
 
-    If either answer is `yes`, `no` or `noanswer` and the two differ, the score is
-    0, as in the HotpotQA evaluation script (Yang et al., 2018).
+    If either answer is `yes`, `no` or `noanswer` and the two differ, the score is 0, as in the HotpotQA evaluation
+    script (Yang et al., 2018).
     """
     left, right = normalize_answer(answer), normalize_answer(reference)
     if left != right and (left in _CLOSED or right in _CLOSED):
@@ -50,10 +52,7 @@ def token_f1(answer: str, reference: str) -> float:
 
 def f1(example: Any, prediction: Any, trace: Any = None) -> float:
     """The best `token_f1` of the prediction over the example's answer and aliases."""
-    answer = predicted_answer(prediction)
-    if answer is None:
-        return 0.0
-    return max(token_f1(answer, reference) for reference in reference_answers(example))
+    return _best(example, prediction, token_f1)
 
 
 def read_yes_no(text: str) -> str | None:
@@ -98,11 +97,11 @@ def cover_em(example: Any, prediction: Any, trace: Any = None) -> float:
 
 def token_recall(example: Any, prediction: Any, trace: Any = None) -> float:
     """Fraction of a reference's tokens that the answer has, both normalised; the best over answer and aliases."""
-    answer = predicted_answer(prediction)
-    if answer is None:
-        return 0.0
-    tokens = normalize_answer(answer).split()
-    return max(overlap(tokens, normalize_answer(reference).split())[1] for reference in reference_answers(example))
+
+    def recalled(answer: str, reference: str) -> float:
+        return overlap(normalize_answer(answer).split(), normalize_answer(reference).split())[1]
+
+    return _best(example, prediction, recalled)
 
 
 def rouge_l(example: Any, prediction: Any, trace: Any = None) -> float:
@@ -130,11 +129,11 @@ def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
 
     This is the accuracy of Mallen et al. (2023), section 3: a substring, without normalisation.
     """
-    answer = predicted_answer(prediction)
-    if answer is None:
-        return 0.0
-    references = reference_answers(example)
-    return float(any(form in answer for r in references for form in (r, r.lower(), r.capitalize())))
+
+    def contains(answer: str, reference: str) -> float:
+        return float(any(form in answer for form in (reference, reference.lower(), reference.capitalize())))
+
+    return _best(example, prediction, contains)
 
 
 def str_em(example: Any, prediction: Any, trace: Any = None) -> float:
