@@ -231,14 +231,8 @@ def check_choice(
 ) -> Compiled[P]:
     """Test the choice of a study against the program as it was on the held-out questions.
 
-    Args:
-        found: the study's choice, the program as it was, and the held-out questions.
-        dataset: the data set, or the dev questions.
-        metrics: one metric or several; the first decides.
-        **options: `lm`, `seed`, `num_threads` and `progress` of `evaluate`.
-
-    Returns:
-        `found` with the verdict, and with the program as it was if the choice is not better.
+    Returns `found` with the verdict, and with the program as it was if the choice is not better. The first of the
+    metrics decides. The options are `lm`, `seed`, `num_threads` and `progress` of `evaluate`.
     """
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
@@ -254,10 +248,9 @@ def check_choice(
         return replace(found, program=found.before, verdict=too_few(chosen, len(study.questions)))
     questions = _part(dataset, "held-out", found.held_out)
     evaluations: dict[str, Evaluation] = {}
-    progress = options.pop("progress", None)
-    split = "held-out" if isinstance(dataset, Dataset) else ""
+    options["split"] = "held-out" if isinstance(dataset, Dataset) else ""
     for label, program in (("held-out before", found.before), ("held-out after", found.program)):
-        more = {"split": split, "progress": _named(progress, label), **options}
+        more = {**options, "progress": _named(options.get("progress"), label)}
         evaluations[label] = evaluate(program, questions, metrics, traces=True, **more)
     verdict = judge(chosen, *evaluations.values(), config=study.config)
     program = found.program if verdict.better else found.before
@@ -266,9 +259,8 @@ def check_choice(
 
 def _part(dataset: Dataset | Sequence[dspy.Example], split: str, examples: Sequence[dspy.Example]) -> Any:
     """The examples as a split of their data set, or as a list if they come from none."""
-    return (
-        replace(dataset, splits={**dataset.splits, split: [*examples]}) if isinstance(dataset, Dataset) else [*examples]
-    )
+    own = [*examples]
+    return replace(dataset, splits={**dataset.splits, split: own}) if isinstance(dataset, Dataset) else own
 
 
 def _training_questions(
@@ -309,6 +301,7 @@ def score_and_save(
     evaluations = dict(found.evaluations)
     after = found.program if found.study is None else found.study.program
     held_out = {id(example) for example in found.held_out}
+    common: dict[str, Any] = {"num_threads": num_threads, "seed": seed, "traces": True}
     for split in ("dev", "test") if isinstance(dataset, Dataset) else ("",):
         if isinstance(dataset, Dataset) and split not in dataset.splits:
             continue
@@ -316,11 +309,9 @@ def score_and_save(
         questions = _part(dataset, split, [example for example in every if id(example) not in held_out])
         for label, program, model in (("before", found.before, lm_before or lm), ("after", after, lm)):
             name = f"{split} {label}".strip()
-            common: dict[str, Any] = {"split": split, "lm": model, "num_threads": num_threads, "seed": seed}
+            more = {**common, "split": split, "lm": model, "progress": _named(progress, name)}
             try:
-                evaluations[name] = evaluate(
-                    program, questions, metrics, traces=True, progress=_named(progress, name), **common
-                )
+                evaluations[name] = evaluate(program, questions, metrics, **more)
             except LanguageModelError as error:
                 if model is not lm_before:
                     raise

@@ -48,11 +48,7 @@ FIRST_SEARCH_RECALL = "first_search_recall@"
 _CUTOFFS = (5, 10)  # of those scores
 _ATTEMPTS = 3
 
-_DISK_ERRORS = {
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE")
-    if hasattr(errno, name)
-}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
 _FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
