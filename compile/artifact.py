@@ -60,9 +60,6 @@ def save(
         evaluations: evaluations whose scores are kept with the program, by a label such as "test after".
         study: the study that found the program; its cost and its comparison of programs are kept.
 
-    Returns:
-        The folder.
-
     Raises:
         UsageError: the program cannot be saved because its class is in no importable module or because it looks its
             demonstrations up while it runs; or the folder holds something other than an artifact.

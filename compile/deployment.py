@@ -90,13 +90,8 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, config: StudyCo
     The choice is better if its score is higher and the paired permutation test is significant at 5%. Under the rule
     "within X", which looks for a cheap program, it is also better if it costs less and its score is no more than X
     lower. Under "under X", it is also better if it costs at most X and the program as it was costs more, and likewise
-    if a price per question is the limit.
-
-    Args:
-        chosen: the name of the choice, such as "trial 12".
-        before: the evaluation of the program as it was on the held-out questions.
-        after: the evaluation of the choice on the same questions.
-        config: the settings of the study: its rule, the cost to which that applies, and its limit of the price.
+    if a price per question is the limit. `chosen` is the name of the choice, such as "trial 12"; both evaluations are
+    of the held-out questions.
     """
     config = config or StudyConfig()
     found, (kind, amount), cost = compare(before, after), parse_rule(config.rule), config.cost

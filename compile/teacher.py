@@ -66,15 +66,8 @@ def write_records(
     If several processes train together, the main process writes; the others read what it has written, and must call
     this function after it (`main_process_first`).
 
-    Args:
-        ids: the ids of all records.
-        make: returns the record of an id, or None if the teacher's reply cannot be read.
-        file: the record file.
-        kind: the class of the records.
-        about: what the records depend on; see `RecordFile`.
-        what: what a record is called.
-        num_threads: how many records are made at a time.
-        progress: called with the number of records so far, the number of all records, and what they are.
+    `make` returns the record of an id, or None if the teacher's reply cannot be read; `file`, `kind`, `about` and
+    `what` are those of a `RecordFile`.
 
     Raises:
         UsageError: the file is about something else.

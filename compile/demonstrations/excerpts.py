@@ -36,12 +36,8 @@ def excerpt(text: str, answer: Collection[str], question: Collection[str]) -> st
     """An excerpt of a passage: its first sentence, and those that share most words with an answer or its question.
 
     The sentences keep their order. The first sentence and the best of the others are always kept, and more as long as
-    they are `EXCERPT_WORDS` words together. A shorter text stays as it is.
-
-    Args:
-        text: the text of the passage.
-        answer: content words of the answer, which count first.
-        question: content words of the question.
+    they are `EXCERPT_WORDS` words together. A shorter text stays as it is. Answer and question are given by their
+    content words; those of the answer count first.
     """
     if len(words(text)) <= EXCERPT_WORDS:
         return text

@@ -48,21 +48,14 @@ def answers_only(program: Program) -> str:
 def label_calls(
     program: P, trainset: Sequence[dspy.Example], count: int, *, seed: int = 0, progress: Progress | None = None
 ) -> P | None:
-    """Give a copy of a program demonstrations made of training questions and their reference answers.
+    """Give a copy of a program (see `answers_only`) demonstrations made of training questions and their answers.
 
     A demonstration has the inputs of the predictor's call for a training question, with the passages that hold the
     evidence and a few others, and the reference answer. No language model is asked. Questions are taken in random order
     if all their gold passages are found or, if they name none, if the passages contain an answer.
 
-    Args:
-        program: a program for which `answers_only` gives a name; it is not changed.
-        trainset: examples with `question`, `answer` and perhaps `gold_ids`.
-        count: the most demonstrations.
-        seed: the seed of the order.
-        progress: called with the questions tried, 0, and what they are.
-
     Returns:
-        The copy; None if no question is suitable.
+        The copy, with at most `count` demonstrations; None if no question is suitable.
     """
     name = answers_only(program)
     order, copy = list(trainset), program.deepcopy()

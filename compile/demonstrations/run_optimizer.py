@@ -43,18 +43,8 @@ def run_optimizer(
     options. The optimizer `labeled` shows examples to the predictors whose outputs they label (reasoning aside); it
     refuses a program without such a predictor.
 
-    Args:
-        program: the program, which is not changed.
-        trainset: examples that may become demonstrations.
-        valset: examples on which candidates are compared; None for the trainset.
-        metric: one metric or several, of which the first counts.
-        optimizer: a name from `OPTIMIZERS`.
-        lm: the language model; None for the one DSPy is configured with.
-        teacher_lm: the model that runs the program to make demonstrations, and writes instructions; None for `lm`.
-        seed: the seed of the order in which examples are tried, and of the optimizer's draws.
-        num_threads: how many questions are asked at a time while candidates are compared.
-        progress: called after every question that is asked.
-        **options: the optimizer's options, by DSPy's names.
+    Candidates are compared on the valset; without one, on the trainset. Of several metrics, the first counts. The other
+    arguments are those of `knowgap.compiling.compiler.compile`.
 
     Returns:
         A copy with demonstrations or instructions, and the hyperparameters of `program`.

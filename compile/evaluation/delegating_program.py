@@ -63,11 +63,7 @@ else:
 def ask_among(program: Program, index: Any, question: str, ids: Collection[str] | None) -> dspy.Prediction:
     """Ask a program a question while it searches only some passages, as RQ-RAG's multi-hop tables do.
 
-    Args:
-        program: the program, which is not changed.
-        index: the program's index, which must be able to search a subset of its passages.
-        question: the question.
-        ids: the ids of the passages to search; None or empty for all.
+    The index must be able to search a subset of its passages; without ids, all are searched.
     """
     if ids:
         program = program.deepcopy()

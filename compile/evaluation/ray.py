@@ -32,10 +32,8 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
     retriever from outside (None for a program without one); the arguments of `as_retriever`; and the language model. It
     returns a function that takes a question and the ids of the passages to search, and has a worker answer.
 
-    Args:
-        address: the address of the cluster's head, `auto` for this machine's cluster, or `local` to start one here.
-        tracker: counts the calls of the workers.
-        lm_cache: the folder in which DSPy caches the language model's answers.
+    The address is that of the cluster's head, `auto` for this machine's cluster, or `local` to start one here. The
+    tracker counts the calls of the workers; `lm_cache` is the folder in which DSPy caches the model's answers.
 
     Raises:
         MissingDependency: Ray is not installed.

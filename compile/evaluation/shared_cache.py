@@ -86,12 +86,8 @@ def _usable(path: str | Path) -> Iterator[None]:
 class _Cached:
     """A wrapper that looks results up, and delegates everything else to the object that it wraps.
 
-    Args:
-        wrapped: computes the results.
-        identity: JSON values; two wrappers with the same identity share their results, unless one of the first two
-            values is missing.
-        cache: where results are shared with other processes.
-        size: number of results kept in memory.
+    Two wrappers with the same identity (JSON values) share their results, unless one of the first two values is
+    missing: through the cache with other processes, and in memory, where `size` results are kept.
     """
 
     def __init__(self, wrapped: Any, identity: Sequence[Any], cache: OneThread | None, size: int):

@@ -41,19 +41,9 @@ def estimate_compile(
     programs, each has one trial and its demonstrations; the other trials are assumed to be those of the most expensive
     one.
 
-    Args:
-        programs: the programs; only a study takes several.
-        devset: the dev questions.
-        trainset: the training questions.
-        optimizer: as for `compile`.
-        demos: as for `compile`.
-        n_trials: number of trials of a study.
-        lm: the language model.
-        teacher_lm: the language model that makes the demonstrations of a study; default: `lm`.
-        config: the settings of the study, which say how many demonstrations a set has.
-        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
-        scoring: how many further questions are asked to score the programs before and after.
-        metrics: the names of the metrics; trials use the first.
+    Arguments are those of `compile` by the same names, with `devset` for the dev questions. `prices` are US dollars per
+    million prompt and completion tokens, instead of those in DSPy's table; `scoring` is how many further questions are
+    asked to score the programs before and after.
 
     Returns:
         The estimates by the name of the program, and for the other trials of several programs.

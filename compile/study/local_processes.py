@@ -28,10 +28,6 @@ def local_workers(count: int, command: Sequence[str] | None = None) -> Iterator[
     each finishes the trial that it runs. When the body fails, they are terminated. When this process is killed, they
     finish the study. A process that `local_workers` started starts none itself.
 
-    Args:
-        count: number of processes.
-        command: what they run; this process' own command line by default.
-
     Yields:
         A list of error messages, one for each process that failed; it is filled after the body.
     """

@@ -55,12 +55,8 @@ def shared_study(
 ) -> Iterator[Study]:
     """Open a study, or create it, and let this process work on it.
 
-    Args:
-        study_name: the study's name in the storage.
-        storage: see `knowgap.compiling.study.storage.open_storage`.
-        own: a study of the user's, which is used instead of one in the storage.
-        config: how the study searches.
-        about: what the study is about, as JSON values by name.
+    `own` is a study of the user's, which is used instead of one in the storage (see `open_storage`); `about` says what
+    the study is about, as JSON values by name.
 
     Raises:
         StudyError: the storage cannot be opened, or its study of that name is about something else.

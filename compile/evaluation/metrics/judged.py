@@ -68,14 +68,9 @@ class QuestScores(NamedTuple):
 
 
 def compare_answers(references: Sequence[str], answers: Sequence[str]) -> QuestScores:
-    """Score answers drawn from a prediction against those drawn from the reference.
+    """Score a prediction's answers to questions against the reference's; all scores are 0 if nothing can be compared.
 
-    Args:
-        references: the reference's answers to the questions; blank, `unanswerable` or `无法推断` if it has none.
-        answers: the prediction's, in the same order; missing ones count as unanswered.
-
-    Returns:
-        All four scores; 0 if nothing can be compared.
+    An answer that is blank, `unanswerable` or `无法推断` is none, and neither is one that is missing.
     """
     padded = [*answers, *[""] * (len(references) - len(answers))]
     usable = [(r, a) for r, a in zip(references, padded, strict=False) if r.strip() not in _UNANSWERED]
