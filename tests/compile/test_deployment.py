@@ -17,7 +17,6 @@ from knowgap.programs.baselines.rag import RAG
 @pytest.mark.parametrize(
     ("sizes", "number", "parts"),
     [
-        ((90, 0), None, (60, 0, 30)),
         ((60, 300), None, (40, 240, 80)),
         ((45, 60), None, (25, 40, 40)),
         ((45, 2), None, (25, 2, 20)),
@@ -91,10 +90,9 @@ def test_a_choice_that_is_not_better_is_not_taken_and_says_how_many_questions_wo
     assert {*found.evaluations} == {"held-out before", "held-out after"}
 
 
-@pytest.mark.parametrize("reply", ["no idea", NAMES[0]])
-def test_a_model_that_always_answers_the_same_deploys_nothing(reply):
+def test_a_model_that_always_answers_the_same_deploys_nothing():
     examples = make_examples(40)
-    lm, _ = scripted_lm(lambda *_: {"answer": reply})
+    lm, _ = scripted_lm(lambda *_: {"answer": NAMES[0]})
     found = compile(RAG(make_retriever(examples)), examples, "f1", n_trials=3, demos="none", lm=lm)
     assert found.program.values() == found.before.values()
     assert not found.verdict.better
@@ -149,10 +147,7 @@ def test_a_rule_that_chooses_the_program_as_it_was_says_so():
     [
         (lambda question: "Nobody", "the language model answers 'Nobody' to 4 questions"),
         (lambda question: f"Nobody {question}", "the answer to one question is 'Nobody"),
-        (
-            lambda question: "Nobody" if "q3" in question else "0.95",
-            "3 questions have no answer",
-        ),
+        (lambda question: "Nobody" if "q3" in question else "0.95", "3 questions have no answer"),
     ],
 )
 def test_where_all_scores_are_0_it_is_said_what_may_be_wrong(answer, said):

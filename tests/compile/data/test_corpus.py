@@ -53,7 +53,6 @@ def test_is_a_stream(tmp_path):
         ("c.jsonl", '{"id": "a", "text": 5}', r"c.jsonl:1 \(text\): must be a valid string"),
         ("c.jsonl", '{"id": 1.5, "text": "x"}', r"c.jsonl:1 \(id\): must be a string or a whole number"),
         ("c.jsonl", '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}', r"c.jsonl:2 \(id\): the id 'a' is used"),
-        ("c.jsonl", "", "is empty"),
         ("c.tsv", "0\tx\n1\n", r"c.tsv:2: must be id<TAB>text"),
         ("c.tsv", "0\tx\n\ty\n", r"c.tsv:2 \(id\): is blank"),
         ("c.tsv", "", "holds no passages"),

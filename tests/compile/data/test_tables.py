@@ -92,19 +92,15 @@ def test_columns_go_with_tables_alone(tmp_path):
             build_index(tmp_path / source, tmp_path / "index", engine="bm25", columns={"text": "x"})
 
 
-def test_rows_without_text_and_ids_that_repeat_are_named(tmp_path):
+def test_a_row_without_text_is_named(tmp_path):
     path = tmp_path / "towns.csv"
     path.write_text("title,text\n , \n")
     with pytest.raises(DataError, match=r"towns\.csv:2"):
-        read(path)
-    path.write_text("id,text\na,x\na,y\n")
-    with pytest.raises(DataError, match="is used in an earlier line"):
         read(path)
 
 
 def test_an_index_of_a_table_follows_it(tmp_path):
     path, reading = tmp_path / "towns.csv", Reading()
-    path.write_text(TOWNS)
     build = {"engine": "bm25", "columns": {"text": "info"}}
     path.write_text("Name,Info\nTarn,A town.\n")
     assert len(build_index(path, tmp_path / "index", reading=reading, **build)) == 1

@@ -165,8 +165,6 @@ def test_a_metric_that_is_not_defined_everywhere(program, examples, lm):
     assert found.records[2].scores["recall"] is None
     with pytest.raises(UnknownName, match="unknown metric of this evaluation 'mrr'"):
         found.mean("mrr")
-    with pytest.raises(DataError, match="names no gold passages"):
-        evaluate(program, examples, "recall", lm=lm)
 
 
 def test_metrics_in_every_form():
@@ -181,8 +179,6 @@ def test_metrics_in_every_form():
         named_metrics([mine, mine])
     with pytest.raises(UsageError, match="no metric"):
         named_metrics([])
-    with pytest.raises(UnknownName, match="unknown metric 'f2'"):
-        named_metrics("f2")
 
 
 def test_round_trip(program, examples, tmp_path, lm):

@@ -12,8 +12,6 @@ from support import UNREADABLE, around_the_meter
 from knowgap.compiling import StudyConfig
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError
 
-NO_DEMOS = "none"
-
 
 def test_a_study_whose_first_replies_are_all_unreadable_stops():
     arguments, engine = study_arguments()
@@ -27,7 +25,7 @@ def test_a_study_whose_first_replies_are_all_unreadable_stops():
 def test_a_study_goes_on_after_lost_questions(caplog, losses, failing):
     arguments, engine = study_arguments()
     arguments["config"] = StudyConfig(reuse=False)
-    arguments["demos"] = NO_DEMOS
+    arguments["demos"] = "none"
     complete, calls = engine.complete, [0]
 
     def losing(request):
@@ -80,7 +78,7 @@ class AsksAnother(Tunable):
 def test_what_nobody_counted_is_not_free(limit):
     arguments, _ = study_arguments()
     arguments["program"] = AsksAnother(make_retriever(arguments["devset"]))
-    arguments["demos"] = NO_DEMOS
+    arguments["demos"] = "none"
     tuning = run_study(n_trials=2, **arguments)
     assert tuning.spent.uncounted_calls > 0
     assert {trial.costs["lm_calls"] for trial in tuning.trials} == {None}

@@ -20,16 +20,6 @@ def objective(examples, **options):
     return knowgap.Objective(Tunable(make_retriever(examples)), examples, "exact_match", lm=lm, **options), engine
 
 
-def test_the_users_sampler_finds_good_settings(examples):
-    asked, _ = objective(examples)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
-    study.optimize(asked, n_trials=15)
-    assert study.best_value > study.trials[0].value or study.best_trial.number == 0
-    best = asked.program_of(study.best_trial)
-    assert best.values()["top_k"] == study.best_trial.params["top_k"]
-    assert best.values()["careful"] == study.best_trial.params["careful"]
-
-
 @pytest.mark.parametrize("block", [1, 5])
 def test_one_question_in_a_block_that_fails_does_not_end_the_study(examples, block, caplog):
     def rule(outputs, inputs):
@@ -167,10 +157,6 @@ def test_several_costs_are_objectives_of_a_study_of_compile(examples):
     [
         ({"study": optuna.create_study()}, r"create it with directions=\['maximize'\]"),
         (
-            {"sampler": Remembering(), "optimizer": "bootstrap"},
-            "bootstrap would ignore sampler, hold_out: leave out what only a study",
-        ),
-        (
             {"pruner": optuna.pruners.NopPruner(), "config": StudyConfig(prune=False)},
             "a pruner cannot be used in a study",
         ),
@@ -184,9 +170,3 @@ def test_what_does_not_fit_a_study_of_the_users_is_said(examples, options, messa
 def test_names_may_have_commas_between_them():
     config = StudyConfig.model_validate({"mode": "pareto", "costs": "passages, prompt_tokens", "include": "top_k"})
     assert (config.minimized, config.include) == (["lm_calls", "passages", "prompt_tokens"], ["top_k"])
-
-
-@pytest.mark.parametrize("settings", [{"costs": ["tokens"]}, {"mode": "pareto", "costs": ["lm_calls"]}])
-def test_further_costs_are_further_objectives(settings):
-    with pytest.raises(UsageError, match="costs other than cost=lm_calls"):
-        StudyConfig(**settings)

@@ -12,10 +12,8 @@ from compile_worker import study as run_study
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.racing import in_race
 from knowgap.compiling.study.trials import TrialResult
-from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
+from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, OptionalReal, Real, Switch
-
-NO_DEMOS = "none"
 
 
 class Weak(Tunable):
@@ -44,22 +42,10 @@ class Fixed(Weak):
 CLASSES = (Weak, Tunable, Twin, Fixed)
 
 
-def run(n_trials=20, n_dev=30, classes=CLASSES, lost=None, **more):
-    """A study of several programs; settings of `StudyConfig` may be given by name.
-
-    The language model is lost from a call on.
-    """
+def run(n_trials=20, n_dev=30, classes=CLASSES, **more):
+    """A study of several programs; settings of `StudyConfig` may be given by name."""
     dev, train = make_examples(n_dev), make_examples(4, "t")
     lm, engine = quality_lm(dev + train)
-    complete, calls = engine.complete, [0]
-
-    def leaving(request):
-        calls[0] += 1
-        if lost is not None and calls[0] > lost:
-            raise LanguageModelUnreachable("connection refused")
-        return complete(request)
-
-    engine.complete = leaving
     retriever = make_retriever(dev + train)
     config = {name: more.pop(name) for name in StudyConfig.model_fields if name in more}
     tuning = run_study(
@@ -72,7 +58,7 @@ def run(n_trials=20, n_dev=30, classes=CLASSES, lost=None, **more):
         config=StudyConfig(**{"reuse": False, **config}),
         **more,
     )
-    return tuning, engine, retriever
+    return tuning, engine
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +67,7 @@ def study():
 
 
 def test_the_papers_come_first_then_the_strong_get_the_trials(study):
-    tuning, _, _ = study
+    tuning, _ = study
     assert [(t.label, t.program) for t in tuning.trials[:4]] == [("default", each.name) for each in CLASSES]
     assert tuning.best.program == tuning.program.name == tuning.base.name == "tunable"
     assert type(tuning.program) is Tunable
@@ -96,7 +82,7 @@ def test_the_papers_come_first_then_the_strong_get_the_trials(study):
 
 
 def test_demonstrations_are_made_for_programs_in_the_race_only(study):
-    tuning, engine, _ = study
+    tuning, engine = study
     assert "tunable" in tuning.demos
     assert len(tuning.demos) == 2  # the better half of four
     assert tuning.setup.calls == 2 * 4
@@ -116,35 +102,22 @@ def test_one_process_follows_from_its_seed_and_continues(tmp_path):
         run(12, 10, storage=storage, classes=CLASSES[:3])
 
 
-def test_demonstrations_that_were_cut_off_are_made_when_the_study_goes_on(tmp_path):
-    storage = tmp_path / "study.db"
-    whole, engine, _ = run(10, 10, num_threads=1)
-    bootstrapping = next(n for n, (_, inputs) in enumerate(engine.calls) if "house t" in inputs["question"])
-    with pytest.raises(LanguageModelUnreachable):
-        run(10, 10, storage=storage, num_threads=1, lost=bootstrapping + 2)
-    continued, engine, _ = run(10, 10, storage=storage, num_threads=1)
-    assert continued.demos == whole.demos
-    assert sum("house t" in inputs["question"] for _, inputs in engine.calls) == 2 * 4  # two programs, four examples
-    firsts = [sorted(map(str, plain(each)[:6])) for each in (continued, whole)]
-    assert firsts[0] == firsts[1]  # the trial that was lost is run after those that waited
-
-
 def test_the_best_within_a_price():
     """Being careful takes a second call."""
-    free, _, _ = run(14, 30)
+    free, _ = run(14, 30)
     assert free.best.costs["lm_calls"] == 2
-    cheap, _, _ = run(14, 30, max_calls_per_question=1)
+    cheap, _ = run(14, 30, max_calls_per_question=1)
     assert {trial.costs["lm_calls"] for trial in cheap.trials} == {1}
     assert cheap.program.max_calls == 1
     price = {"prices": (1.0, 1.0), "cost": "tokens"}
     least = min(trial.costs["tokens"] for trial in free.trials) / 1e6
-    within, _, _ = run(14, 30, max_cost_per_question=1.2 * least, **price)
+    within, _ = run(14, 30, max_cost_per_question=1.2 * least, **price)
     assert within.best.costs["lm_calls"] == 1
     with pytest.raises(StudyError, match=r"no trial costs .* US dollars a question or less: the cheapest, .* costs"):
         run(4, 10, max_cost_per_question=least / 2, **price)
     with pytest.raises(UsageError, match=r"--prices"):
         run(4, 10, max_cost_per_question=0.5)
-    priced, _, _ = run(4, 10, max_cost_per_question=1.0, prices=(1.0, 1.0))
+    priced, _ = run(4, 10, max_cost_per_question=1.0, prices=(1.0, 1.0))
     assert priced.config.permits(priced.best.costs)
 
 
@@ -160,7 +133,7 @@ def test_results_are_shared_between_programs():
     dev = make_examples(10)
     lm, engine = quality_lm(dev, cache=True)
     retriever = Counting(make_retriever(dev).passages)
-    arguments = {"devset": dev, "metric": "exact_match", "lm": lm, "demos": NO_DEMOS}
+    arguments = {"devset": dev, "metric": "exact_match", "lm": lm, "demos": "none"}
     tuning = run_study(program=[Weak(retriever), Twin(retriever)], n_trials=2, **arguments)
     assert [trial.score for trial in tuning.trials] == [0.3, 0.3]
     assert len(engine.calls) == 10
@@ -171,7 +144,7 @@ def test_results_are_shared_between_programs():
 
 
 def test_names_of_settings_begin_with_the_program():
-    tuning, _, _ = run(6, 10, classes=(Weak, Tunable), demos=NO_DEMOS, start=[{"tunable.top_k": 4}])
+    tuning, _ = run(6, 10, classes=(Weak, Tunable), demos="none", start=[{"tunable.top_k": 4}])
     assert [(t.label, t.program, t.values["top_k"]) for t in tuning.trials[:3]] == [
         ("default", "weak", 1),
         ("default", "tunable", 1),
@@ -192,11 +165,11 @@ def test_refusals():
         ((Fixed, still), "nothing to search over: fixed, still"),
     ):
         with pytest.raises(UsageError, match=message):
-            run(3, 10, classes=classes, demos=NO_DEMOS)
+            run(3, 10, classes=classes, demos="none")
 
 
 def test_pareto_keeps_all_programs_in_the_race():
-    tuning, _, _ = run(14, 10, mode="pareto", demos=NO_DEMOS)
+    tuning, _ = run(14, 10, mode="pareto", demos="none")
     assert all(trial.complete for trial in tuning.trials)
     assert tuning.front[-1].score == max(trial.score for trial in tuning.trials)
 

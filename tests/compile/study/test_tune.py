@@ -18,8 +18,6 @@ from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.lms.metering import dollars, token_prices
 
-NO_DEMOS = "none"
-
 
 def run(n_trials=8, n_dev=10, **more):
     """A study; settings of `StudyConfig` may be given by name."""
@@ -99,7 +97,7 @@ def test_the_same_settings_are_never_asked_twice(study):
 
 
 def test_a_small_space_is_exhausted_without_asking_again():
-    tuning, _ = run(9, include=["careful"], demos=NO_DEMOS)
+    tuning, _ = run(9, include=["careful"], demos="none")
     assert len(tuning.trials) == 9
     assert sum(t.same_as is None for t in tuning.trials) == 2
     assert tuning.calls.spent == 10 * 1 + 10 * 2
@@ -203,7 +201,7 @@ def test_a_study_that_was_stopped_in_its_first_trial_runs_it_again_without_demon
 
 def test_the_defaults_are_asked_to_the_end_even_if_a_trial_that_tried_them_was_stopped():
     own = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
-    common = {"study": own, "include": ["careful"], "demos": NO_DEMOS}
+    common = {"study": own, "include": ["careful"], "demos": "none"}
     with pytest.raises(StudyError, match="no trial was completed"):
         run(4, 20, max_calls=0, **common)
     own.enqueue_trial({"careful": False}, user_attrs={"initial": 0})
@@ -269,7 +267,7 @@ def test_what_other_processes_spend_counts_while_a_trial_runs(tmp_path):
 
     # Demonstrations are left alone: whatever is spent is spent in trials.
     with pytest.raises(StudyError, match="no trial was completed"):
-        run(20, 30, storage=storage, max_calls=500, num_threads=1, demos=NO_DEMOS, progress=spend_elsewhere)
+        run(20, 30, storage=storage, max_calls=500, num_threads=1, demos="none", progress=spend_elsewhere)
     assert numbers
 
 
@@ -308,7 +306,7 @@ def test_rules_choose_as_they_say():
 
 
 def test_given_and_current_settings_are_tried():
-    tuning, _ = run(4, start=[{"top_k": 4, "mode": "plain"}, {"limit": 3.0}], demos=NO_DEMOS)
+    tuning, _ = run(4, start=[{"top_k": 4, "mode": "plain"}, {"limit": 3.0}], demos="none")
     assert [(t.label, t.values["top_k"], t.values["limit"]) for t in tuning.trials[:3]] == [
         ("default", 1, None),
         ("given", 4, None),
@@ -316,7 +314,7 @@ def test_given_and_current_settings_are_tried():
     ]
     arguments, _ = study_arguments()
     arguments["program"].configure(careful=True)
-    tuning = run_study(n_trials=2, demos=NO_DEMOS, **arguments)
+    tuning = run_study(n_trials=2, demos="none", **arguments)
     assert [(t.label, t.values["careful"]) for t in tuning.trials] == [("default", False), ("current", True)]
 
 
@@ -326,6 +324,8 @@ def test_given_and_current_settings_are_tried():
         ({"n_trials": 0}, UsageError, "at least one trial"),
         ({"mode": "both"}, UsageError, "StudyConfig: mode='both': Input should be 'single' or 'pareto'"),
         ({"cost": "lm_call"}, UnknownName, "did you mean 'lm_calls'"),
+        ({"costs": ["tokens"]}, UsageError, "costs other than cost=lm_calls"),
+        ({"mode": "pareto", "costs": ["lm_calls"]}, UsageError, "costs other than cost=lm_calls"),
         ({"cost": "seconds", "mode": "pareto", "reuse": True}, UsageError, "seconds mean nothing"),
         ({"rule": "worst"}, UsageError, "rule 'worst'"),
         ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
