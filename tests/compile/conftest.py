@@ -1,7 +1,5 @@
 """Eight questions, a program, and a language model that reads."""
 
-from __future__ import annotations
-
 import pytest
 from compile_helpers import make_examples, make_retriever, reading_lm
 

@@ -1,7 +1,5 @@
 """One function compiles: it runs a study or an optimizer, scores before and after, and saves the artifact."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """What a study chose is taken only if it is better on questions that the study has not seen."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """δ: the largest at which enough questions have something to read."""
 
-from __future__ import annotations
-
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
 from support import OverlapRetriever, TableReranker

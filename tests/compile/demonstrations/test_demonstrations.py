@@ -1,7 +1,5 @@
 """Demonstrations: found by running the program, kept beside its hyperparameters, shown to the language model."""
 
-from __future__ import annotations
-
 import dspy
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """A study's demonstrations show excerpts of long passages, and a program's own demonstrations stay as they are."""
 
-from __future__ import annotations
-
 import dspy
 from compile_helpers import make_examples, make_retriever
 

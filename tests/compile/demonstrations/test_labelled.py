@@ -1,7 +1,5 @@
 """Demonstrations of a program that only answers are training questions with their answers, and cost no call."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm

@@ -1,7 +1,5 @@
 """Dry runs: what asking questions would cost, without asking anything, or from three questions."""
 
-from __future__ import annotations
-
 import pytest
 from compile_helpers import make_retriever, reading_lm
 

@@ -1,7 +1,5 @@
 """Shared results: the same as without sharing, and nothing searched, scored or asked twice."""
 
-from __future__ import annotations
-
 import copy
 import sqlite3
 import threading

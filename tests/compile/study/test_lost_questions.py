@@ -1,7 +1,5 @@
 """Questions that are lost or fail: the study goes on, and says so; replies that nobody can read stop it."""
 
-from __future__ import annotations
-
 import optuna
 import pytest
 from compile_helpers import Tunable, make_retriever

@@ -1,7 +1,5 @@
 """A study of several programs: each starts with its defaults, weak ones lose their share, all share results."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The search space: every declared hyperparameter within its range, and nothing else."""
 
-from __future__ import annotations
-
 import optuna
 import pytest
 from compile_helpers import Tunable

@@ -1,7 +1,5 @@
 """Studies: every hyperparameter and demonstration counts, nothing is run twice, and what was killed goes on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
