@@ -237,12 +237,9 @@ def check_choice(
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
     if found.program.kind is found.before.kind and state_of(found.program) == state_of(found.before):
-        higher = any(trial.complete and trial.score > study.best.score + 1e-12 for trial in study.trials)
-        said = (
-            f"By the rule and the limits of the study, {chosen} is chosen: it is"
-            if higher
-            else "No trial scores higher than"
-        )
+        said = "No trial scores higher than"
+        if any(trial.complete and trial.score > study.best.score + 1e-12 for trial in study.trials):
+            said = f"By the rule and the limits of the study, {chosen} is chosen: it is"
         return replace(found, verdict=Verdict(False, f"{said} the program as it was, which is kept."))
     if not found.held_out:
         return replace(found, program=found.before, verdict=too_few(chosen, len(study.questions)))

@@ -89,17 +89,15 @@ def build_index(
         }
         of_index = (item for item in options.items() if item[0] not in ("device", "ray_address"))
         settings["options"] = {name: _recordable(value) for name, value in of_index}
-        splitter = Splitter(
-            engine_window(engine_name, options.get("encoder", options.get("checkpoint"))), passage_tokens
-        )
+        window = engine_window(engine_name, options.get("encoder", options.get("checkpoint")))
+        splitter = Splitter(window, passage_tokens)
         if old is not None:
             _check_same(folder, made_with, settings, source, old)
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             changes = _Changes(old, beside)
-            passages = changes.follow(
-                _files(source, split == "never", splitter, reading, changes.known, report, columns)
-            )
+            files = _files(source, split == "never", splitter, reading, changes.known, report, columns)
+            passages = changes.follow(files)
             build = engine_class(engine_name).build
             if old is None:
                 some = _at_least_one(_counted(passages, report), source, reading)

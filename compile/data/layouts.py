@@ -360,10 +360,8 @@ def choice_records(path: Path, pool: PassagePool) -> Iterator[Record]:
         if row.key not in options:
             raise record.error(f"{row.key!r} is not one of the options {', '.join(options)}", "answerKey")
         question = "\n".join([row.stem, *(f"{label}. {text}" for label, text in options.items())])
-        answer = [row.key, options[row.key]]
-        yield record.replace(
-            {"id": data.get("id"), "question": question, "answer": answer, "type": "multiple_choice"}
-        )  # fmt: skip
+        fields = {"id": data.get("id"), "question": question, "answer": [row.key, options[row.key]]}
+        yield record.replace({**fields, "type": "multiple_choice"})
 
 
 class PopQA(Question):
