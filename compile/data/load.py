@@ -9,14 +9,7 @@ from pathlib import Path
 import dspy
 
 from knowgap.compiling.data.corpus import read_corpus
-from knowgap.compiling.data.dataset import (
-    SPLITS,
-    Dataset,
-    PassagePool,
-    fingerprint,
-    sample_split,
-    split_examples,
-)
+from knowgap.compiling.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
 from knowgap.compiling.data.records import is_saved_dataset
 from knowgap.compiling.data.registry import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds, is_address
@@ -106,10 +99,7 @@ _Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
 
 
 def _read(
-    source: str | Path | Mapping[str, str | Path],
-    layout: str | None,
-    corpus: list[Passage] | None,
-    split: str | None,
+    source: str | Path | Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None, split: str | None
 ) -> _Read:
     if isinstance(source, Mapping):
         for name in source:

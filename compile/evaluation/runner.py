@@ -237,12 +237,7 @@ class Tally:
 
 
 def run_example(
-    program: Program,
-    example: dspy.Example,
-    id: str,
-    metrics: Mapping[str, Metric],
-    *,
-    keep_trace: bool = False,
+    program: Program, example: dspy.Example, id: str, metrics: Mapping[str, Metric], *, keep_trace: bool = False
 ) -> QuestionRecord:
     """Ask one question and score the answer; ask it again if the language model could not be reached.
 

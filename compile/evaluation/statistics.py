@@ -123,11 +123,7 @@ def _resampling(size: int, seed: int) -> dict[str, Any]:
 
 
 def paired_comparison(
-    metric: str,
-    before: Sequence[float],
-    after: Sequence[float],
-    seed: int = 0,
-    weights: Sequence[float] | None = None,
+    metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0, weights: Sequence[float] | None = None
 ) -> Comparison:
     """Compare two lists of scores of the same questions in the same order; see `mean_interval` for `weights`.
 

@@ -49,12 +49,7 @@ Metric = Callable[..., float]
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 """One metric or several, by their names or as functions."""
 
-EVIDENCE: dict[str, Metric] = {
-    "found": found,
-    "shown": shown,
-    "used": used,
-    "shown_precision": shown_precision,
-}
+EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "used": used, "shown_precision": shown_precision}
 """What every evaluation of questions with gold passages measures, asked for or not."""
 
 _BY_PASSAGES = frozenset({"recall", "precision", "mrr", "ndcg", "s_precision", *EVIDENCE})
