@@ -11,23 +11,40 @@ from knowgap.retrieval.passage import Passage
 TOWNS = "Name;Info;Year\nTarn;A town.;1200\nOrle;;1300\n"
 
 
-def read(path, columns=None):
+def read(folder, text, columns=None):
+    """The passages of a table, and what was said of its columns."""
+    (folder / "towns.csv").write_text(text)
     notes: list[str] = []
-    return [passage for _, passage in read_corpus_lines(path, columns, notes.append)], notes
+    return [passage for _, passage in read_corpus_lines(folder / "towns.csv", columns, notes.append)], notes
 
 
-def test_columns_with_the_names_of_the_parts_need_no_remark(tmp_path):
-    path = tmp_path / "towns.csv"
-    path.write_text('ID,Title,Text\nt,Tarn,"A town,\nsmall"\n')
-    assert read(path) == ([Passage("t", "Tarn", "A town,\nsmall")], [])
-
-
-def test_columns_are_guessed_and_said(tmp_path):
-    path = tmp_path / "faq.csv"
-    path.write_text("Question,Answer,Author\nHow?,So.,Ada\n")
-    passages, [note] = read(path)
-    assert passages == [Passage("2", "How?", "So.")]
-    assert note == "columns: title is question, text is answer; not read: author; --column NAME=COLUMN names others"
+@pytest.mark.parametrize(
+    ("text", "columns", "passages", "said"),
+    [
+        ('ID,Title,Text\nt,Tarn,"A town,\nsmall"\n', None, [Passage("t", "Tarn", "A town,\nsmall")], []),
+        (
+            "Question,Answer,Author\nHow?,So.,Ada\n",
+            None,
+            [Passage("2", "How?", "So.")],
+            ["columns: title is question, text is answer; not read: author; --column NAME=COLUMN names others"],
+        ),
+        (
+            TOWNS,
+            None,
+            [Passage("2", "Tarn", "info: A town.\nyear: 1200"), Passage("3", "Orle", "year: 1300")],
+            ["columns: title is name, text is every other column, with its name; --column text=NAME names one"],
+        ),
+        (
+            TOWNS,
+            {"text": "NAME", "id": "Year"},
+            [Passage("1200", "", "Tarn"), Passage("1300", "", "Orle")],
+            ["columns: text is name, id is year; not read: info; --column NAME=COLUMN names others"],
+        ),
+    ],
+    ids=["names of the parts", "guessed", "no text", "named"],
+)
+def test_columns_are_found_by_their_names_or_named_and_said(tmp_path, text, columns, passages, said):
+    assert read(tmp_path, text, columns) == (passages, said)
 
 
 @pytest.mark.parametrize("name", ["questions.tsv", "QUESTIONS.TSV"])
@@ -37,34 +54,21 @@ def test_cells_of_a_tsv_are_separated_by_tabs_whatever_the_case_of_its_name(tmp_
     assert (example.question, example.answer) == ("Where is Tarn, Orle?", "in Orle")
 
 
-def test_without_a_column_of_text_every_column_is(tmp_path):
-    path = tmp_path / "towns.csv"
-    path.write_text(TOWNS)
-    passages, [note] = read(path)
-    assert passages == [Passage("2", "Tarn", "info: A town.\nyear: 1200"), Passage("3", "Orle", "year: 1300")]
-    assert "title is name, text is every other column, with its name" in note
-
-
 def test_a_cell_may_hold_a_whole_document(tmp_path):
-    path = tmp_path / "books.csv"
-    path.write_text(f"title,text\nOrle,{'A long book. ' * 20_000}\n")
-    [passage], _ = read(path)
+    [passage], _ = read(tmp_path, f"title,text\nOrle,{'A long book. ' * 20_000}\n")
     assert len(passage.text) > 250_000
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path):
-    path = tmp_path / "towns.csv"
-    path.write_text("name,Name,river,,\nTarn,Orle,Isk,,\n")
-    with pytest.raises(DataError, match="1: has two columns named 'name'; rename one"):
-        read(path)
-
-
-def test_named_columns_come_first(tmp_path):
-    path = tmp_path / "towns.csv"
-    path.write_text(TOWNS)
-    passages, [note] = read(path, {"text": "NAME", "id": "Year"})
-    assert passages == [Passage("1200", "", "Tarn"), Passage("1300", "", "Orle")]
-    assert "not read: info" in note
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name,Name,river,,\nTarn,Orle,Isk,,\n", "1: has two columns named 'name'; rename one"),
+        ("title,text\n , \n", r"towns\.csv:2 \(text\): is blank"),
+    ],
+)
+def test_faults_are_named(tmp_path, text, problem):
+    with pytest.raises(DataError, match=problem):
+        read(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -76,11 +80,8 @@ def test_named_columns_come_first(tmp_path):
     ],
 )
 def test_columns_that_are_not_there(tmp_path, columns, problem):
-    path = tmp_path / "towns.csv"
-    path.write_text(TOWNS)
-    with pytest.raises(UsageError) as error:
-        read(path, columns)
-    assert problem in str(error.value)
+    with pytest.raises(UsageError, match=problem):
+        read(tmp_path, TOWNS, columns)
 
 
 def test_columns_go_with_tables_alone(tmp_path):
@@ -90,13 +91,6 @@ def test_columns_go_with_tables_alone(tmp_path):
     for source in ("docs.jsonl", "docs"):
         with pytest.raises(UsageError, match="columns can be named only for a table"):
             build_index(tmp_path / source, tmp_path / "index", engine="bm25", columns={"text": "x"})
-
-
-def test_a_row_without_text_is_named(tmp_path):
-    path = tmp_path / "towns.csv"
-    path.write_text("title,text\n , \n")
-    with pytest.raises(DataError, match=r"towns\.csv:2"):
-        read(path)
 
 
 def test_an_index_of_a_table_follows_it(tmp_path):
