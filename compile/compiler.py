@@ -176,9 +176,9 @@ def compile(
     dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
     metric = dict([next(iter(named_metrics(metrics).items()))])
     common: dict[str, Any] = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
-    of_studies: dict[str, Any] = {"study_name": study_name or None, "storage": storage, "study": study}
-    of_studies |= {"sampler": sampler, "pruner": pruner, "config": config, "hold_out": hold_out}
-    given = [name for name, value in of_studies.items() if value is not None]
+    of_studies: dict[str, Any] = {"study": study, "sampler": sampler, "pruner": pruner, "config": config}
+    only = {"study_name": study_name or None, "storage": storage, **of_studies, "hold_out": hold_out}
+    given = [name for name, value in only.items() if value is not None]
     if optimizer != "study" and given:
         raise UsageError(
             f"the optimizer {optimizer} would ignore {', '.join(given)}: leave out what only a study takes"
@@ -202,10 +202,7 @@ def compile(
             n_trials=n_trials,
             study_name=study_name,
             storage=storage if storage is not None else folder,
-            own_study=study,
-            sampler=sampler,
-            pruner=pruner,
-            config=config,
+            **of_studies,
             **common,
         )
         found = Compiled(tuned.program, next(iter(tuned.bases.values())), tuned, held_out)

@@ -120,7 +120,7 @@ def run_study(
     n_trials: int = 20,
     study_name: str = "",
     storage: str | Path | BaseStorage | None = None,
-    own_study: Study | None = None,
+    study: Study | None = None,
     sampler: BaseSampler | None = None,
     pruner: BasePruner | None = None,
     seed: int = 0,
@@ -201,11 +201,11 @@ def run_study(
 
     with (
         _reusing(by_name, model, config) as cached,
-        shared_study(study_name or study_label(list(by_name)), storage, own_study, config=config, about=about) as study,
+        shared_study(study_name or study_label(list(by_name)), storage, study, config=config, about=about) as opened,
     ):
-        known = known_settings(study, cached, train, config)
+        known = known_settings(opened, cached, train, config)
         worker = Worker(
-            study=study,
+            study=opened,
             initial=list_initial_trials(cached, config, known, choice),
             known=known,
             programs=cached,
@@ -218,10 +218,10 @@ def run_study(
             num_threads=num_threads,
             config=config,
             progress=progress,
-            sampler=sampler or (own_study and own_study.sampler),
-            pruner=pruner or (own_study and own_study.pruner),
+            sampler=sampler or (study and study.sampler),
+            pruner=pruner or (study and study.pruner),
         )
-        return _conclude(study, by_name, [id for id, _ in questions], config, worker.run())
+        return _conclude(opened, by_name, [id for id, _ in questions], config, worker.run())
 
 
 def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | None = None) -> bool:
