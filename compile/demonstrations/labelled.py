@@ -48,11 +48,12 @@ def answers_only(program: Program) -> str:
 def label_calls(
     program: P, trainset: Sequence[dspy.Example], count: int, *, seed: int = 0, progress: Progress | None = None
 ) -> P | None:
-    """Give a copy of a program (see `answers_only`) demonstrations made of training questions and their answers.
+    """Give a copy of a program demonstrations made of training questions and their reference answers.
 
-    A demonstration has the inputs of the predictor's call for a training question, with the passages that hold the
-    evidence and a few others, and the reference answer. No language model is asked. Questions are taken in random order
-    if all their gold passages are found or, if they name none, if the passages contain an answer.
+    The program is one for which `answers_only` gives a name. A demonstration has the inputs of the predictor's call for
+    a training question, with the passages that hold the evidence and a few others, and the reference answer. No
+    language model is asked. Questions are taken in random order if all their gold passages are found or, if they name
+    none, if the passages contain an answer.
 
     Returns:
         The copy, with at most `count` demonstrations; None if no question is suitable.

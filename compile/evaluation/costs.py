@@ -51,11 +51,8 @@ def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
 def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:
     """The mean of every cost over at least one question, and the costs per right answer (`PER_RIGHT_ANSWER`).
 
-    A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right.
-
-    Args:
-        costs: the cost of each question.
-        scores: the score of each question by the metric that says which answers are right; None counts as 0.
+    A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right. The
+    scores are by the metric that says which answers are right; None counts as 0.
     """
     means = {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
     known = {name: None if name in unknown_costs(costs) else mean for name, mean in means.items()}

@@ -68,7 +68,6 @@ class QuestionRecord(BaseModel, extra="forbid"):
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
         evidence: the fate of each gold passage, one of `knowgap.programs.trace.evidence.FATES`, by id.
-        cost: the cost of the question.
         trace: the program's trace, if traces are kept.
     """
 
@@ -193,12 +192,8 @@ def run_questions(
 class Tally:
     """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read.
 
-    Args:
-        total: how many questions the run has.
-        metric: the name of the main metric.
-        patience: how many questions must be lost in a row, or unreadable at the start, to end the run.
-        progress: as for `run_questions`.
-        lm: as for `run_questions`.
+    The run has `total` questions, and ends if `patience` of them are lost in a row, or unreadable at the start. The
+    metric is the main one; `progress` and `lm` are as for `run_questions`.
     """
 
     def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM | None):

@@ -196,9 +196,7 @@ class StudyConfig(BaseModel):
     def permits(self, costs: Mapping[str, float | None], share: float = 1.0) -> bool:
         """Whether mean costs per question are within the limit, if there is one.
 
-        Args:
-            costs: by the names of `knowgap.compiling.evaluation.costs.COSTS`.
-            share: the share of all questions on which these were measured; the others are assumed to cost nothing.
+        They were measured on a `share` of all questions; the others are assumed to cost nothing.
         """
         limit = self.max_cost_per_question
         return limit is None or self.price(costs) * share <= limit + 1e-12

@@ -66,11 +66,7 @@ class StudyFacts:
     Attributes:
         study: Optuna's study.
         programs: the names of the programs, in the order in which they were given.
-        metric: the name of the metric.
-        lm: the name of the language model.
         pareto: whether the cost was an objective beside the score.
-        cost: what counts as cost.
-        seed: the seed of every random choice.
         dev_digest: digest of the dev questions.
         trials: all finished trials, by number.
         unfinished: number of trials that failed or have not ended.
