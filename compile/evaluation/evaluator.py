@@ -132,23 +132,8 @@ def evaluate(
             dspy.context(lm=model),
             without_history(),
         ):
-            earlier = {} if file is None else file.records
-            stream = run_questions(
-                program,
-                by_id,
-                named,
-                lm=model,
-                # An answer was scored by the gold passages of its time; if these were corrected, it is asked for again.
-                answered={
-                    id: record
-                    for id, record in earlier.items()
-                    if id in by_id and record.gold == [*(by_id[id].get("gold_ids") or ())]
-                },
-                keep=file.append if file is not None else None,
-                num_threads=num_threads,
-                traces=traces,
-                progress=progress,
-            )
+            common: dict[str, Any] = {"num_threads": num_threads, "traces": traces, "progress": progress}
+            stream = run_questions(program, by_id, named, lm=model, file=file, **common)
             found = Evaluation(records=list(stream), metrics=list(named), provenance=origin)
         if lost := found.lost:
             some = ", ".join(lost[:10]) + (", …" if len(lost) > 10 else "")

@@ -10,7 +10,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import dspy
@@ -29,6 +28,7 @@ from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
 
@@ -136,8 +136,7 @@ def run_questions(
     metrics: Mapping[str, Metric],
     *,
     lm: dspy.BaseLM | None = None,
-    answered: Mapping[str, QuestionRecord] = MappingProxyType({}),
-    keep: Callable[[QuestionRecord], object] | None = None,
+    file: RecordFile[QuestionRecord] | None = None,
     num_threads: int = 4,
     ahead: int | None = None,
     traces: bool = False,
@@ -151,9 +150,8 @@ def run_questions(
         questions: the questions by id, in the order of the records.
         metrics: the metrics by name; the first is the main one.
         lm: the language model that an error names if no reply can be read; it is not set for the program.
-        answered: records of earlier runs. Questions that were lost, or to which no reply could be read, are asked
-            again; the records of the others are yielded again.
-        keep: called with every new record as soon as its question is answered, in the thread that asked it.
+        file: a file of answers, to which new records are added at once. Its records are yielded again, except those of
+            questions that were lost, to which no reply could be read, or whose gold passages have been corrected since.
         num_threads: how many questions are asked at a time.
         ahead: how many questions may be started before the first record is taken; default: all.
         traces: whether the records keep their traces.
@@ -169,11 +167,13 @@ def run_questions(
         KnowgapError: a failure that would affect every other question as well.
     """
     tally = tally or Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
-    fine = {id: r for id, r in answered.items() if id in questions and not (r.lost or r.cost.all_unreadable)}
-    for id, record in fine.items():
-        if not record.question:
-            known = {"question": questions[id].question, "reference": reference_answers(questions[id])}
-            fine[id] = record.model_copy(update=known)
+    fine: dict[str, QuestionRecord] = {}
+    for id, record in file.records.items() if file is not None else ():
+        example = questions.get(id)
+        if example is None or record.lost or record.cost.all_unreadable or record.gold != _gold(example):
+            continue
+        known = {"question": example.question, "reference": reference_answers(example)}
+        fine[id] = record if record.question else record.model_copy(update=known)
         tally.add(record)
 
     def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
@@ -181,12 +181,16 @@ def run_questions(
         if id in fine:
             return fine[id]
         record = run_example(program, example, id, metrics, keep_trace=traces)
-        if keep is not None:
-            keep(record)
+        if file is not None:
+            file.append(record)
         tally.add(record)
         return record
 
     return map_ordered(ask, [*questions.items()], num_threads, ahead)
+
+
+def _gold(example: dspy.Example) -> list[str]:
+    return [*(example.get("gold_ids") or ())]
 
 
 class Tally:
@@ -252,7 +256,7 @@ def run_example(
         question=example.question,
         reference=reference_answers(example),
         type=str(example.get("type") or ""),
-        gold=list(example.get("gold_ids") or []),
+        gold=_gold(example),
     )
     try:
         prediction = ask_again_if_lost(program, example.question)
