@@ -297,7 +297,7 @@ def score_and_save(
     held_out = {id(example) for example in found.held_out}
     common: dict[str, Any] = {"num_threads": num_threads, "seed": seed, "traces": True}
     for split in ("dev", "test") if isinstance(dataset, Dataset) else ("",):
-        if isinstance(dataset, Dataset) and split not in dataset.splits:
+        if isinstance(dataset, Dataset) and not dataset.splits.get(split):
             continue
         every = dataset.questions(split, limit) if isinstance(dataset, Dataset) else dataset[:limit]
         questions = _part(dataset, split, [example for example in every if id(example) not in held_out])

@@ -7,6 +7,7 @@ import pytest
 from compile_helpers import make_examples, make_retriever, reading_lm
 
 from knowgap.compiling import StudyConfig, compile, estimate_compile, load
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import get_metric
 from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.programs.baselines.direct import Direct
@@ -27,6 +28,15 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     assert [len(p.demos) for p in loaded.predictors()] == [len(p.demos) for p in found.program.predictors()]
     assert found.before is program
     assert found.summary.startswith("StudyResult(rag: 3 trials" if optimizer == "study" else "4 demonstrations")
+
+
+def test_a_split_without_questions_is_not_scored_and_the_program_is_saved(tmp_path):
+    examples = make_examples(6)
+    data = Dataset("own", {"train": examples[:3], "dev": examples[3:], "test": []}, [], "own")
+    program, lm = RAG(make_retriever(examples), top_k=2), reading_lm()[0]
+    found = compile(program, data, "exact_match", lm=lm, n_trials=2, output=tmp_path)
+    assert {*found.evaluations} == {"dev before", "dev after"}
+    assert load(tmp_path / "artifact", retriever=program.retriever).values() == found.program.values()
 
 
 def test_refusals():
