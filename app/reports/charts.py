@@ -59,20 +59,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Chart:
-    """Points over two axes.
+    """Points over two axes, of which there is at least one; width and height are in pixels.
 
     Attributes:
-        caption: what is shown.
-        points: at least one.
-        x_name: name of the horizontal axis.
-        y_name: name of the vertical axis.
         line: corners of a staircase through the points, from left to right.
         line_name: what the line means.
         whole_numbers: whether the horizontal axis has ticks at whole numbers only.
         logarithmic: whether the horizontal axis is logarithmic; every `x` is above 0 then.
         names: names to which the numbers of points refer; empty if no mark has a number.
-        width: the width in pixels.
-        height: the height in pixels.
     """
 
     caption: str

@@ -16,14 +16,9 @@ from knowgap.storage.files import write_file
 
 
 def render_questions(drafts: Sequence[Draft], file_name: str = "questions-kept.jsonl") -> str:
-    """Render questions as an HTML page, on which some can be struck out and the others saved.
+    """Render questions as a self-contained HTML page, which may not load anything.
 
-    Args:
-        drafts: the questions.
-        file_name: the name under which the browser saves the questions that are kept.
-
-    Returns:
-        A self-contained HTML page, which may not load anything.
+    On the page, questions can be struck out; the browser saves the others under `file_name`.
     """
     script = files("knowgap.reports").joinpath("templates/questions.js").read_text(encoding="utf-8")
     return render(

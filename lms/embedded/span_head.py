@@ -115,14 +115,10 @@ class Window(NamedTuple):
 def tokenize_pairs(
     tokenizer: Any, pairs: Sequence[tuple[str, str, str]], window: int = _WINDOW, overlap: int = _OVERLAP
 ) -> list[Window]:
-    """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage.
+    """Tokenize (question, title, text): windows of at most `window` tokens; those of a passage share `overlap` tokens.
 
-    Args:
-        tokenizer: a tokenizer of the library `tokenizers`; its padding and truncation are changed, so only one thread
-            may use it at a time.
-        pairs: the (question, title, text) to tokenize.
-        window: the most tokens of a window.
-        overlap: tokens that consecutive windows share.
+    The padding and truncation of the tokenizer, one of the library `tokenizers`, are changed, so that only one thread
+    may use it at a time.
     """
     tokenizer.no_padding()
     tokenizer.no_truncation()

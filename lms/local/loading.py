@@ -131,9 +131,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", 
 
     Args:
         path_or_id: a model folder, or a name on the hub.
-        device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU. On a CPU it is bfloat16 if
-            the checkpoint is and the processor computes in it, else float32.
+        device: as for `HFEngine`.
+        dtype: as for `HFEngine`.
         more: further arguments of `from_pretrained`; a `device_map` places the model instead of the device.
 
     Raises:

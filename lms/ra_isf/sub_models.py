@@ -113,16 +113,7 @@ _CLASSES: dict[Task, type[SubModel]] = {
 
 
 def load_sub_model(task: str, folder: str | Path, card: SubModelCard | None = None) -> SubModel:
-    """Load a sub-model.
-
-    Args:
-        task: the argument of `RAISF` that takes it: `know`, `relevant` or `decompose`.
-        folder: as `knowgap train ra-isf` writes it.
-        card: how to prompt it; None reads the card from the folder.
-
-    Raises:
-        CheckpointError: the folder holds no such sub-model.
-    """
+    """Load the sub-model for a task: `know`, `relevant` or `decompose`; the rest is as for `SubModel`."""
     return _CLASSES[cast("Task", task)](folder, card)
 
 
