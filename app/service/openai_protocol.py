@@ -1,13 +1,6 @@
 """OpenAI's chat completions, answered by a program.
 
-The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
-that the assistant has answered, one call of the language model completes the question with the last twenty of them, up
-to 32,768 characters. Other messages are not read, and the reply says how many there were.
-
-`temperature`, `top_p` and `seed` are passed to the language model; `max_tokens` and `stop` truncate the answer. Tools,
-several choices, log-probabilities and formats other than text are refused. Other settings have no effect, and
-`unread_settings` in the reply has their names. `"citations": false` in the request leaves sources and citations out;
-`files` and `since` are those of /v1/ask.
+docs/service.md says which messages and settings are read, which are refused, and which have no effect.
 
 A streamed reply sends the steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in
 the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and the sentence in `content`.
@@ -115,7 +108,7 @@ class ChatRequest(BaseModel):
         return text, "stop"
 
     def said(self) -> list[SubAnswer]:
-        """Earlier questions of the user with the assistant's answers, the oldest first, up to the limits above."""
+        """The last questions of the user with the assistant's answers, the oldest first, as many as may be read."""
         texts = [(message.role, "\n".join(part.text for part in message.parts())) for message in self.messages[:-1]]
         answered = [
             SubAnswer(question=asked, answer=answer)

@@ -1,32 +1,14 @@
 """Serve a program, an index, or both over HTTP.
 
-    GET  /                       a page to ask on
-    POST /v1/ask                 {"question": "…"}: {"question", "answer", "cited_answer", "sources", "passages",
-                                 "citations", "cost"}
-                                 {"question": "…", "stream": true}: server-sent events: `step` for each step of the
-                                 trace as it happens, then `answer`, with the `story` of the steps, or `error`
-                                 {"question": "…", "citations": false}: sooner, without sources and citations
-                                 {"question": "…", "said": [{"question", "answer"}, …]}: a follow-up question, which is
-                                 completed by what was said; the answer has `understood_as`
-                                 {"question": "…", "files": ["reports", "*.pdf"], "since": "2026-01-31"}: answered from
-                                 these documents only
-    POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`
-    GET  /v1/models              the program, as a model of that protocol
-    GET  /files/NAME             a file that the index was made of, if visitors may open them
-    PUT  /files/NAME             a file for the folder that is served, if visitors may add some
-    GET, POST /search            the passages for one query or many: see `searching`
-    GET  /healthz                {"status": "ok", "program": its name, "index": its engine, digests and quality, and
-                                 "being_read": {"searchable", "documents"} while documents are still being read}
-    GET  /metrics                what is counted, for Prometheus
+docs/service.md lists the addresses; `openai_protocol` and `searching` describe their formats.
 
-Without a program, there are only the last three; without an index, there is no /search.
-
-Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request that is not as above, 401 without the
-key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415 if it is not
-JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language model does not
-answer, and 504 if there is no answer before the deadline. The last three also have an `id`, under which the log has the
-cause. The status is 503 if too many requests are in progress, no document can be searched yet, or the server ends. If a
-client disconnects, the work on its question ends: no call to the language model or the index begins after that.
+Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request that is not as described there, 401
+without the key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415
+if it is not JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language
+model does not answer, and 504 if there is no answer before the deadline. The last three also have an `id`, under which
+the log has the cause. The status is 503 if too many requests are in progress, no document can be searched yet, or the
+server ends. If a client disconnects, the work on its question ends: no call to the language model or the index begins
+after that.
 """
 
 from __future__ import annotations
