@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
 from knowgap.errors import IndexMissing, UnknownName, UsageError, check_address, is_address
+from knowgap.version import __version__
 
 if TYPE_CHECKING:
     import dspy
@@ -51,9 +52,7 @@ def home() -> Path:
 
 def cache_folder() -> Path:
     """The folder of cached answers, retrieved lists and scores. Every version of knowgap has its own."""
-    from importlib.metadata import version
-
-    return home() / "cache" / version("knowgap")
+    return home() / "cache" / __version__
 
 
 def load_lm(

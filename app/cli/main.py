@@ -21,6 +21,7 @@ from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.errors import KnowgapError
 from knowgap.plugins import import_from
+from knowgap.version import __version__
 
 app = typer.Typer(
     name="knowgap",
@@ -33,9 +34,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"knowgap {version('knowgap')}")
+        typer.echo(f"knowgap {__version__}")
         raise typer.Exit
 
 
