@@ -1,13 +1,11 @@
 """Files that visitors may open: those of the index, and no others."""
 
-import httpx
 import pytest
-from support import scripted_lm
 
 import knowgap
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
-from knowgap.service import Server
+from tests.app.service.conftest import asking
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +19,7 @@ def service(tmp_path_factory):
     index = knowgap.build_index(folder / "docs", folder / "index", engine="bm25")
     (folder / "docs" / "late.txt").write_text("came later", encoding="utf-8")
     (folder / "docs" / "link.md").symlink_to(folder / "secret.txt")
-    lm, _ = scripted_lm(lambda *_: {"answer": "The Isk flows through Tarn."})
-    with (
-        Server(RAG(index, style="sentence"), lm, port=0, show_files=True) as server,
-        httpx.Client(base_url=server.url) as client,
-    ):
+    with asking(RAG(index, style="sentence"), "The Isk flows through Tarn.", show_files=True) as client:
         yield client
 
 
@@ -63,20 +57,18 @@ def test_no_other_file_is_shown(service, name):
 
 
 def test_an_index_without_files_has_none_to_show(tmp_path):
-    lm, _ = scripted_lm(lambda *_: {"answer": "x"})
     index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
-    with pytest.raises(UsageError, match="there are no files to show"):
-        Server(RAG(index), lm, port=0, show_files=True)
+    with pytest.raises(UsageError, match="there are no files to show"), asking(RAG(index), show_files=True):
+        pass
 
 
 def test_an_index_of_one_document_shows_it_alone(tmp_path):
-    lm, _ = scripted_lm(lambda *_: {"answer": "x"})
     (tmp_path / "tarn.md").write_text("# Tarn\n\nThe Isk flows through Tarn.\n", encoding="utf-8")
     (tmp_path / "secret.txt").write_text("a secret", encoding="utf-8")
     index = knowgap.build_index(tmp_path / "tarn.md", tmp_path / "index", engine="bm25")
-    with Server(RAG(index), lm, port=0, show_files=True) as server:
-        assert "The Isk" in httpx.get(f"{server.url}/files/tarn.md").text
-        assert httpx.get(f"{server.url}/files/secret.txt").status_code == 404
+    with asking(RAG(index), show_files=True) as client:
+        assert "The Isk" in client.get("/files/tarn.md").text
+        assert client.get("/files/secret.txt").status_code == 404
     (tmp_path / "tarn.md").unlink()
-    with pytest.raises(UsageError, match=r"tarn\.md: what was indexed no longer exists"):
-        Server(RAG(index), lm, port=0, show_files=True)
+    with pytest.raises(UsageError, match=r"tarn\.md: what was indexed no longer"), asking(RAG(index), show_files=True):
+        pass

@@ -16,16 +16,9 @@ from knowgap.service import Server
 from knowgap.service import live_index as module
 from knowgap.service.answering import Answering
 from knowgap.service.live_index import LiveIndex
+from tests.app.service.conftest import SECONDS, asking, wait_until
 
-SECONDS = 150
 ASKED = {"question": "Which river flows through Tarn?", "citations": False}
-
-
-def wait_until(true):
-    end = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def titles(index, query="river"):
@@ -125,8 +118,7 @@ def test_what_was_read_in_the_first_seconds_can_be_searched_while_the_others_are
     monkeypatch.setattr(module, "build_index", slowly)
     index = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=SECONDS, say=said.append)
     assert index.being_read == (0, 6)
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
+    with asking(RAG(index)) as client:
         index.start()
         wait_until(lambda: len(index))
         assert titles(index) == ["tarn.md"]
@@ -145,10 +137,9 @@ def test_what_was_read_in_the_first_seconds_can_be_searched_while_the_others_are
 
 @pytest.mark.parametrize("wanted", [{}, {"files": ["tarn.md"]}])
 def test_a_question_before_the_first_document_is_read_is_told_to_come_again(live, wanted):
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    with Server(RAG(live), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
+    with asking(RAG(live)) as client:
         for path, asked in (("/v1/ask", ASKED), ("/search", {"query": "river"})):
-            refused = client.post(path, json={**asked, **wanted}, timeout=SECONDS)
+            refused = client.post(path, json={**asked, **wanted})
             assert (refused.status_code, "still being read" in refused.text) == (503, True)
 
 
@@ -189,11 +180,7 @@ def test_a_file_that_a_visitor_adds_may_take_less_time_than_its_size_allows_and_
 
 
 def test_visitors_ask_and_add_files(live, docs):
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    options = {"port": 0, "show_files": True, "allow_upload": True}
-    with Server(RAG(live), lm, **options) as server, httpx.Client(base_url=server.url, timeout=60) as client:
-        early = client.post("/v1/ask", json=ASKED)
-        assert (early.status_code, "still being read" in early.text) == (503, True)
+    with asking(RAG(live), show_files=True, allow_upload=True) as client:
         assert 'id="upload"' in client.get("/").text
         live.start()
         wait_until(lambda: len(live) == 1)
@@ -221,8 +208,7 @@ def test_visitors_ask_and_add_files(live, docs):
 
 
 def test_as_many_files_are_added_as_may_wait_to_be_read(live, docs):
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    with Server(RAG(live), lm, port=0, allow_upload=True) as server, httpx.Client(base_url=server.url) as client:
+    with asking(RAG(live), allow_upload=True) as client:
         for number in range(20):
             assert client.put(f"/files/{number}.txt", content=b"A river.").status_code == 201
         full = client.put("/files/more.txt", content=b"A river.")
@@ -237,8 +223,7 @@ def test_as_many_files_are_added_as_may_wait_to_be_read(live, docs):
 
 
 def test_a_file_that_could_not_be_written_can_be_added_again(live, docs, caplog):
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    with Server(RAG(live), lm, port=0, allow_upload=True) as server, httpx.Client(base_url=server.url) as client:
+    with asking(RAG(live), allow_upload=True) as client:
         docs.rename(docs.with_name("away"))
         assert client.put("/files/new.txt", content=b"A river.").status_code == 500
         docs.with_name("away").rename(docs)
@@ -247,13 +232,12 @@ def test_a_file_that_could_not_be_written_can_be_added_again(live, docs, caplog)
 
 
 def test_files_are_added_only_where_that_was_allowed(live, tmp_path):
-    lm, _ = scripted_lm(lambda *_: {"answer": "x"})
-    with Server(RAG(live), lm, port=0) as server:
-        assert httpx.put(f"{server.url}/files/a.txt", content=b"x").status_code == 404
-        assert 'id="upload"' not in httpx.get(server.url).text
+    with asking(RAG(live)) as client:
+        assert client.put("/files/a.txt", content=b"x").status_code == 404
+        assert 'id="upload"' not in client.get("/").text
     index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
-    with pytest.raises(UsageError, match="not to an index"):
-        Server(RAG(index), lm, port=0, allow_upload=True)
+    with pytest.raises(UsageError, match="not to an index"), asking(RAG(index), allow_upload=True):
+        pass
 
 
 @pytest.mark.parametrize("problem", [None, OSError("no such weights")])

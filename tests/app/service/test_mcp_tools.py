@@ -13,15 +13,8 @@ from support import scripted_lm
 import knowgap
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.passage import Hit, Passage
 from knowgap.service.mcp_tools import make_server
-
-ISK = Passage("isk", "Isk", "The Isk flows through Tarn.")
-
-
-class OneRiver:
-    def search(self, queries, k):
-        return [[Hit(ISK, 1.0, 1)][:k] for _ in queries]
+from tests.app.service.conftest import ISK, OneRiver
 
 
 def answering(text):

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -20,6 +19,7 @@ from knowgap.errors import IndexFolderError
 from knowgap.retrieval import BM25Index, Hit, Passage, RemoteRetriever
 from knowgap.service import Server
 from knowgap.service.listening import _AcceptFailures
+from tests.app.service.conftest import wait_until
 from tests.retrieval.conformance import QUERIES, corpus
 
 SECONDS = 60  # a bound for waiting; nothing here takes that long
@@ -221,13 +221,6 @@ def test_clients_that_do_not_take_their_answers_do_not_keep_others_out(monkeypat
             opened.enter_context(_stalled(server))
         for path in ("/healthz", "/search?query=a"):
             assert httpx.get(f"{server.url}{path}", timeout=SECONDS).status_code == 200
-
-
-def wait_until(true):
-    end = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def _withheld(server):

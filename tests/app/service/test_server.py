@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -20,22 +19,14 @@ from support import ScriptedEngine, lm_of, scripted_lm
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.service import Server
 from knowgap.service.openai_protocol import ChatRequest
 from knowgap.signatures import AnswerDirectly
+from tests.app.service.conftest import ISK, OneRiver, wait_until
 
 SECONDS = 30
-ISK = Passage("isk", "Isk", "The Isk flows through Tarn.")
 QUESTION = "Which river flows through Tarn?"
-
-
-class OneRiver:
-    """An index that finds the Isk."""
-
-    def search(self, queries, k):
-        return [[Hit(ISK, 1.0, 1)] for _ in queries]
 
 
 class Waiting(Program):
@@ -78,13 +69,6 @@ def client(server):
 def read_events(text):
     events = [event.split("\n") for event in text.removesuffix("\n\n").split("\n\n")]
     return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events]
-
-
-def wait_until(true):
-    end = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_question_is_answered_with_passages_citations_and_cost(client, server):
