@@ -5,7 +5,8 @@ network, a GPU or a service) the command lines are checked against the command's
 neither is run. A `python` block that begins with the name of a file, as in `# mine.py`, is written to that file
 instead. The commands of a `sh` block that begins with `# fails:` are refused, and what they say on standard error
 counts as printed. An `output` block is what the block before it prints; renew them all with
-`python tests/app/test_docs.py`, or those of some pages with `python tests/app/test_docs.py PAGE …`.
+`python tests/app/test_docs.py`, or those of some pages with `python tests/app/test_docs.py PAGE …`. A block with output
+that README.md has word for word is run there only.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NEEDS = {"watching.md": "mlflow"}  # whose own warnings are no errors
 CASES = [pytest.param(page, marks=[pytest.mark.filterwarnings("ignore")] * (page.name in NEEDS)) for page in PAGES]
+OTHERS = {"git", "pytest", "cd", "cp", "pip", "export", "torchrun", "transformers", "vllm", "llama-server"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -93,18 +95,7 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                     assert elsewhere
                     assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"
                 else:
-                    assert words[0] in (
-                        "git",
-                        "pytest",
-                        "cd",
-                        "cp",
-                        "pip",
-                        "export",
-                        "torchrun",
-                        "transformers",
-                        "vllm",
-                        "llama-server",
-                    ), f"{page} has an unknown command {words}"
+                    assert words[0] in OTHERS, f"{page} has an unknown command {words}"
     return lines(printed.getvalue())
 
 
@@ -151,10 +142,13 @@ def run_page(page: Path) -> list[tuple[str, str]]:
     """What each `output` block of a page has, and what it should have."""
     names: dict = {"__name__": "__main__"}
     printed, outputs, path, loaded = "", [], list(sys.path), {*sys.modules}
+    of_readme = {} if page == PAGES[0] else dict(itertools.pairwise(blocks(PAGES[0])))
     try:
         for language, code in blocks(page):
             if language == "output":
                 outputs.append((code, printed))
+            elif (language, code) in of_readme and of_readme[language, code][0] == "output":
+                printed = of_readme[language, code][1]
             else:
                 printed = run_block(language, code, names, page.name)
         return outputs
