@@ -80,7 +80,8 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole_transcript(gener
     written = grow(tree)
     for path in [path for path in PATHS if path in tree._nodes]:
         answer, prefix = written[path, "answer"], tree._nodes[path].ids
-        tokens = next(row for row in _answers(tree, path, answer))
+        tokens = _decoded_alone(tree, path)
+        assert len(tokens) == 1 + len(answer.logprobs)
         ids = torch.tensor([[*prefix, *tokens]])
         with torch.inference_mode():
             logprobs = tree.model(input_ids=ids).logits[0].log_softmax(-1)
@@ -88,7 +89,7 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole_transcript(gener
         assert answer.logprobs == pytest.approx(expected, abs=1e-4)
 
 
-def _answers(tree, path, written):
+def _decoded_alone(tree, path):
     """The tokens of an answer, decoded once more from scratch."""
     import torch
 
@@ -97,8 +98,7 @@ def _answers(tree, path, written):
     row = twin._row(path, "answer", False)
     with torch.inference_mode():
         twin._write_alone(row)
-    assert len(row.logprobs) == len(written.logprobs)
-    yield row.ids
+    return row.ids
 
 
 def test_options_are_chosen_by_their_probability_among_the_options(generator):
