@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from support import in_chat_format, read_prompt, scripted_lm
 from training_helpers import write_tiny_bert
 
-from knowgap.cli.main import main
 from knowgap.retrieval import BM25Index, make_reranker
 from knowgap.retrieval.passage import Passage
+from tests.app.cli.conftest import Knowgap, write_lines
 from tests.lms.ra_isf.tiny import TEXTS, write_language_model
 from tests.lms.rq_rag.tiny import write_base_model
 
@@ -22,52 +23,38 @@ PASSAGES = [
     for name in NAMES
     for what in ("Bridge", "Tower")
 ]
-QUICK = ["--set", "batch_size=2", "--set", "epochs=1"]
+GIVEN = ["--data", "questions.jsonl", "--corpus", "corpus.jsonl", "--index", "idx", "--output", "new"]
+GIVEN += ["--set", "batch_size=2", "--set", "epochs=1"]
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+def _folder(knowgap: Knowgap):
     asked = [("How", f"{name} Bridge") for name in NAMES] + [("Who", f"{name} Tower") for name in NAMES]
     questions = [
         {"question": f"{how} old is the {what}?", "answer": "very old", "gold_ids": [what]} for how, what in asked
     ]
-    rows = {"corpus": [{"id": p.id, "title": p.title, "text": p.text} for p in PASSAGES], "questions": questions}
-    for name, records in rows.items():
-        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records))
+    write_lines(Path("questions.jsonl"), questions)
+    write_lines(Path("corpus.jsonl"), [passage.to_dict() for passage in PASSAGES])
     BM25Index.build(PASSAGES, "idx")
 
 
-def run(capsys: pytest.CaptureFixture[str], kind: str, *words: object) -> tuple[int, str, str]:
-    given = ["--data", "questions.jsonl", "--corpus", "corpus.jsonl", "--index", "idx", "--output", "new"]
-    with pytest.raises(SystemExit) as end:
-        main(["train", kind, *given, *QUICK, *map(str, words)])
-    printed = capsys.readouterr()
-    return int(end.value.code or 0), printed.out, printed.err
+def train(kind: str, *words: object) -> list[str]:
+    return ["train", kind, *GIVEN, *map(str, words)]
 
 
-def result_of(capsys, kind: str, *words: object):
-    code, out, err = run(capsys, kind, *words, "--json")
-    assert code == 0, err
-    return json.loads(out), err
-
-
-def error_of(capsys, kind: str, *words: object) -> str:
-    code, _, err = run(capsys, kind, *words)
-    assert code == 2
-    [line] = [line for line in err.splitlines() if line.startswith("error:")]
-    return line
+def result_of(knowgap: Knowgap, kind: str, *words: object):
+    printed, said = knowgap(*train(kind, *words, "--json"))
+    return json.loads(printed), said
 
 
 @pytest.mark.parametrize("lora", [[], ["--set", "lora_rank=2"]])
-def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, capsys, lora):
+def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, knowgap, lora):
     words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2", *lora]
-    plan = result_of(capsys, "reranker", *words, "--dry-run")[0]["reranker"]
+    plan = result_of(knowgap, "reranker", *words, "--dry-run")[0]["reranker"]
     assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (24, 12, 0)
     assert plan["hours"] > 0
     assert not Path("new").exists()
-    result = result_of(capsys, "reranker", *words)[0]["reranker"]
+    result = result_of(knowgap, "reranker", *words)[0]["reranker"]
     assert [*result["scores"]] == ["the index", "untrained", "trained"]
     index, untrained, trained = result["scores"].values()
     assert index["means"]["mrr"]["n"] == trained["comparison"]["n"] == 4
@@ -76,24 +63,18 @@ def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, 
     assert (made["made_from"]["kind"], made["steps"]) == ("reranker", result["steps"])
     assert len(make_reranker("new").score([("Who built the bridge?", "Orle Bridge: Ada Venn built it.")])) == 1
     assert not list(Path("new").glob("adapter*"))
-    _, out, err = run(capsys, "reranker", *words)
+    out, err = knowgap(*train("reranker", *words))
     assert "already exists and was trained with the same settings and data" in err
     assert "recall@5" in out
 
 
 @pytest.mark.long
-def test_a_trained_colbert_is_indexed_and_searched(capsys):
-    result, _ = result_of(capsys, "colbert", "--set", "dim=32", "--set", "negatives=2", "--limit", 4)
+def test_a_trained_colbert_is_indexed_and_searched(knowgap):
+    result, _ = result_of(knowgap, "colbert", "--set", "dim=32", "--set", "negatives=2", "--limit", 4)
     assert result["colbert"]["scores"]["trained"]["means"].keys() == {"recall@5", "recall@50", "mrr"}
-    for words in (
-        ["index", "--corpus", "corpus.jsonl", "--index", "ix", "--engine-option", "checkpoint=new"],
-        ["search", "How old is the Orle Bridge?", "--index", "ix", "--json"],
-    ):
-        with pytest.raises(SystemExit) as end:
-            main(words)
-        assert not end.value.code
-        out = capsys.readouterr().out
-    assert "Orle Bridge" in out[: out.index("Tower") if "Tower" in out else None]
+    knowgap("index", "--corpus", "corpus.jsonl", "--index", "ix", "--engine-option", "checkpoint=new")
+    titles = [hit["title"] for hit in knowgap.json("search", "How old is the Orle Bridge?", "--index", "ix")["hits"]]
+    assert "Orle Bridge" in list(itertools.takewhile(lambda title: "Tower" not in title, titles))
 
 
 @pytest.fixture
@@ -117,45 +98,44 @@ SUB_MODELS = ["--model", "tiny", "--set", "max_length=200", "--set", "top_k=2", 
 
 
 @pytest.mark.long
-def test_sub_models_are_labelled_trained_and_measured(labeller, capsys):
-    by_name, _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--dry-run")
+def test_sub_models_are_labelled_trained_and_measured(labeller, knowgap):
+    by_name, _ = result_of(knowgap, "ra-isf", *SUB_MODELS, "--dry-run")
     assert labeller.calls == []
     assert by_name["know"]["teacher_calls"] == by_name["decompose"]["teacher_calls"] == 8  # half are in the split train
     assert by_name["relevant"]["teacher_calls"] > 8
     assert by_name["know"]["examples"] == round(0.6 * 8)
-    code, out, err = run(capsys, "ra-isf", *SUB_MODELS)
-    assert code == 0, err
+    out, err = knowgap(*train("ra-isf", *SUB_MODELS))
     assert all(word in out for word in ("know", "relevant", "decompose", "majority", "untrained", "trained"))
     assert "calls of the teacher, 0 labels from before" in err
     labels = [json.loads(line) for line in Path("new/know.jsonl").read_text().splitlines()[1:]]
     assert {label["question"][:3] for label in labels if label["label"]} == {"How"}
     assert {path.name for path in Path("new").iterdir() if path.is_dir()} == {"know", "relevant", "decompose"}
     calls = len(labeller.calls)
-    result = result_of(capsys, "ra-isf", *SUB_MODELS, "--sub-model", "know")[0]["know"]
+    result = result_of(knowgap, "ra-isf", *SUB_MODELS, "--sub-model", "know")[0]["know"]
     assert len(labeller.calls) == calls, "labels and model are taken over"
     assert result["scores"]["trained"]["means"]["agreement"]["n"] == 8 - result["examples"] > 0
 
 
-def test_labels_of_the_data_need_no_teacher(labeller, capsys):
+def test_labels_of_the_data_need_no_teacher(labeller, knowgap):
     words = ["--sub-model", "relevant", "--set", "relevant_from=data"]
-    plans, _ = result_of(capsys, "ra-isf", *SUB_MODELS, *words, "--dry-run")
+    plans, _ = result_of(knowgap, "ra-isf", *SUB_MODELS, *words, "--dry-run")
     assert plans["relevant"]["teacher_calls"] == 0
 
 
-def test_a_dry_run_counts_the_labels_of_a_file_and_needs_no_index(labeller, capsys, monkeypatch):
+def test_a_dry_run_counts_the_labels_of_a_file_and_needs_no_index(labeller, knowgap, monkeypatch):
     rows = [
         {"question": f"Is text {n} about it?", "answer": "irrelevance" if n % 2 else "relevance"} for n in range(20)
     ]
     Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr("knowgap.cli.factories.open_index", lambda *_: pytest.fail("an index was opened"))
     words = ["--sub-model", "relevant", "--labels", "labels.jsonl", "--dry-run"]
-    plans, _ = result_of(capsys, "ra-isf", *SUB_MODELS, *words)
+    plans, _ = result_of(knowgap, "ra-isf", *SUB_MODELS, *words)
     assert (plans["relevant"]["examples"], plans["relevant"]["teacher_calls"]) == (round(0.6 * 20), 0)
 
 
-def test_the_run_of_ra_isfs_paper(labeller, capsys):
+def test_the_run_of_ra_isfs_paper(labeller, knowgap):
     words = [*SUB_MODELS, "--sub-model", "know", "--preset", "paper", "--dry-run"]
-    plans, err = result_of(capsys, "ra-isf", *words)
+    plans, err = result_of(knowgap, "ra-isf", *words)
     assert "the paper: 1,000 questions drawn from each of NQ, TriviaQA, HotpotQA, StrategyQA and 2Wiki" in err
     assert (plans["know"]["examples"], plans["know"]["steps"]) == (5000, 2500)  # --set batch_size=2, epochs=1
 
@@ -182,34 +162,34 @@ GENERATOR = ["--lm", "openai/teacher", "--limit", 4, "--set", "gradient_accumula
 GENERATOR += ["--set", "top_k=1", "--set", "depth=1"]
 
 
-def test_a_dry_run_tells_what_a_generator_takes(teacher, tmp_path: Path, capsys):
+def test_a_dry_run_tells_what_a_generator_takes(teacher, tmp_path: Path, knowgap):
     base = ["--model", write_base_model(tmp_path / "base"), "--dry-run"]
-    plan = result_of(capsys, "rq-rag", *base, *GENERATOR)[0]["rq-rag"]
+    plan = result_of(knowgap, "rq-rag", *base, *GENERATOR)[0]["rq-rag"]
     assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (4, 2, 8)
     assert (plan["memory"][0]["method"], plan["gpus"]) == ("full, float32", None)
     words = [*base, *GENERATOR[:4], "--preset", "paper"]
-    paper, err = result_of(capsys, "rq-rag", *words)
+    paper, err = result_of(knowgap, "rq-rag", *words)
     assert "the paper: 42,810 transcripts by gpt-3.5-turbo-0125" in err
     paper = paper["rq-rag"]
     assert (paper["examples"], paper["gpus"], paper["teacher_calls"]) == (42_810, [8, 80.0], 2 * 42_810)
-    two = result_of(capsys, "rq-rag", *words, "--gpus", "2x24")[0]["rq-rag"]
+    two = result_of(knowgap, "rq-rag", *words, "--gpus", "2x24")[0]["rq-rag"]
     assert (two["gpus"], len(two["memory"])) == ([2, 24.0], 7)
     assert teacher.bodies == []
 
 
-def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, capsys):
+def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, knowgap):
     words = ["--model", write_base_model(tmp_path / "base"), *GENERATOR]
-    labels = result_of(capsys, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
+    labels = result_of(knowgap, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
     assert (labels["examples"], labels["teacher_calls"]) == (4, 0)
     assert Path("new-transcripts.jsonl").exists()
     assert not Path("new").exists()
-    result, err = result_of(capsys, "rq-rag", *words)
+    result, err = result_of(knowgap, "rq-rag", *words)
     assert "transcripts of 4 questions: 4 kept, single_hop; 0 calls of the teacher" in err
     scores = result["rq-rag"]["scores"]
     assert [*scores] == ["trained, no search", "untrained", "trained"]
     assert all(score["means"]["f1"]["n"] == score["means"]["readable"]["n"] == 4 for score in scores.values())
     asked = len(teacher.bodies)
-    assert "already exists" in run(capsys, "rq-rag", *words, "--set", "measured_on=none")[2]
+    assert "already exists" in knowgap(*train("rq-rag", *words, "--set", "measured_on=none"))[1]
     assert len(teacher.bodies) == asked + 1  # whether it answers at all
 
 
@@ -223,7 +203,6 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
         (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
         (["colbert", "--model", "somewhere", "--set", "dim=32"], "applies only to the embedded base"),
         (["colbert", "--set", "dim=20"], "dim = 20"),
-        (["ra-isf", "--model", "embedded"], "cannot write text"),
         (["rq-rag"], "name the model to start from with --model"),
         (["reranker", "--sub-model", "know"], "--sub-model know applies only to ra-isf"),
         (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80 applies only to rq-rag and ra-isf"),
@@ -239,6 +218,6 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],
 )
-def test_a_wrong_argument_gets_one_line(labeller, capsys, words, message: str):
-    assert message in error_of(capsys, *words)
+def test_a_wrong_argument_gets_one_line(labeller, knowgap, words, message: str):
+    assert message in knowgap.refusal(*train(*words))
     assert labeller.calls == []
