@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +81,24 @@ class Outside:
         _, said = process.communicate()
         assert process.returncode == code, said
         return self._printed.read_text(encoding="utf-8"), said
+
+    def python(self, code: str) -> str:
+        """What Python prints that runs the code in the folder."""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @contextmanager
+    def serving(self, name: str, *words: str) -> Iterator[str]:
+        """Serve the program with a name; yields the address. SIGTERM ends the server."""
+        process = self.start("serve", *words, "--port", "0")
+        said = re.compile(rf"serving knowgap/{name} at (http://\S+);")
+        try:
+            yield next(found[1] for line in process.stderr if (found := said.search(line)))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -188,28 +186,17 @@ def test_a_saved_module_is_loaded_in_python(compiled):
         "program = knowgap.load('compiled/artifact', retriever='idx', expect=Hops);"
         "print(program(question='Which river is at Teelford?').answer, program.module.num_docs)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=outside.folder, env=outside.environment, capture_output=True, text=True
-    )
-    assert done.stdout.split()[0] == "Teel", done.stderr
+    assert outside.python(code).split()[0] == "Teel"
 
 
 @pytest.mark.long
 def test_a_saved_module_is_served(compiled):
     outside, server = compiled
-    artifact = "hops:Hops:compiled/artifact"
-    process = outside.start("serve", "--program", artifact, "--index", "idx", "--port", "0", *lm(server))
-    try:
-        for line in process.stderr:
-            if found := re.search(r"serving knowgap/Hops at (http://\S+);", line):
-                break
-        reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river is at Gornford?"}, timeout=60)
-        assert reply.json()["answer"] == "Gorn"
-        assert reply.json()["cost"]["lm_calls"] == 3
-        assert "Gornford" in [passage["id"] for passage in reply.json()["passages"]]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+    with outside.serving("Hops", "--program", "hops:Hops:compiled/artifact", "--index", "idx", *lm(server)) as url:
+        reply = httpx.post(f"{url}/v1/ask", json={"question": "Which river is at Gornford?"}, timeout=60).json()
+    assert reply["answer"] == "Gorn"
+    assert reply["cost"]["lm_calls"] == 3
+    assert "Gornford" in [passage["id"] for passage in reply["passages"]]
 
 
 def test_an_agent_is_asked_and_its_steps_are_shown(bench):

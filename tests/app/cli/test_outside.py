@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import signal
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -152,9 +148,7 @@ def test_its_artifact_is_loaded_in_python(outside):
         "program = knowgap.load('compiled/artifact', retriever='mine:Words:towns.jsonl', expect=Twice);"
         "print(program(question='Which river flows through Kolm?').answer)"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=outside.folder, env=outside.environment, capture_output=True, text=True)
-    assert "Teel" in done.stdout, done.stderr
+    assert "Teel" in outside.python(code)
 
 
 @pytest.mark.long
@@ -175,17 +169,9 @@ def test_programs_are_compared_and_tables_run(outside):
 
 @pytest.mark.long
 def test_it_is_served(outside):
-    words = ("--program", "mine:Twice:compiled/artifact", "--index", OURS[-1], "--port", "0")
-    process = outside.start("serve", *words)
-    try:
-        for line in process.stderr:
-            if found := re.search(r"serving knowgap/Twice at (http://\S+);", line):
-                break
-        reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river flows through Sarr?"}, timeout=60)
-        assert "Umbe" in reply.json()["answer"]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+    with outside.serving("Twice", "--program", "mine:Twice:compiled/artifact", "--index", OURS[-1]) as url:
+        reply = httpx.post(f"{url}/v1/ask", json={"question": "Which river flows through Sarr?"}, timeout=60)
+    assert "Umbe" in reply.json()["answer"]
 
 
 def test_what_is_wrong_is_one_line(outside):
@@ -215,16 +201,9 @@ def test_what_packages_offer_is_listed(knowgap, offer):
 
 
 def test_own_models_take_part(knowgap, folder):
-    words = (
-        "--part",
-        "reranker=mine:Scorer",
-        "--part",
-        "entailment=mine:Scorer",
-        "--data",
-        "questions.jsonl",
-        "--corpus",
-    )
-    printed = knowgap.json("eval", "--program", "migres", *words, "docs.jsonl", "--engine", "bm25", "--whole")
+    models = ("--part", "reranker=mine:Scorer", "--part", "entailment=mine:Scorer")
+    data = ("--data", "questions.jsonl", "--corpus", "docs.jsonl", "--engine", "bm25", "--whole")
+    printed = knowgap.json("eval", "--program", "migres", *models, *data)
     origin = printed["provenance"]
     assert (origin["reranker"], origin["entailment"]) == ("scorer", "scorer")
     assert {role: facts["name"] for role, facts in origin["outside"].items()} == {

@@ -17,6 +17,7 @@ from endpoint import Endpoint, endpoint
 from processes import Command
 
 from knowgap.cli.running.waiting import Announcer, saying_what_is_waited_for
+from tests.app.service.conftest import wait_until
 
 LONG = 600.0
 """Seconds that a reply takes; no test waits for one."""
@@ -59,13 +60,6 @@ def started(indexed) -> Iterator[Callable[..., Command]]:
         process.communicate()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 2 * SOON
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def stop(process: Command, code: int = 130) -> str:
     """Press Ctrl-C once; return what the process said."""
     process.send_signal(signal.SIGINT)
@@ -101,7 +95,9 @@ def test_ctrl_c_ends_a_command_that_waits_for_replies(started, server, tmp_path:
     (tmp_path / "table.toml").write_text(TABLE)
     words, at_once = COMMANDS[name]
     process = started(*words, "--lm", "openai/local", "--api-base", server.api_base)
-    until(lambda: sum("one word" not in text for text in server.prompts()) >= at_once or process.poll() is not None)
+    wait_until(
+        lambda: sum("one word" not in text for text in server.prompts()) >= at_once or process.poll() is not None
+    )
     asked = -1
     while asked != len(server.bodies):
         asked = len(server.bodies)
@@ -116,7 +112,7 @@ def test_the_same_command_asks_what_was_not_answered(started, server):
     words = ["eval", *DATA, "--program", "direct", "--num-threads", "2", "--lm", "openai/local"]
     words += ["--api-base", server.api_base, "-o", "out"]
     process = started(*words)
-    until(lambda: len(server.bodies) == 5)  # the first of them asks for one word
+    wait_until(lambda: len(server.bodies) == 5)  # the first of them asks for one word
     stop(process)
     server.bodies.clear()
     server.delay_of = lambda text: 0.0
@@ -187,7 +183,7 @@ def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(starte
     url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(httpx.post, f"{url}/v1/ask", json={"question": "Who built the hall?"}, timeout=SOON)
-        until(lambda: any("hall" in text for text in server.prompts()))
+        wait_until(lambda: any("hall" in text for text in server.prompts()))
         process.terminate()
         assert asked.result().json()["error"]["code"] == 503
     assert process.wait(SOON) == 0
