@@ -63,24 +63,22 @@ def test_a_study_in_which_every_score_is_0_says_so(knowgap):
     assert "there is nothing to choose by" in " ".join(remarks.split())
 
 
-@pytest.mark.parametrize("demos", ["auto", "none"])
-def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap, demos: str):
+def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap):
     lines = (knowgap.folder / "questions.jsonl").read_text().splitlines()
     (knowgap.folder / "three.jsonl").write_text("\n".join(lines[:3]))
     words = ("--program", "direct", "--data", "three.jsonl", "-o", "out")
-    refusal = knowgap.refusal("compile", "--demos", demos, *words)
+    refusal = knowgap.refusal("compile", *words)
     assert "three has no questions in its split 'test' (it has train 2, dev 1, test 0): add questions" in refusal
     assert not (knowgap.folder / "out").exists()
 
 
-@pytest.mark.parametrize("demos", ["auto", "none"])
-def test_estimates_before_anything_is_spent(knowgap, demos: str):
-    printed, _ = knowgap("compile", "--demos", demos, *STUDY, "--dry-run")
+def test_estimates_before_anything_is_spent(knowgap):
+    printed, _ = knowgap("compile", *STUDY, "--dry-run")
     assert "what it would cost with knowgap/extractive-5" in " ".join(printed.split())
     # each question is one call of rag: 20 trials of 2 questions, and 2 programs on 2 dev and 2 test questions
     assert [cell.strip() for cell in rows(printed, "rag")[0].split("│")[2:4]] == ["48", "48"]
     # and 20 of 60 training questions, on which the choice is tested too
-    printed, _ = knowgap("compile", "--demos", demos, *STUDY, "--limit", "60", "--dry-run")
+    printed, _ = knowgap("compile", *STUDY, "--limit", "60", "--dry-run")
     assert rows(printed, "rag")[0].split("│")[2].strip().replace(",", "") == str(20 * 60 + 2 * (60 + 20 + 60))
     priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", *PRICED)
     assert float(rows(priced, "rag")[0].split("│")[6]) > 0
@@ -150,16 +148,8 @@ def test_refuses_optimizers_that_cannot_be_used(knowgap):
 
 
 SEVERAL = (
-    "--program",
-    "rag,direct,iter_retgen",
-    "--engine",
-    "bm25",
-    "--limit",
-    "4",
-    "--num-threads",
-    "1",
-    "-o",
-    "out",
+    *("--program", "rag,direct,iter_retgen", "--engine", "bm25", "--limit", "4"),
+    *("--num-threads", "1", "-o", "out"),
 )
 
 
@@ -205,7 +195,6 @@ def test_refuses_what_goes_with_one_program(knowgap):
         assert option[0] in message
         assert "one program, but --program names several" in message
     assert "none of the programs has the part" in knowgap.refusal("compile", *SEVERAL, "--part", "reranker=embedded")
-    assert "at least one trial for each of 3 programs" in knowgap.refusal("compile", *SEVERAL, "--n-trials", "2")
     everything = knowgap(
         "compile", "--demos", "none", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run"
     )

@@ -94,6 +94,8 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
     )
     name = "idx\x1b[31m\u202e"
     seen = [knowgap("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", name)]
+    assert r"Orle \u001b]0;owned" in knowgap("search", "Orle", "--index", name)[0]
+    assert knowgap.json("search", "Orle", "--index", name)["hits"][0]["title"] == passage["title"].strip()
     whole = ("--data", "questions.jsonl", "--whole", "--index", name)
     for words in (
         ["search", f"Orle {ESCAPES}", "--index", name],

@@ -25,6 +25,7 @@ def test_shows_scores(indexed):
     printed, _ = indexed(*EVAL, "--metric", "f1")
     assert "questions, all 4 questions, knowgap/extractive" in printed
     assert "exact_match" not in printed
+    assert "questions, the first 2 questions, undivided, " in indexed(*EVAL, "--limit", "2")[0]
     assert "unknown split 'tset': did you mean 'test'?" in indexed.refusal(*EVAL[:5], "--split", "tset")
 
 
@@ -43,7 +44,7 @@ def test_writes_predictions_for_official_scorers(indexed):
     assert "--predictions takes a single program" in indexed.refusal(*several)
 
 
-def test_says_where_the_evidence_went(indexed):
+def test_says_where_the_evidence_went_and_how_little_few_questions_tell(indexed):
     result = indexed.json(*EVAL)
     used = result["evidence"]["used for the answer"]
     assert used + result["evidence"]["not searched for"] == 1.0
@@ -56,6 +57,10 @@ def test_says_where_the_evidence_went(indexed):
     compared, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
     table = compared[compared.index("where the evidence went") :]
     assert "100.0%" in next(line for line in table.splitlines() if "not searched for" in line)
+    words = " ".join(compared.split())
+    assert "few questions (4): " in words
+    assert "where all scores are equal, the mean may lie 0.75 away" in words
+    assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
 
 
 def test_compares_programs_and_artifacts_of_the_same_name(indexed):
@@ -72,14 +77,6 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     assert len(list((indexed.folder / "out").glob("*-artifact.json"))) == 2
     assert list(indexed.json(*compare)) == programs.split(",")
     assert "--program is empty" in indexed.refusal("eval", "--program", " , ")
-
-
-def test_says_how_little_few_questions_tell(indexed):
-    printed, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
-    words = " ".join(printed.split())
-    assert "few questions (4): " in words
-    assert "where all scores are equal, the mean may lie 0.75 away" in words
-    assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
 
 
 def test_says_what_may_be_wrong_where_every_answer_scores_0(indexed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 import sys
@@ -55,14 +56,6 @@ def test_an_address_without_a_model_asks_for_its_name(indexed, monkeypatch):
 )
 def test_addresses_keep_their_slashes(indexed, words, reason):
     assert reason in indexed.refusal(*words)
-
-
-def test_a_new_index_of_the_embedded_checkpoint_says_once_what_is_better(knowgap, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.hub.hub_reachable", lambda: True)
-    words = ("index", "--corpus", "docs.jsonl", "--index", "better")
-    said = "--engine-option checkpoint=answerdotai/answerai-colbert-small-v1 --overwrite"
-    assert said in " ".join(knowgap(*words)[1].split())
-    assert "checkpoint=" not in knowgap(*words)[1]
 
 
 @pytest.mark.parametrize("engine", ["bm25", "dense", "colbert", "hybrid"])
@@ -124,17 +117,11 @@ def test_doctor_fits_80_columns_and_speaks_of_model_keys_and_mcp(indexed, monkey
     assert rows["mcp"] in ("ok", "absent")
     assert "SOME_API_KEY" in printed
     assert "secret" not in printed
-    lm = {f["name"]: f for f in indexed_findings(indexed, "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1")}
-    assert lm["language model"]["state"] == "broken"
-    assert "does not answer at http://127.0.0.1:9/v1" in lm["language model"]["detail"]
-    served = {finding["name"]: finding for finding in indexed_findings(indexed, "--index", "http://127.0.0.1:9")}
-    assert "no index server answers" in served["http://127.0.0.1:9 search"]["detail"]
-
-
-def indexed_findings(knowgap, *words):
-    import json
-
-    return json.loads(knowgap("doctor", *words, "--json", code=2)[0])
+    broken = ("--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--index", "http://127.0.0.1:9")
+    found = {each["name"]: each for each in json.loads(indexed("doctor", *broken, "--json", code=2)[0])}
+    assert found["language model"]["state"] == "broken"
+    assert "does not answer at http://127.0.0.1:9/v1" in found["language model"]["detail"]
+    assert "no index server answers" in found["http://127.0.0.1:9 search"]["detail"]
 
 
 def test_recall_and_found_are_means_over_the_same_questions(indexed, monkeypatch):
@@ -158,11 +145,6 @@ def test_recall_and_found_are_means_over_the_same_questions(indexed, monkeypatch
     words = " ".join(printed.split())
     assert "recall@5 over 3 of 4 questions" in words
     assert "means over the 3 of 4 questions with gold passages" in words
-
-
-def test_the_heading_of_a_whole_data_set_names_no_split(indexed):
-    assert "questions, all 4 questions, " in indexed(*EVAL)[0]
-    assert "questions, the first 2 questions, undivided, " in indexed(*EVAL, "--limit", "2")[0]
 
 
 def test_a_missing_key_is_one_short_line(indexed, monkeypatch):
