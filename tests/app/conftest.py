@@ -58,10 +58,6 @@ def undefined(example, prediction, trace=None):
     raise DataError("is not defined here")
 
 
-def failing(example, prediction, trace=None):
-    return prediction["nothing"]
-
-
 def load(path):
     """One question for each line."""
     with open(path) as file:
