@@ -98,7 +98,8 @@ class Outside:
             yield next(found[1] for line in process.stderr if (found := said.search(line)))
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
+            process.communicate(timeout=60)
+        assert process.returncode == 0
 
 
 def write_lines(path: Path, records: list[dict]) -> None:
