@@ -106,7 +106,7 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
 
     Raises:
         Problem: the name is not valid, or the kind of file cannot be read (400); the name is taken (409); the file is
-            too large (413); or too many files, or this one, wait to be read (429).
+            too large (413); too many files, or this one, wait to be read (429); or it cannot be written (500).
     """
     name = request.path_params["name"]
     path = index.folder / name
@@ -131,6 +131,8 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
         index.added.discard(name)
         if isinstance(error, FileExistsError):
             raise Problem(409, f"a file named {name} already exists") from None
+        if isinstance(error, OSError):  # one that is not handled would close the connection
+            raise Problem.of(error) from error
         raise
     index.look()
     with anyio.move_on_after(_SOON):

@@ -225,7 +225,9 @@ def test_as_many_files_are_added_as_may_wait_to_be_read(live, docs):
 def test_a_file_that_could_not_be_written_can_be_added_again(live, docs, caplog):
     with asking(RAG(live), allow_upload=True) as client:
         docs.rename(docs.with_name("away"))
-        assert client.put("/files/new.txt", content=b"A river.").status_code == 500
+        refused = client.put("/files/new.txt", content=b"A river.")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (500, 500)
+        assert refused.headers.get("Connection") != "close"
         docs.with_name("away").rename(docs)
         assert client.put("/files/new.txt", content=b"A river.").status_code == 201
     assert "No such file or directory" in caplog.text
