@@ -131,8 +131,6 @@ async def add_file(request: Request, index: LiveIndex) -> Response:
         index.added.discard(name)
         if isinstance(error, FileExistsError):
             raise Problem(409, f"a file named {name} already exists") from None
-        if isinstance(error, OSError):  # one that is not handled would close the connection
-            raise Problem.of(error) from error
         raise
     index.look()
     with anyio.move_on_after(_SOON):

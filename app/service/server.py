@@ -141,10 +141,12 @@ class Server(HTTPServer):
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
         self._addresses = sorted({route.path.replace("{name:path}", "NAME") for route in routes})
         places = most_connections() * 3 // 4
+        # After an error that only the handler of `Exception` takes, the connection is closed.
+        refused = (HTTPException, Problem, OSError, Exception)
         application = Starlette(
             routes=routes,
             middleware=[Middleware(Guard, key=key, only_loopback=key is None and is_loopback(host), most=places)],
-            exception_handlers={HTTPException: self._refuse, Problem: self._refuse, Exception: self._refuse},
+            exception_handlers=dict.fromkeys(refused, self._refuse),
         )
         super().__init__(application, host=host, port=port, grace=grace)
 
