@@ -34,7 +34,8 @@ class ExtractiveEngine(InProcessEngine):
     log-probabilities.
     """
 
-    settings: dict[str, Any] = {}  # noqa: RUF012
+    def __init__(self) -> None:
+        self.settings = {}
 
     def complete(self, request: Request) -> Response:
         """Reply to one request; raises `SignatureNotServed` for an output field that the reader cannot fill."""
