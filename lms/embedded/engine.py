@@ -192,8 +192,10 @@ def _better(prompt: Prompt) -> bool:
 
 
 def _queries(prompt: Prompt) -> list[str]:
-    """One query for each open question, or names to go on from."""
+    """One query for each open question, or names to go on from; beside steps, none for an answer that is settled."""
     most = int(prompt.inputs.get("max_queries") or 3)
+    if "steps" in prompt.outputs and prompt.found.settled:
+        return []
     return prompt.queries(min(most, len(prompt.found.open) or most))
 
 
@@ -211,6 +213,15 @@ def _questions(prompt: Prompt) -> list[str]:
         return alone if len(steps) > 1 else []
     whole = len(alone) == len(steps) or prompt.says("questions", "#1")
     return steps[:4] if whole and len(steps) > 1 else [prompt.question]
+
+
+def _steps(prompt: Prompt) -> list[str]:
+    """Each fact that the question needs, with its answer and the number of the passage that states it, or MISSING."""
+    lines = []
+    for fact in prompt.found.facts:
+        told = f"{fact.asked} {fact.found.text}: [{fact.found.sentence.source}]" if fact.found else ""
+        lines.append(told if fact.settled else f"{fact.asked}: MISSING")
+    return lines
 
 
 def _tool(prompt: Prompt) -> tuple[str, dict[str, str]]:
@@ -241,8 +252,14 @@ def _relevant(prompt: Prompt) -> bool:
 
 
 def _relevant_ids(prompt: Prompt) -> list[int]:
-    """The ids of the passages with useful sentences, those that the answer rests on first."""
+    """The ids of the passages with useful sentences, those that the answer rests on first.
+
+    Beside steps or a verdict on support, only those that state a settled fact.
+    """
     order = [sentence.source for sentence in prompt.found.support]
+    if {"steps", "supported"} & prompt.outputs.keys():
+        stated = [fact.found.sentence.source for fact in prompt.found.facts if fact.found and fact.settled]
+        return [ident for ident in dict.fromkeys(stated) if ident in prompt.ids]
     chosen = [ident for ident, useful in _assessed(prompt).items() if useful]
     return sorted(chosen, key=[*order, *chosen].index)
 
@@ -275,6 +292,8 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "relevant_ids": (_relevant_ids, "question passages"),
     "snippet": (lambda prompt: (_excerpts(prompt) or [""])[0], "question passage"),
     "statements": (_statements, "question passages"),
+    "steps": (_steps, "question passages"),
+    "supported": (lambda prompt: prompt.found.settled, "question passages"),
     "suffices": (lambda prompt: prompt.found.settled, "question known"),
     "summary": (lambda prompt: " ".join(_excerpts(prompt)), "question passage"),
 }

@@ -162,22 +162,41 @@ _BRANCHES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer (may be empty), its confidence (0 to 1), and the sentences behind it.
+class Fact:
+    """A simple question, in which earlier answers are filled in, and its answer; None if there is none."""
 
-    `open` holds the simple questions that are not settled, `closed` those that are; earlier answers are filled in.
-    """
+    asked: str
+    found: Found | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a sentence states it."""
+        return self.found is not None and self.found.probability >= _SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer (may be empty), its confidence (0 to 1), the sentences behind it, and the facts that it needs."""
 
     text: str
     confidence: float
     support: tuple[Sentence, ...] = ()
-    open: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
     @property
     def settled(self) -> bool:
         """Whether the sentences suffice."""
         return bool(self.text) and self.confidence >= _SETTLED
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The simple questions that are not settled."""
+        return tuple(fact.asked for fact in self.facts if not fact.settled)
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """The simple questions that are settled."""
+        return tuple(fact.asked for fact in self.facts if fact.settled)
 
 
 def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
@@ -218,16 +237,21 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     path = _follow(planned, {}, sentences) if len(planned.steps) > 1 else direct
     sure = min(found.probability for found in path) if path and len(path) == len(planned.steps) else 0.0
     chosen = path if sure >= _LEAST or not direct or sure > direct[0].probability else direct
-    asked = [fill(step, {i: f.text for i, f in enumerate(path[:n], 1)}) for n, step in enumerate(planned.steps)]
-    done = next((n for n, found in enumerate(path) if found.probability < _SETTLED), len(path))
+    facts: list[Fact] = []
+    for n, step in enumerate(planned.steps):
+        facts.append(
+            Fact(fill(step, {i: f.text for i, f in enumerate(path[:n], 1)}), path[n] if n < len(path) else None)
+        )
+        if not facts[-1].settled:
+            break
     support = tuple(dict.fromkeys(found.sentence for found in chosen))
-    return Answer(chosen[-1].text if chosen else "", sure, support, tuple(asked[done : done + 1]), tuple(asked[:done]))
+    return Answer(chosen[-1].text if chosen else "", sure, support, tuple(facts))
 
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Answer the questions on each option, and compare the two last answers."""
     found: dict[int, Found] = {}
-    missing: list[str] = []
+    facts: list[Fact] = []
     last = len(planned.steps)
     for n, step in enumerate(planned.steps, start=1):
         asked = fill(step, {i: f.text for i, f in found.items()})
@@ -238,36 +262,37 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
             candidates = [f for f in candidates if value_of(f.text)]
         if candidates:
             found[n] = candidates[0]
-        if not candidates or candidates[0].probability < _SETTLED:
-            missing.append(asked)
+        facts.append(Fact(asked, found.get(n)))
     support = tuple(dict.fromkeys(f.sentence for f in found.values()))
     one, other = found.get(last - 1), found.get(last)
     if one is None or other is None:
         text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
-        return Answer(text, 0.0, support, tuple(missing))
+        return Answer(text, 0.0, support, tuple(facts))
     ordered = planned.form == "order"
     first = value_of(one.text) <= value_of(other.text) if ordered else name_words(one.text) == name_words(other.text)
     texts = ("yes", "no") if planned.polar else planned.options
     sure = min(f.probability for f in found.values()) if len(found) == last else 0.0
-    return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(missing))
+    return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(facts))
 
 
 def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Yes, no or an option, by how much of the statement the sentences about each option cover."""
     wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
-    shares, support, missing = [], [], []
+    shares: list[float] = []
+    support: list[Sentence] = []
+    facts: list[Fact] = []
     for thing in planned.options or ("",):
         about = [s for s in sentences if not thing or mentions((*s.words, *name_words(s.title)), thing)]
         best = sorted(about, key=lambda s: -len(s.content & wanted))[:1]
         covered = {stem for s in best for stem in s.content & wanted}
         shares.append(len(covered) / max(len(wanted), 1))
         support += best
-        missing += [] if covered else [f"{thing} {planned.rest}".strip()]
+        facts.append(Fact(f"{thing} {planned.rest}".strip(), Found("yes", best[0], 1.0) if covered else None))
     if planned.form == "fit":
         text, sure = planned.options[shares.index(max(shares))], 0.5 * max(shares)
     else:
         text, sure = "yes" if min(shares) >= 0.5 else "no", max(min(shares), _SETTLED)
-    return Answer(text, 0.0 if missing else sure, tuple(support), tuple(missing))
+    return Answer(text, sure if all(fact.settled for fact in facts) else 0.0, tuple(support), tuple(facts))
 
 
 def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
