@@ -67,6 +67,7 @@ class AdaptiveNote(Program):
     """
 
     name = "adaptive_note"
+    calls = "2 to 8"
     presets: ClassVar = {
         "multi_hop": {"top_k": 5, "style": "short", **_PAPERS_LOOP},
         "commonsense": {"top_k": 5, "style": "yes_no", **_PAPERS_LOOP},

@@ -60,6 +60,7 @@ class Program(Streamable, dspy.Module):
 
     Attributes:
         name: the program's name in the registry; by default the name of the class.
+        calls: how many calls a question takes with the default settings, such as `1 to 4`; empty if it is not known.
         presets: the hyperparameters that the paper uses for each family of tasks, by preset name.
         needs_retriever: whether the program searches an index.
         needs: what else it requires besides an index and a language model, in words; empty if nothing.
@@ -82,6 +83,7 @@ class Program(Streamable, dspy.Module):
     """
 
     name: ClassVar[str] = "program"
+    calls: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     needs: ClassVar[str] = ""

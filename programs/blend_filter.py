@@ -59,6 +59,7 @@ class BlendFilter(Program):
     """
 
     name = "blend_filter"
+    calls = "2 to 4"
     presets: ClassVar = {
         "multi_hop": _PAPERS_SEARCHES,
         "commonsense": {**_PAPERS_SEARCHES, "none_relevant": True, "style": "yes_no"},

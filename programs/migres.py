@@ -89,6 +89,7 @@ class MIGRES(Program):
     """
 
     name = "migres"
+    calls = "2 to 21"
     presets: ClassVar = {
         "multi_hop": {"iterations": 5, "delta": 3.0, **_PAPERS_READING},
         "open_domain": {"iterations": 3, "delta": 5.0, **_PAPERS_READING},

@@ -78,6 +78,7 @@ class ModuleFactory:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs: ClassVar[str] = ""
+    calls: ClassVar[str] = ""
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 

@@ -91,6 +91,7 @@ class RAISF(Program):
     """
 
     name = "ra_isf"
+    calls = "1 to 127"
     presets: ClassVar = {
         "multi_hop": {**_ALGORITHM_1, "style": "short"},
         "open_domain": {**_ALGORITHM_1, "style": "short"},

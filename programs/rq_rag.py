@@ -85,6 +85,7 @@ class RQRAG(Program):
     """
 
     name = "rq_rag"
+    calls = "3 to 10"
     part_names = ("retriever", "generator")
     sub_models: ClassVar = {"generator": "generator"}
     presets: ClassVar = {

@@ -70,7 +70,11 @@ def ls(
         out.print_json(json.dumps(chosen))
         return
     for name, entries in chosen.items():
-        show_table(name, ["name", "what it is"], list(entries.items()))
+        if name == "programs":  # of an installed package, only the name and the first line are known
+            rows = [[each, get_program(each).calls if each in PROGRAMS else "", what] for each, what in entries.items()]
+            show_table(name, ["name", "LM calls", "what it is"], rows, caption="calls of the language model a question")
+        else:
+            show_table(name, ["name", "what it is"], list(entries.items()))
 
 
 def _first_line(documented: Any) -> str:
@@ -85,7 +89,8 @@ def _describe_program(name: str, as_json: bool) -> None:
     if as_json:
         rows = {key: {"default": h.default, "bounds": h.bounds, "help": h.help} for key, h in declared.items()}
         presets = dict(program_class.presets)
-        out.print_json(json.dumps({"program": name, "hyperparameters": rows, "presets": presets}))
+        described = {"program": name, "calls": program_class.calls, "hyperparameters": rows, "presets": presets}
+        out.print_json(json.dumps(described))
         return
     show_table(
         f"{name}: {_first_line(program_class)}",

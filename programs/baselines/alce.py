@@ -64,6 +64,7 @@ class Summ(Reranking):
     """
 
     name = "summ"
+    calls = "1 to 21"
     output_field: ClassVar[Literal["summary", "snippet"]] = "summary"
     compressor: ClassVar[type[dspy.Signature]] = SummarisePassage
 
@@ -86,6 +87,7 @@ class Snippet(Summ):
     """SNIPPET: like SUMM, with excerpts in the passages' own words in place of summaries."""
 
     name = "snippet"
+    calls = "1 to 21"
     output_field = "snippet"
     compressor = ExtractSnippet
 
@@ -99,6 +101,7 @@ class VanillaS(Reranking):
     """
 
     name = "vanilla_s"
+    calls = "1"
     presets: ClassVar = {
         "multi_hop": {"delta": 3.0},
         "open_domain": {"delta": 5.0},
@@ -143,6 +146,7 @@ class CitationRerank(Reranking):
     """
 
     name = "rerank"
+    calls = "4"
     part_names = ("retriever", "reranker", "entailment")
     signature = AnswerWithCitations
 

@@ -19,6 +19,7 @@ class Direct(Program):
     """
 
     name = "direct"
+    calls = "1"
     needs_retriever = False
     signature: ClassVar[type[dspy.Signature]] = AnswerDirectly
 
@@ -38,6 +39,7 @@ class ChainOfThought(Direct):
     """
 
     name = "cot"
+    calls = "1"
     signature = ReasonDirectly
 
     def forward(self, question: str) -> dspy.Prediction:

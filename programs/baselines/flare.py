@@ -44,6 +44,7 @@ class FLARE(Program):
     """
 
     name = "flare"
+    calls = "2 to 18"
 
     theta = Real(0.8, "probability below which a sentence is searched for (θ)", low=0.0, high=1.0)
     beta = Real(0.4, "probability below which a token is left out of the query (β)", low=0.0, high=1.0)

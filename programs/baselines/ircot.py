@@ -26,6 +26,7 @@ class IRCoT(Program):
     """
 
     name = "ircot"
+    calls = "2 to 9"
 
     iterations = Integer(8, "sentences of reasoning at most (section 3.1)", low=1, high=16)
     top_k = Integer(4, "passages retrieved per sentence (section 4)", low=1, high=20)

@@ -25,6 +25,7 @@ class IterRetGen(Program):
     """
 
     name = "iter_retgen"
+    calls = "2"
 
     iterations = Integer(2, "rounds of retrieval and generation", low=1, high=7)
     top_k = Integer(5, "passages retrieved and read per round", low=1, high=50)

@@ -25,6 +25,7 @@ class ITRG(Program):
     """
 
     name = "itrg"
+    calls = "3 to 6"
 
     iterations = Integer(5, "rounds of retrieval and generation", low=1, high=10)
     top_k = Integer(5, "passages retrieved per round", low=1, high=50)

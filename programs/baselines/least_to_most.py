@@ -21,6 +21,7 @@ class LeastToMost(Program):
     """
 
     name = "least_to_most"
+    calls = "2 to 6"
     needs_retriever = False
 
     max_questions = Integer(4, "simpler questions at most", low=1, high=10)

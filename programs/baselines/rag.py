@@ -21,6 +21,7 @@ class RAG(Program):
     """
 
     name = "rag"
+    calls = "1"
     signature: ClassVar[type[dspy.Signature]] = AnswerFromPassages
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
@@ -44,6 +45,7 @@ class RAGChainOfThought(RAG):
     """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
 
     name = "rag_cot"
+    calls = "1"
     signature = ReasonedAnswer
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -63,6 +65,7 @@ class ChainOfNote(RAG):
     """
 
     name = "chain_of_note"
+    calls = "1"
     signature = ReadingNotes
 
     def forward(self, question: str) -> dspy.Prediction:

@@ -30,6 +30,7 @@ class ReAct(Program):
     """
 
     name = "react"
+    calls = "2 to 8"
 
     iterations = Integer(7, "turns at most (section 3.2)", low=1, high=20)
     top_k = Integer(5, "passages retrieved per search", low=1, high=50)

@@ -27,6 +27,7 @@ class SelfAsk(Program):
     """
 
     name = "self_ask"
+    calls = "2 to 11"
 
     iterations = Integer(5, "follow-up questions at most", low=1, high=10)
     top_k = Integer(5, "passages read per follow-up question", low=1, high=50)

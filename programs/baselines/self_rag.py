@@ -24,6 +24,7 @@ class SelfRefine(Program):
     """
 
     name = "self_refine"
+    calls = "2"
 
     top_k = Integer(5, "passages retrieved and refined", low=1, high=50)
 
@@ -52,6 +53,7 @@ class SelfRerank(Program):
     """
 
     name = "self_rerank"
+    calls = "2"
 
     top_k = Integer(5, "passages retrieved and ranked", low=1, high=50)
 

@@ -87,6 +87,7 @@ class SKR(Program):
     """
 
     name = "skr"
+    calls = "1"
     needs = "labelled questions (SKR.fit)"
 
     neighbours = Integer(5, "labelled questions compared with (k)", low=1, high=50)

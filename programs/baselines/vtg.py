@@ -37,6 +37,7 @@ class VTG(Program):
     """
 
     name = "vtg"
+    calls = "1 to 6"
     part_names = ("retriever", "entailment")
 
     iterations = Integer(3, "drafts at most", low=1, high=10)

@@ -3,8 +3,9 @@
 import pytest
 from compile_helpers import make_retriever, reading_lm
 
-from knowgap.compiling.evaluation.estimate import Estimate, estimate
+from knowgap.compiling.evaluation.estimate import Estimate, call_bound, estimate
 from knowgap.errors import UsageError
+from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
 
@@ -19,6 +20,11 @@ def test_an_upper_bound_asks_nothing_and_needs_no_index():
     assert estimate(RAG(), 12, ["judged_accuracy"]).calls == 24
     assert "price not known" in str(estimate(RAG(), 12))
     assert estimate(MIGRES(iterations=2), 12).calls < estimate(MIGRES(iterations=3), 12).calls
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_declares_as_many_calls_as_its_bound(name):
+    assert get_program(name).calls.split()[-1] == str(call_bound(get_program(name)()).calls)
 
 
 def test_three_questions_are_asked_to_measure(examples):
