@@ -8,6 +8,10 @@ from .entailment.model import EntailmentModel as EntailmentModel
 from .entailment.model import NLICrossEncoder as NLICrossEncoder
 from .entailment.model import T5TrueNLI as T5TrueNLI
 from .entailment.model import make_entailment as make_entailment
+from .grounding import Grounding as Grounding
+from .grounding import GroundingEntailment as GroundingEntailment
+from .grounding import grounded as grounded
+from .grounding import support as support
 from .hybrid import HybridIndex as HybridIndex
 from .hybrid import HybridRetriever as HybridRetriever
 from .index.engines import open_index as open_index

@@ -1,0 +1,202 @@
+"""The words, names and numbers of a text in any language, and whether a text has those of another."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmed
+from knowgap.retrieval.numerals import is_numeral, other_values, read_numbers, roman_value
+
+_NO_SPACES = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_IDEOGRAPH = "[\u3400-\u9fff]"
+_WORD = re.compile(rf"[{_NO_SPACES}]+|[^\W\d_{_NO_SPACES}]+")
+_BESIDE = """
+    since although though while because despite unlike like until once yet however later meanwhile among against
+    several according became become
+"""
+_GRAMMAR = {
+    "en": FUNCTION_WORDS | {*_BESIDE.split()},
+    "de": "der die das und ist ein eine einer einen war von mit den dem des auf fur im am wurde nicht sich als zum zur",
+    "fr": "le la les des du une est dans par pour qui que sur au aux il elle ete etait fut avec son sa ses et en l d",
+    "es": "el la los las una del por con fue que para en su sus se es y al como era lo",
+    "it": "il lo gli le della del di che e per con una nel nella fu sono dal alla",
+    "pt": "o os as uma do da dos das em por com foi que para no na seu sua e ao",
+    "nl": "de het een van en is in op met door voor was werd aan zijn te dat",
+}
+_GRAMMAR = {name: frozenset(words.split() if isinstance(words, str) else words) for name, words in _GRAMMAR.items()}
+_TITLES = "mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess st saint"
+_NATIONS = {
+    "american": "states usa us", "british": "britain kingdom uk england", "danish": "denmark", "dutch": "netherlands",
+    "finnish": "finland", "french": "france", "greek": "greece", "irish": "ireland", "polish": "poland",
+    "spanish": "spain", "swiss": "switzerland", "turkish": "turkey", "welsh": "wales",
+}  # fmt: skip
+_NATION = re.compile(r".{3,}(?:[ice]an|ese|ish)")
+_ENDING = 3  # letters at most that inflection adds
+_stemmed = Stemmed()
+
+
+class Name(NamedTuple):
+    """A run of words with capitals.
+
+    Attributes:
+        place: where in the text it is written, from and to.
+        words: its words, with initials side by side as one.
+        certain: whether it is a name for sure, and not one word at the beginning of a sentence.
+    """
+
+    place: tuple[int, int]
+    words: list[str]
+    certain: bool
+
+
+class Text:
+    """What a text says, in words.
+
+    Attributes:
+        language: the language whose function words it has most of, `cjk` for scripts without spaces, or empty.
+        numbers: its numbers and months.
+        names: its names, if its language does not write all nouns like names.
+        content: its words that are neither function words nor numerals; of a script without spaces, its ideographs and
+            pairs of other characters.
+        values: the numbers that it says.
+    """
+
+    def __init__(self, text: str) -> None:
+        text = "".join(map(_without_accent, text))
+        found = list(_WORD.finditer(text))
+        self._lower, lower = text.lower(), [match[0].lower() for match in found]
+        counts = {name: sum(word in grammar for word in lower) for name, grammar in _GRAMMAR.items()}
+        unspaced = sum(len(word) for word in lower if _is_unspaced(word))
+        known = max(counts, key=counts.__getitem__) if any(counts.values()) else ""
+        self.language = "cjk" if 4 * unspaced > sum(map(len, lower)) else known
+        grammar = FUNCTION_WORDS | _GRAMMAR.get(self.language, frozenset())
+        parts = [part for match in found for part in _parts(match[0])]
+        self.content = [part for part in parts if part.lower() not in grammar and not is_numeral(part.lower())]
+        self.numbers, self.names = read_numbers(text), _names(text, found)
+        self._capitals = {word for name in self.names for word in name.words if word.isupper()}
+        self._initials = _initials(found)
+        self._words = {*lower, *(part.lower() for part in parts), *(word.lower() for word in self._capitals)}
+        self._alike = defaultdict[str, list[str]](list)
+        for word in self._words:
+            self._alike[word[:4]].append(word)
+        self._stems = {_stemmed.word(word) for word in self._words}
+        romans = {float(roman_value(match[0])) for match in found} - {0.0}
+        self.values = other_values(self._words) | romans | {value for n in self.numbers for value in n.values}
+
+    def has_word(self, word: str) -> bool:
+        """Whether the text has a word, an inflection of it, another word made from it, or a word that it is made of."""
+        word = word.lower()
+        if _is_unspaced(word):
+            return word in self._lower
+        near = any(max(len(word), len(w)) - _common(word, w) <= _ENDING + 1 for w in self._alike[word[:4]])
+        made_of = len(word) > 8 and any(len(w) > 4 and w in word for w in self._words)
+        return near or made_of or (len(word) > 4 and word in self._lower) or self._has(word)
+
+    def has_name(self, words: Sequence[str]) -> bool:
+        """Whether the text has a name or a part of it that is not another's name, or its initials."""
+        words = [word for word in words if word.lower() not in _TITLES.split()] or words
+        initials, first, last = "".join(word[0] for word in words), words[0], words[-1].lower()
+        if all(map(self._has_part, words)) or (len(words) > 1 and initials in self._capitals):
+            return True
+        if len(words) == 1:
+            return first.isupper() and any(each.startswith(first) for each in self._initials)
+        same = [name.words for name in self.names if name.words[-1].lower() == last]
+        before = [word for name in same for word in name[:-1]]
+        return bool(same) and (not before or any(_is_first_name(first, word) for word in before))
+
+    def _has(self, word: str) -> bool:
+        nations = {*_NATIONS.get(word, "").split(), *(nation for nation, of in _NATIONS.items() if word in of.split())}
+        known = word in self._words or _stemmed.word(word) in self._stems or bool(nations & self._words)
+        return known or bool(self.values & other_values({word}))
+
+    def _has_part(self, word: str) -> bool:
+        """Whether the text has a word of a name, which may have an ending, or be an adjective made from the name."""
+        if len(word) == 1 or roman_value(word) in self.values or self._has(word.lower()):
+            return True
+        return any(_same_name(word.lower(), w, self.language != "en") for w in self._alike[word[:4].lower()])
+
+
+def _without_accent(character: str) -> str:
+    """A character without its accents, and in its usual width."""
+    if character == "’":
+        return "'"
+    base, *marks = unicodedata.normalize("NFKD", character) if character > "~" else character
+    return base if all(map(unicodedata.combining, marks)) else character
+
+
+def _is_unspaced(word: str) -> bool:
+    return re.match(f"[{_NO_SPACES}]", word) is not None
+
+
+def _parts(word: str) -> list[str]:
+    """A word of more than two letters, or in capitals; in scripts without spaces, ideographs and pairs of others."""
+    if not _is_unspaced(word):
+        return [word] if len(word) > 2 or (len(word) > 1 and word.isupper()) else []
+    if "\uac00" <= word[0] <= "\ud7af":
+        return [word[:2]] if len(word) > 1 else []  # a Korean word without what is appended to it
+    pairs = map("".join, itertools.pairwise(word))
+    return re.findall(_IDEOGRAPH, word) + [p for p in pairs if not re.search(f"{_IDEOGRAPH}|[\u3041-\u309f]", p)]
+
+
+def _common(a: str, b: str) -> int:
+    """How many characters two words begin with in common."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _is_first_name(name: str, other: str) -> bool:
+    """Whether two first names may be the same, one of them given by initials."""
+    initial = any(len(each) == 1 or (each.isupper() and len(each) < 4) for each in (name, other))
+    return name[0] == other[0] if initial else name.lower() == other.lower()
+
+
+def _same_name(a: str, b: str, inflected: bool) -> bool:
+    """Whether one word is the other with an ending, or the adjective of a nation; `inflected` words change endings."""
+    adjective = _NATION.fullmatch(a) or _NATION.fullmatch(b)
+    common, most = _common(a, b), _ENDING + bool(adjective)
+    return max(len(a), len(b)) - common <= most and bool(adjective or inflected or common in (len(a), len(b)))
+
+
+def _names(text: str, found: Sequence[re.Match[str]]) -> list[Name]:
+    """The runs of words with capitals, without function words before them."""
+    runs, end = list[list[re.Match[str]]](), 0
+    for match in (match for match in found if match[0][0].isupper()):
+        before = runs[-1][-1][0] if runs else ""
+        dotted = len(before) == 1 or before.lower() in _TITLES.split()
+        if runs and re.fullmatch(r"[ \n]|[-']" + r"|\. ?" * dotted, text[end : match.start()]):
+            runs[-1].append(match)
+        else:
+            runs.append([match])
+        end = match.end()
+    names = list[Name]()
+    for run in runs:
+        opens = re.search(r"(?:^|[.!?:]\s|\n)\W*$", text[: run[0].start()]) is not None
+        while run and (_is_grammar(run[0][0]) or (opens and re.search(".{3}(?:ed|ing|ly)$", run[0][0]))):
+            run, opens = run[1:], False
+        words = re.sub(r"\b(\w) (?=\w\b)", r"\1", " ".join(match[0] for match in run)).split()
+        if words and words != ["I"]:
+            certain = not (opens and len(run) == 1 and run[0][0][1:].islower())
+            names.append(Name((run[0].start(), run[-1].end()), words, certain))
+    return names
+
+
+def _is_grammar(word: str) -> bool:
+    """Whether a word with a capital is a function word, unlike "WHO"."""
+    return word.lower() in _GRAMMAR["en"] and not (len(word) > 1 and word.isupper())
+
+
+def _initials(found: Sequence[re.Match[str]]) -> list[str]:
+    """The initials of names, which may have function words inside."""
+    spelt, end = [""], 0
+    for match in found:
+        near = match.start() - end <= 1
+        if match[0][0].isupper():
+            spelt[-1:] = [spelt[-1] + match[0][0]] if near else [spelt[-1], match[0][0]]
+        elif not near or match[0] not in ("of", "and", "for", "the", "de", "la"):
+            spelt.append("")
+        end = match.end()
+    return [letters for letters in spelt if len(letters) > 1]

@@ -1,0 +1,166 @@
+"""Grounding: what a sentence says that its sources do not."""
+
+import copy
+
+import pytest
+
+from knowgap.retrieval.grounding import GroundingEntailment, grounded, support
+from knowgap.retrieval.passage import Passage
+
+BRENNER = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner."
+
+CASES = [  # a sentence, its source, what the source lacks
+    ("Ida Brenner directed Silver Harbour in 1961.", BRENNER, []),
+    ("Silver Harbour was directed by Tom Hale in 1975.", BRENNER, ["1975", "Tom Hale"]),
+    (
+        "Tom Brenner directed it.",
+        "Silver Harbour: a film directed by Ida Brenner. Brenner was born in Wick.",
+        ["Tom Brenner"],
+    ),
+    ("Obama won the election.", "Barack Obama won the 2008 election.", []),
+    ("Barack Obama won the election.", "Obama won the 2008 election.", []),
+    ("The speech of Michelle Obama was praised.", "Barack Obama held a speech that was praised.", ["Michelle Obama"]),
+    ("The town has 1,800 inhabitants.", "The town counts 1800 inhabitants.", []),
+    ("The town has 1 800 inhabitants.", "The town counts 1,800 inhabitants.", []),
+    ("The town has 1,900 inhabitants.", "The town counts 1800 inhabitants.", ["1,900"]),
+    ("It was built in eighteen hundred.", "It was built in 1800.", []),
+    ("He was third in the race.", "He came 3rd in the race.", []),
+    ("He was fourth in the race.", "He came 3rd in the race.", ["fourth"]),
+    ("She ruled from 1961 to 1973.", "Her rule (1961–1973) was calm.", []),
+    ("She ruled from 1961 to 1973.", "Her rule (1961–73) was calm.", []),
+    ("She ruled 1961–73.", "Her rule lasted from 1961 to 1973.", []),
+    ("She ruled from 1961 to 1974.", "Her rule (1961–73) was calm.", ["1974"]),
+    ("He was born on March 5, 2019.", "Born: 5 March 2019", []),
+    ("He was born on March 5, 2019.", "Born: 2019-03-05", []),
+    ("He was born on 05.03.2019.", "He was born on 5 March 2019", []),
+    ("He was born on April 5, 2019.", "He was born on 5 March 2019", ["April"]),
+    ("He was born on March 6th, 2019.", "He was born on 5 March 2019", ["6"]),
+    ("The Dutch-born painter lived in Wick.", "The painter was born in the Netherlands and lived in Wick.", []),
+    ("The Dutch-born painter lived in Wick.", "A Dutch painter, living in Wick.", []),
+    ("He studied under J. R. R. Tolkien.", "He was a student of J.R.R. Tolkien.", []),
+    ("He studied under J. R. R. Tolkien.", "He was a student of John Ronald Reuel Tolkien.", []),
+    ("He worked for NASA.", "He worked for the National Aeronautics and Space Administration.", []),
+    ("She heads the World Health Organization.", "Since 2017 she heads the WHO.", []),
+    ("He worked for CERN.", "He worked for the National Aeronautics and Space Administration.", ["CERN"]),
+    ("It is Brenner's third film about Wick.", "Ida Brenner made her 3rd film on Wick.", []),
+    ("He met Louis XIV in Paris.", "In Paris he met Louis the Fourteenth.", []),
+    ("He fought in World War II.", "He fought in the Second World War.", []),
+    ("He fought in World War II.", "He fought in the First World War.", ["World War II"]),
+    ("Profits rose by 5 %.", "Profits rose by 5 percent.", []),
+    ("Profits rose by 6 %.", "Profits rose by 5 percent.", ["6"]),
+    ("It lies 5 km from Tarn.", "It lies 5 kilometres from Tarn.", []),
+    ("The company earned $1.5 million.", "The company earned 1,512,000 dollars.", []),
+    ("The company earned $2.5 million.", "The company earned 1,512,000 dollars.", ["2.5 million"]),
+    ("It was popular in the 1980s.", "It was popular in 1984.", []),
+    ("It was popular in the 1970s.", "It was popular in 1984.", ["1970s"]),
+    ("It was built in the nineteenth century.", "It was built in 1884.", []),
+    ("It was built in the 18th century.", "It was built in 1884.", ["18th century"]),
+    ("The bridge has four arches.", "The bridge has three arches.", ["four"]),
+    ("One of the two was a teacher.", "Ida was a teacher, Bo a smith.", []),
+    ("Der Leuchtturm von Tarn wurde 1884 gebaut.", "Tarn: Der Bau des Leuchtturms von Tarn begann 1884.", []),
+    ("Der Leuchtturm von Tarn wurde 1885 gebaut.", "Tarn: Der Bau des Leuchtturms von Tarn begann 1884.", ["1885"]),
+    ("Die Stadt hat 1.800 Einwohner.", "Die Einwohnerzahl der Stadt ist 1800.", []),
+    ("Das Rathaus wurde am 5. März 1961 eröffnet.", "Die Eröffnung des Rathauses war am 05.03.1961.", []),
+    ("Das Rathaus wurde am 5. Juli 1961 eröffnet.", "Die Eröffnung des Rathauses war am 05.03.1961.", ["Juli"]),
+    ("Der Verein hat 3 Mitglieder im Vorstand.", "Dem Vorstand des Vereins gehören drei Mitglieder an.", []),
+    ("Der Umsatz betrug 2,5 Millionen Euro.", "Der Umsatz lag bei 2,5 Mio. Euro.", []),
+    (
+        "Le pont de Tarn a été construit en 1884 par Élie Moreau.",
+        "Élie Moreau fit construire le pont de Tarn en 1884.",
+        [],
+    ),
+    (
+        "Le pont de Tarn a été construit en 1884 par Luc Petit.",
+        "Elie Moreau fit construire le pont de Tarn en 1884.",
+        ["Luc Petit"],
+    ),
+    ("Le village compte 1 800 habitants.", "Le village avait 1800 habitants.", []),
+    ("Il est né le 5 mars 1961.", "Né le 5 avril 1961, il est peintre.", ["mars"]),
+    ("タルン橋は1884年に建設された。", "タルン橋: 1884年に完成した橋で、タルンにある。建設は二年かかった。", []),
+    ("タルン橋は1885年に建設された。", "タルン橋: 1884年に完成した橋で、タルンにある。建設は二年かかった。", ["1885"]),
+    ("この町の人口は3万人です。", "町の人口は30000人である。", []),
+    ("塔高三百二十米。", "这座塔的高度为320米。", []),
+    ("塔高三百三十米。", "这座塔的高度为320米。", ["三百三十"]),
+    ("这座桥建于二〇一九年。", "该桥于2019年建成。", []),
+    ("这座桥建于2018年。", "该桥于2019年建成。", ["2018"]),
+    ("The painter died in Wick.", "The painter passed away in Wick in 1911.", []),
+    (
+        "Both films came out in the same year.",
+        "Blue Sea came out in 1961. Silver Harbour came out in 1961: two films.",
+        [],
+    ),
+    ("The Gull was nicknamed after a ship.", "The ship gave her the nickname The Gull.", []),
+    ("Citing McDonald, the report names Wick.", "The report names Wick.", ["McDonald"]),
+    (
+        "La torre de Tarn fue construida por Inés Prado en 1884.",
+        "Torre de Tarn: construida en 1884 por Ines Prado.",
+        [],
+    ),
+    (
+        "La torre de Tarn fue construida por Luis Vega en 1884.",
+        "Torre de Tarn: construida en 1884 por Ines Prado.",
+        ["Luis Vega"],
+    ),
+    ("Das Schwimmbad wurde 1961 geschlossen.", "Tarn: Die Schließung des Schwimmbades war 1961.", []),
+    ("Im Stadtrat sitzen 31 Abgeordnete.", "Der Rat der Stadt hat 31 Abgeordnete.", []),
+    ("El siglo XIX trajo el tren a Tarn.", "El tren de Tarn existe desde el siglo XIX.", []),
+    ("Der Film wurde 1961 von Ida Brenner gedreht.", BRENNER, []),  # in another language than the source
+    ("Der Film wurde 1962 von Ida Brenner gedreht.", BRENNER, ["1962"]),
+    ("この映画は1961年に公開された。", BRENNER, []),
+    ("이 영화는 1961년에 개봉했다.", "영화: 1961년 개봉작.", []),
+    ("이 영화는 1962년에 개봉했다.", "영화: 1961년 개봉작.", ["1962"]),
+    ("It says so [1].", "It says so.", []),
+    ("The pump KX-77 needs 230 V.", "KX-77: a pump for 230 volts.", []),
+    ("The pump KX-78 needs 230 V.", "KX-77: a pump for 230 volts.", ["78"]),
+]
+
+
+@pytest.mark.parametrize(("sentence", "source", "absent"), CASES, ids=[case[0][:40] for case in CASES])
+def test_what_a_sentence_has_that_its_source_lacks(sentence, source, absent):
+    found = grounded(sentence, [source])
+    assert found.absent == tuple(absent)
+    if not absent:
+        assert found.holds
+    assert 0 <= found.share <= 1
+
+
+@pytest.mark.parametrize("sentence", dict.fromkeys(case[1] for case in CASES), ids=lambda text: text[:40])
+def test_a_text_holds_itself(sentence):
+    assert grounded(sentence, [sentence]).absent == ()
+    assert grounded(sentence, [sentence]).share == 1.0
+
+
+def test_another_subject_shares_few_words():
+    found = grounded("Rivers rise in the hills and flow to the sea.", [BRENNER])
+    assert (found.absent, found.share, found.holds) == ((), 0.0, False)
+    assert grounded("Rivers rise in 1961.", []).absent == ("1961",)
+
+
+MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
+FERRY = Passage(
+    "ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in the town hall of Tarn."
+)
+MILL = Passage("mill", "The mill of Isk", "The mill grinds corn for three villages.")
+ALL = [MILL, FERRY, MOOR]
+
+
+def test_a_sentence_is_supported_by_passages_alone_or_together():
+    assert support("Ada Moor was born in Wick.", ALL) == [MOOR]
+    assert support("The painter of The Grey Ferry, Ada Moor, was born in Wick in 1871.", ALL) == [MOOR, FERRY]
+    assert support("Ada Moor was born in Wick in 1872.", ALL) == []
+    assert support("It rains on the hills.", ALL) == []
+    assert support("Ada Moor was born in Wick.", []) == []
+    copies = [Passage(str(n), MOOR.title, MOOR.text) for n in range(5)]
+    assert len(support("Ada Moor was born in Wick.", copies)) == 3
+
+
+def test_the_rule_is_an_entailment_model():
+    model = GroundingEntailment()
+    pairs = [
+        (BRENNER, "Ida Brenner directed Silver Harbour."),
+        (BRENNER, "Tom Hale directed it."),
+        ("", "It is."),
+        ("", ""),
+    ]
+    assert model.entails(pairs) == [1.0, 0.0, 0.0, 0.0]
+    assert copy.deepcopy(model) is model
