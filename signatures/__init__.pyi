@@ -23,10 +23,9 @@ from .baselines import RankPassages as RankPassages
 from .baselines import ReadingNotes as ReadingNotes
 from .baselines import ReasonDirectly as ReasonDirectly
 from .blend_filter import EXPECTED_RELEVANT as EXPECTED_RELEVANT
-from .blend_filter import AssessAndFilter as AssessAndFilter
 from .blend_filter import FilterKnowledge as FilterKnowledge
 from .blend_filter import InternalKnowledge as InternalKnowledge
-from .blend_filter import KnowledgeRelevance as KnowledgeRelevance
+from .blend_filter import QuestionTopic as QuestionTopic
 from .blend_filter import ReasonRelevance as ReasonRelevance
 from .judging import AnswerFromText as AnswerFromText
 from .judging import JudgeAnswer as JudgeAnswer

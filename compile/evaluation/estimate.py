@@ -221,9 +221,8 @@ def _rq_rag(v: Mapping[str, Any]) -> CallBound:
 def _blend_filter(v: Mapping[str, Any]) -> CallBound:
     lists = v["original"] + v["external"] + v["internal"]
     filters = {"apart": lists, "union": 1, "none": 0}[v["knowledge_filter"]]
-    judged = v["top_k"] * (lists if v["knowledge_filter"] == "union" else 1)
-    each = 2 - v["merged"] if v["relevance"] is None else judged
-    return CallBound(v["external"] + v["internal"] + filters * each + 2, v["top_k"] * lists)
+    topic = v["topic"] and v["knowledge_filter"] != "none"
+    return CallBound(v["external"] + v["internal"] + topic + 2 * filters + 2, v["top_k"] * lists)
 
 
 _RULES: dict[str, Callable[[Mapping[str, Any]], CallBound]] = {

@@ -296,5 +296,6 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "supported": (lambda prompt: prompt.found.settled, "question passages"),
     "suffices": (lambda prompt: prompt.found.settled, "question known"),
     "summary": (lambda prompt: " ".join(_excerpts(prompt)), "question passage"),
+    "topic": (lambda prompt: ", ".join(analyse(prompt.question).names), "question"),
 }
 """The function of each field, and sets of inputs, each of which suffices for it."""

@@ -41,6 +41,7 @@ INPUTS = {
     "new_note": f"{NOTE}\nIlse Morn was born in Aarhus.",
     "sub_answers": [SubAnswer(question=STEP, answer="Ilse Morn")],
     "expected": "one or several",
+    "topic": "drama films",
     "assessment": "1: relevant, it names the director 2: relevant, it has the birthplace 3: not relevant, kettles",
     "text": "The film was directed by Ilse Morn, who was born in Aarhus. So the answer is Aarhus.",
     "conversation": f"{QUERY}\nIlse Morn",
@@ -50,7 +51,9 @@ INPUTS = {
     "prediction": "It was Aarhus, in Denmark.",
     "reference": "Aarhus",
 }
-ALL = {n: v for n, v in vars(signatures).items() if isinstance(v, type) and issubclass(v, dspy.Signature)}
+ALL = {
+    n: v for n in signatures.__all__ if isinstance(v := getattr(signatures, n), type) and issubclass(v, dspy.Signature)
+}
 BEYOND = {"AnswerFromText", "QuestionsOnText"}
 """What a metric asks and rules cannot answer; the reader says so."""
 SERVED = [name for name in ALL if name not in BEYOND]
@@ -61,9 +64,9 @@ EXPECTED = {
     **{key: {"answer": "unknown"} for key in ["AnswerBySearching", "AnswerDirectly", "ReasonDirectly"]},
     "NextSentence": {**REASONED, "finished": True},
     "NextStep": {"reasoning": REASONED["reasoning"], "finished": True},
-    **{key: {"relevant": True} for key in ["ExtractSnippet", "KnowledgeRelevance", "PassageRelevance"]},
+    **{key: {"relevant": True} for key in ["ExtractSnippet", "PassageRelevance"]},
     "SummarisePassage": {"relevant": True},
-    **{key: {"relevant_ids": [1, 2]} for key in ["RankPassages", "FilterKnowledge", "AssessAndFilter"]},
+    **{key: {"relevant_ids": [1, 2]} for key in ["RankPassages", "FilterKnowledge"]},
     "JointRelevance": {"relevant_ids": [1, 2], "answerable": True},
     "AnswerFromRelevant": {"answerable": True, "answer": "Aarhus"},
     "ChainedDecompose": {"questions": [STEP, "Where was #1 born?"]},
@@ -76,6 +79,7 @@ EXPECTED = {
     "MissingInfo": {"answerable": False, "answer": "", "missing": "Where was Ilse Morn born?", "confidence": 1},
     "PromptedKnowledge": {"knows": False, "passage": ""},
     "ProposeQueries": {"queries": ["Where was Ilse Morn born?"]},
+    "QuestionTopic": {"topic": "The Glass Orchard"},
     "SelfKnowledge": {"knows": False},
 }
 
