@@ -15,6 +15,7 @@ from .programs import get_program as get_program
 from .programs.adaptive_note import AdaptiveNote as AdaptiveNote
 from .programs.base import Program as Program
 from .programs.blend_filter import BlendFilter as BlendFilter
+from .programs.knowgap import KnowGap as KnowGap
 from .programs.migres import MIGRES as MIGRES
 from .programs.ra_isf import RAISF as RAISF
 from .programs.rq_rag import RQRAG as RQRAG

@@ -37,7 +37,7 @@ TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
 _CALIBRATING = 40
 """Train questions on which δ is calibrated."""
-PROGRAMS = ("rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+PROGRAMS = ("knowgap", "rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
 class Questions(NamedTuple):

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 PROGRAMS: dict[str, str] = {
+    "knowgap": "knowgap.programs.knowgap:KnowGap",
     "migres": "knowgap.programs.migres:MIGRES",
     "adaptive_note": "knowgap.programs.adaptive_note:AdaptiveNote",
     "ra_isf": "knowgap.programs.ra_isf:RAISF",

@@ -19,24 +19,23 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
 from knowgap.programs.passages import knowledge_tokens, number_passages
-from knowgap.programs.prediction import CitedPrediction
+from knowgap.programs.prediction import CitedPrediction, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
-from knowgap.programs.replies.outputs import fits_style, is_blank, known_text, without_surrogates
+from knowgap.programs.replies.outputs import is_blank, known_text, without_surrogates
+from knowgap.programs.shortening import SHORTEN, shortened, writer_of
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
-from knowgap.programs.trace.steps import Answered, Asked, Malformed, Reasoned, Retrieved, Shortened, Step, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.retrieval.searching import search_all
-from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, ShortenAnswer
+from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages
 from knowgap.signatures.values import is_unknown
 
 _PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
 """The predictor that answers if the method's own replies cannot be read, and the number of passages it is shown."""
-_SHORTEN = dspy.Predict(ShortenAnswer)
-"""The predictor that shortens an answer longer than its style allows: small models tend to write whole sentences."""
 
 PAPER = "paper"
 """The preset name that stands for the preset of the questions' task; see `Program.paper_preset`."""
@@ -236,7 +235,7 @@ class Program(Streamable, dspy.Module):
         recorder = current_recorder()
         first = next((step.hits[0] for step in recorder.steps if isinstance(step, Retrieved)), [])
         unread: list[Any] = [getattr(self, step.act, None) for step in recorder.steps if isinstance(step, Malformed)]
-        lm = self._writer()
+        lm = writer_of(self)
         hopeless = lm is None or any(
             isinstance(predictor, dspy.Predict) and [*vars(predictor)["signature"].output_fields] == ["answer"]
             for predictor in unread
@@ -342,7 +341,7 @@ class Program(Streamable, dspy.Module):
                 declared.apply(getattr(self, declared.name), predictor)
 
     def _name_of(self, predictor: dspy.Module) -> str:
-        named = [*vars(self).items(), ("plain retrieval", _PLAIN), ("shorten", _SHORTEN)]
+        named = [*vars(self).items(), ("plain retrieval", _PLAIN), ("shorten", SHORTEN)]
         return next((name for name, value in named if value is predictor), type(predictor).__name__)
 
     def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -380,46 +379,39 @@ class Program(Streamable, dspy.Module):
         answer: str,
         passages: Sequence[Passage],
         *,
+        supported: bool | None = None,
+        missing: str = "",
         confidence: float | None = None,
         explanation: str = "",
         **added: Any,
     ) -> dspy.Prediction:
         """Record the final answer and make the prediction that `forward` returns.
 
-        An answer that is longer than the style allows is shortened by one more call, of a few hundred tokens.
+        An answer that is longer than the style allows is shortened by one more call, of a few hundred tokens. In the
+        style of sentences, an unsupported answer says that the documents do not say this, and what is missing; the
+        answer itself is then the prediction's `guess`.
 
         Args:
             answer: empty if none could be read.
             passages: those the answer rests on.
+            supported: whether what was read states the answer; None if the method does not judge that.
+            missing: what is still missing for an answer; empty if nothing, or if the method does not say.
             confidence: also a field of the prediction, if the method gives one.
             explanation: recorded in the trace only.
             **added: further fields of the prediction.
         """
         question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
-        answer = self._shortened(answer, question)
+        answer = shortened(self, answer, question)
         ids = [passage.id for passage in passages]
-        step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids)
+        guess = answer if supported is False and not is_unknown(answer) else ""
+        if supported is False and self.style == "sentence":
+            answer = say_unsupported(question, guess, missing, explanation)
+        verdict: dict[str, Any] = {"supported": supported, "missing": missing}
+        step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids, **verdict)
         self.record(step, *passages)
         if confidence is not None:
             added["confidence"] = confidence
-        return dspy.Prediction(answer=answer, passages=list(passages), **added)
-
-    def _writer(self) -> Any:
-        """The model that writes the answer: the configured one, unless all predictors have their own; perhaps None."""
-        own, writer = [predictor.lm for predictor in self.predictors()], lm_of(_SHORTEN, {})
-        if writer is None or None not in own:
-            writer = next((lm for lm in reversed(own) if lm is not None), writer)
-        return None if self.parts().get("generator") is not None else writer
-
-    def _shortened(self, answer: str, question: str) -> str:
-        fits = not answer or is_unknown(answer) or fits_style(answer, self.style, question)
-        if fits or (lm := self._writer()) is None:
-            return answer
-        short = known_text(self.ask(_SHORTEN, lm=lm, question=question, text=answer, style=self.wording))
-        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
-            return answer
-        self.record(Reasoned(what="answer before it was shortened", text=answer))
-        return short
+        return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
 
     # What DSPy calls to save, load and copy a program.
 

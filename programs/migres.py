@@ -37,7 +37,7 @@ from knowgap.signatures import (
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
-    LastReading,
+    LastLook,
     MissingInfo,
     PromptedKnowledge,
     ProposeQueries,
@@ -185,7 +185,7 @@ class MIGRES(Program):
         self.plan = dspy.Predict(AnswerOrPlan)
         self.sufficiency = dspy.Predict(StatementsSuffice)
         self.last = dspy.Predict(LastAnswer)
-        self.last_reading = dspy.Predict(LastReading)
+        self.last_reading = dspy.Predict(LastLook)
         self.reader = dspy.Predict(AnswerFromPassages)
         self.query = dspy.Predict(ProposeQueries)
         self.knowledge = dspy.Predict(PromptedKnowledge)
@@ -416,6 +416,7 @@ class MIGRES(Program):
             explanation=text_of(decision, "explanation"),
             known=list(known),
             missing=missing,
+            supported=not missing and is_answered(decision),
         )
 
 

@@ -15,6 +15,7 @@ from knowgap.errors import shorten
 from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_numbers
 from knowgap.programs.replies.outputs import fits_style
 from knowgap.programs.trace.steps import Prompted
+from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures.values import is_unknown
@@ -22,6 +23,8 @@ from knowgap.signatures.values import is_unknown
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
+NOT_SUPPORTED = "Your documents do not say this."
+"""How an answer in sentences begins if what was read does not state it."""
 _IN_SENTENCES = ("long", "news")
 """Styles whose answers can be understood without the question."""
 
@@ -63,8 +66,25 @@ class Citation:
         }
 
 
+def say_unsupported(question: str, guess: str, missing: str, explanation: str) -> str:
+    """An answer in sentences that says that the documents do not answer the question, and what is missing.
+
+    If the question is not in English, the model's explanation, which is in the question's language, says so.
+    """
+    english = not FUNCTION_WORDS.isdisjoint(words(question))
+    said = [NOT_SUPPORTED] if english or not explanation else [explanation]
+    if missing and said == [NOT_SUPPORTED]:
+        said.append(f"Missing: {missing.rstrip('.')}.")
+    if guess:
+        said.append(f"A guess: {guess}")
+    return " ".join(said)
+
+
 class CitedPrediction(dspy.Prediction):
     """What a program returns: `answer`, `passages`, `trace`, and `citations`, which are computed when they are read.
+
+    `supported` says whether what was read states the answer; it is None if the program does not judge that. `missing`
+    is what is still missing, and `guess` an answer that is not supported; both may be empty.
 
     Its `repr` shows the titles of the passages, and all other fields except lists and dictionaries.
     """
@@ -88,8 +108,15 @@ class CitedPrediction(dspy.Prediction):
             raise TypeError(f"forward returned {prediction!r:.200}: end it with self.conclude(answer, passages)")
         cited = cls()
         vars(cited).update(vars(prediction))
+        for name, unsaid in (("supported", None), ("missing", ""), ("guess", "")):
+            cited[name] = cited.get(name, unsaid)
         cited._style, cited._entailment = style, entailment
         return cited
+
+    @property
+    def nearest(self) -> list[Passage]:
+        """The passages nearest to an answer that is not supported; empty if it is, or if that was not judged."""
+        return list(self.passages) if self.supported is False else []
 
     @property
     def citations(self) -> list[Citation]:
@@ -97,6 +124,8 @@ class CitedPrediction(dspy.Prediction):
 
         The program's entailment model judges, or the embedded one if the program has none. No language model is called.
         """
+        if self.supported is False and self._style == "sentence":
+            return []
         own = {step.passage for step in self.trace.of(Prompted)}
         return cite_answer(self.trace.question, self.answer, self.passages, self._style, self._entailment, own=own)
 

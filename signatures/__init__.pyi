@@ -30,12 +30,14 @@ from .blend_filter import ReasonRelevance as ReasonRelevance
 from .judging import AnswerFromText as AnswerFromText
 from .judging import JudgeAnswer as JudgeAnswer
 from .judging import QuestionsOnText as QuestionsOnText
+from .knowgap import LastReading as LastReading
+from .knowgap import ReadAndPlan as ReadAndPlan
 from .migres import AnswerOrPlan as AnswerOrPlan
 from .migres import ExtractNewInfo as ExtractNewInfo
 from .migres import ExtractSnippet as ExtractSnippet
 from .migres import ExtractUsefulInfo as ExtractUsefulInfo
 from .migres import LastAnswer as LastAnswer
-from .migres import LastReading as LastReading
+from .migres import LastLook as LastLook
 from .migres import MissingInfo as MissingInfo
 from .migres import PromptedKnowledge as PromptedKnowledge
 from .migres import ProposeQueries as ProposeQueries

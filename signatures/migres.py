@@ -135,7 +135,7 @@ class LastAnswer(dspy.Signature):
 
 
 # The last answer, which also sees passages that gave no statement.
-class LastReading(dspy.Signature):
+class LastLook(dspy.Signature):
     """Answer the question now: nothing more will be looked up.
 
     Prefer the known statements. If they leave a gap, use what the passages say, then your own knowledge. Always give

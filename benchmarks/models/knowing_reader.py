@@ -130,6 +130,9 @@ class KnowingReader(PromptEngine):
             return (_unsaid(view, inputs) or [view.goal.answer if view.complete else UNKNOWN])[0]
         if name in ("questions", "queries"):
             return self._questions(view, prompt)
+        if name == "steps":
+            missing = [f"{fact.title if view.has_read(fact.title) else 'a fact'}: MISSING" for fact in view.open]
+            return [*map(str, view.settled), *missing]
         if name == "query":
             return next(iter(self._questions(view, prompt)), "")
         if name == "missing":
@@ -141,7 +144,7 @@ class KnowingReader(PromptEngine):
             return ""
         if view.complete:
             return view.goal.answer
-        return "" if "missing" in prompt.outputs else UNKNOWN
+        return "" if {"missing", "steps"} & prompt.outputs.keys() else UNKNOWN
 
     def _verdict(self, name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
         """The typed judgements: yes or no."""

@@ -157,12 +157,14 @@ class Reasoned(Step):
 
 
 class Answered(Step):
-    """Give an answer, final or of a branch."""
+    """Give an answer, final or of a branch; the final one says whether what was read supports it, if it was judged."""
 
     answer: str
     confidence: float | None = None
     explanation: str = ""
     passages: list[str] = []
+    supported: bool | None = None
+    missing: str = ""
 
 
 class Selected(Step):

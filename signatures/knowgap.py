@@ -1,0 +1,58 @@
+"""Signatures of KnowGap: read and plan the next search, or read once more and answer with a verdict."""
+
+import dspy
+
+from knowgap.signatures.types import SourcePassage
+
+
+# Each round but the last.
+class ReadAndPlan(dspy.Signature):
+    """Decide whether the passages answer the question; if they do not, write search queries for what is missing.
+
+    `steps`: one line for each fact that the question needs, in order; the last is the one that is asked for. Write the
+    fact and what fills it, then where that comes from: the number of the passage that states it, as [2]; or COMMON
+    KNOWLEDGE, such as the country of a capital; or REMEMBERED, if you are sure of it but no passage states it. If
+    nothing fills it, write the fact and MISSING.
+
+    `relevant_ids`: the passages that state a fact of any step, or name a thing that leads to one.
+
+    If no step is REMEMBERED or MISSING, set `answerable` to True and answer. Otherwise set it to False and write
+    queries for those facts that can be looked up now, one for each, with the names that were found or remembered, and
+    with the question's own words for what is asked. If several things fit a description, ask about each. If each was
+    searched and the passages give the whole answer for one of them only, answer for that one. If a search did not bring
+    a fact, try at most one other way to it. If no way is left, write no query, and give your best guess as `answer`.
+    """
+
+    max_queries: int = dspy.InputField(desc="the most queries to write")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
+    searched: list[str] = dspy.InputField(desc="what was searched so far, which is not repeated")
+    steps: list[str] = dspy.OutputField(
+        desc="a line for each fact: what it is, what fills it, and [number], COMMON KNOWLEDGE, REMEMBERED or MISSING",
+        default_factory=list,
+    )
+    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help", default_factory=list)
+    answerable: bool = dspy.OutputField(desc="True if no fact is REMEMBERED or MISSING", default_factory=bool)
+    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess; may be empty", default_factory=str)
+    queries: list[str] = dspy.OutputField(desc="new queries; empty if answered", default_factory=list)
+
+
+# The last round, and the only one of a program that retrieves once.
+class LastReading(dspy.Signature):
+    """Answer the question now, from the passages: nothing more will be searched.
+
+    First explain in one or two sentences, in the language of the question, what the passages say about it. In
+    `relevant_ids`, list the passages that the answer rests on. Set `supported` to True if they state every fact that
+    the answer needs, apart from common knowledge. Set it to False if you have to guess, if they speak only of something
+    similar, or if the question fits several things and they do not show which is meant. If the passages do not settle
+    the question, give your best guess as `answer`, or leave it empty if you have none.
+    """
+
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
+    explanation: str = dspy.OutputField(desc="what the passages say about the question", default_factory=str)
+    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages behind the answer", default_factory=list)
+    supported: bool = dspy.OutputField(desc="True if the passages state all it needs", default_factory=bool)
+    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess", default_factory=str)
