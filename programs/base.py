@@ -23,7 +23,7 @@ from knowgap.programs.prediction import CitedPrediction, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
 from knowgap.programs.replies.outputs import is_blank, known_text, without_surrogates
-from knowgap.programs.shortening import SHORTEN, shortened, writer_of
+from knowgap.programs.shortening import SHORTEN, shorten_answer, writer_of
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
@@ -401,7 +401,7 @@ class Program(Streamable, dspy.Module):
             **added: further fields of the prediction.
         """
         question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
-        answer = shortened(self, answer, question)
+        answer = shorten_answer(self, answer, question)
         ids = [passage.id for passage in passages]
         guess = answer if supported is False and not is_unknown(answer) else ""
         if supported is False and self.style == "sentence":

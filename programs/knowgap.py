@@ -70,7 +70,7 @@ class KnowGap(Program):
         steps, missing = list[str](), ""
         for iteration in range(1, self.iterations + 1):
             self.begin_iteration(iteration)
-            hits = self._search(queries)
+            hits = self._search(queries, len(shown))
             found = distinct([*found, *hits])
             unread = [passage for passage in distinct([*hits, *found]) if passage.id not in shown]
             new = unread[: max(self.top_k, 2 * len(queries))]
@@ -109,10 +109,13 @@ class KnowGap(Program):
             asked = [*asked, *queries]
         return self._read_again(question, distinct([*kept, *new, *found])[: self.keep + self.top_k], missing, steps)
 
-    def _search(self, queries: Sequence[str]) -> list[Passage]:
-        """What the queries find: the first of each, then the second of each, or best first for the reranker."""
+    def _search(self, queries: Sequence[str], shown: int) -> list[Passage]:
+        """What the queries find: the first of each, then the second of each, or best first for the reranker.
+
+        The search goes deeper by the number of passages that were `shown`, so that it finds `top_k` others.
+        """
         if self.reranker is None:
-            results = self.retrieve(queries, self.top_k)
+            results = self.retrieve(queries, self.top_k + shown)
             return distinct(hit.passage for hits in zip_longest(*results) for hit in hits if hit is not None)
         results = self.retrieve(queries, max(self.retrieve_k, self.top_k))
         ranked = rerank(self, self.reranker, queries, results, self.delta)

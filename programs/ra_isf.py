@@ -15,6 +15,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.outputs import clean_lines, known_text
+from knowgap.programs.shortening import shorten_answer
 from knowgap.programs.sub_modules import (
     REFERENCE,
     Decomposer,
@@ -224,7 +225,7 @@ class RAISF(Program):
     def _solve(self, node: SubQuestion, solution: Solution, reason: str) -> None:
         self.record(Stopped(reason=reason))
         if not node.path:
-            solution = solution._replace(answer=self._shortened(solution.answer, node.question))
+            solution = solution._replace(answer=shorten_answer(self, solution.answer, node.question))
         node.solution = solution
         self.record(Answered(answer=solution.answer, passages=[passage.id for passage in solution.passages]))
 

@@ -23,7 +23,7 @@ def writer_of(program: Any) -> Any:
     return None if program.parts().get("generator") is not None else writer
 
 
-def shortened(program: Any, answer: str, question: str) -> str:
+def shorten_answer(program: Any, answer: str, question: str) -> str:
     """The answer or, if it is longer than the program's style allows, what one more call makes of it."""
     fits = not answer or is_unknown(answer) or fits_style(answer, program.style, question)
     if fits or (lm := writer_of(program)) is None:
