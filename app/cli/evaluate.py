@@ -266,8 +266,26 @@ def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
     notes = [few_questions(scores), _asked_of_fewer(results, metrics)]
     show_table(title, columns, rows, caption="; ".join(filter(None, notes)))
+    _show_refusals(results)
     if not evidence_first:
         _show_evidence(results)
+
+
+def _show_refusals(results: Mapping[str, Evaluation]) -> None:
+    """Show how often what the documents do not answer was answered, and what they answer refused."""
+    counts = {label: said for label, result in results.items() if (said := result.refusals())}
+    if counts:
+        rows = [
+            [
+                label,
+                f"{said['answered']} of {said['unanswerable']}",
+                f"{said['refused']} of {said['answerable']}",
+                "the program's" if said["verdict"] else "none: every answer but unknown counts",
+            ]
+            for label, said in counts.items()
+        ]
+        columns = ["program", "unanswerable, but answered as supported", "answerable, but refused", "verdict"]
+        show_table("questions that the documents do not answer", columns, rows)
 
 
 def _asked_of_fewer(results: Mapping[str, Evaluation], metrics: Sequence[str]) -> str:

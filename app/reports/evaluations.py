@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.results import Evaluation, compare
@@ -94,6 +95,11 @@ class EvaluationGroup:
             for fate in FATES
             if any(shares[fate] for shares in by_label.values())
         }
+
+    @cached_property
+    def refusals(self) -> dict[str, dict[str, Any]]:
+        """`Evaluation.refusals` by label; empty if the questions have none that is unanswerable."""
+        return {label: said for label, e in self.evaluations.items() if (said := e.refusals())}
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:

@@ -46,7 +46,7 @@ def _musique(pairs: Pairs) -> str:
                 "id": record.id.removesuffix(_UNANSWERABLE),
                 "predicted_answer": record.answer,
                 "predicted_support_idxs": used,
-                "predicted_answerable": record.answer.strip().lower() not in ("", "unanswerable"),
+                "predicted_answerable": record.answers,
             }
         )
     return "".join(json.dumps(line) + "\n" for line in lines)

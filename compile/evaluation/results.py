@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from knowgap.compiling.evaluation.costs import COSTS, mean_costs, unknown_costs
 from knowgap.compiling.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
@@ -74,6 +75,26 @@ class Evaluation(BaseModel, extra="forbid"):
         fates = [[*record.evidence.values()] for record in self.records if record.evidence]
         return {fate: float(np.mean([own.count(fate) / len(own) for own in fates])) for fate in FATES} if fates else {}
 
+    def refusals(self) -> dict[str, Any]:
+        """How often the program answered what the documents do not answer, and refused what they do.
+
+        Empty if the questions have none that is unanswerable. Otherwise `unanswerable` and `answerable` are the numbers
+        of questions, `answered` is how many unanswerable ones were answered as supported all the same, `refused` how
+        many answerable ones were not, failed questions left out, and `verdict` whether the program said so itself:
+        without a verdict, every answer counts as supported that does not say that it is not known.
+        """
+        without = [record for record in self.records if is_unanswerable(record.reference)]
+        if not without:
+            return {}
+        others = [record for record in self.records if not is_unanswerable(record.reference)]
+        return {
+            "unanswerable": len(without),
+            "answered": sum(record.answers for record in without),
+            "answerable": len(others),
+            "refused": sum(not (record.answers or record.failure) for record in others),
+            "verdict": any(record.supported is not None for record in self.records),
+        }
+
     def scores(self, metric: str | None = None) -> dict[str, float]:
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
 
@@ -136,6 +157,7 @@ class Evaluation(BaseModel, extra="forbid"):
             **self.spoilt(),
             "scores": {name: self.interval(name).model_dump() for name in self.all_metrics if self.defines(name)},
             "evidence": self.evidence(),
+            "refusals": self.refusals(),
             "costs": self.costs(),
             "data": self.provenance.data,
             "state": self.provenance.state,

@@ -27,6 +27,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
+from knowgap.signatures.values import is_unknown
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import RecordFile
 
@@ -61,6 +62,8 @@ class QuestionRecord(BaseModel, extra="forbid"):
         reference: acceptable answers, likewise; the first one is shown in reports.
         type: the kind of question.
         answer: the program's answer; empty if it failed.
+        supported: whether the program found that what it read states the answer; None if it gives no verdict.
+        missing: what it still missed for an answer, if it said so.
         scores: score by metric name, in [0, 1]; None if the metric is not defined for this question.
         error: why the program failed; empty if it did not. A failed question scores 0 by every metric; those that score
             passages need gold passages.
@@ -76,6 +79,8 @@ class QuestionRecord(BaseModel, extra="forbid"):
     reference: list[str] = []
     type: str = ""
     answer: str = ""
+    supported: bool | None = None
+    missing: str = ""
     scores: dict[str, float | None] = {}
     error: str = ""
     lost: bool = False
@@ -84,6 +89,11 @@ class QuestionRecord(BaseModel, extra="forbid"):
     evidence: dict[str, str] = {}
     cost: Cost = Cost()
     trace: Trace | None = None
+
+    @property
+    def answers(self) -> bool:
+        """Whether the question is answered as supported: by the program's verdict, or else by an answer in words."""
+        return bool(self.answer) and (not is_unknown(self.answer) if self.supported is None else self.supported)
 
     @property
     def failure(self) -> str:
@@ -272,6 +282,7 @@ def run_example(
         record.evidence = dict.fromkeys(record.gold, FAILED)
         return record
     record.answer = str(prediction.get("answer") or "")
+    record.supported, record.missing = prediction.get("supported"), str(prediction.get("missing") or "")
     record.passages = [passage.id for passage in prediction.get("passages") or []]
     trace: Trace = prediction.trace
     record.cost, record.trace = trace.cost, trace if keep_trace else None

@@ -9,10 +9,12 @@ from typing import Any
 import dspy
 
 from knowgap.compiling.evaluation.metrics.normalize import (
+    is_unanswerable,
     normalize_answer,
     overlap,
     predicted_answer,
     reference_answers,
+    refuses,
 )
 from knowgap.errors import DataError, MissingDependency
 from knowgap.programs.citations import strip_citations
@@ -28,9 +30,14 @@ _CHOICES = (
 
 
 def _best(example: Any, prediction: Any, score: Callable[[str, str], float]) -> float:
-    """The best score of the answer, compared with each reference; 0 without an answer."""
-    answer = predicted_answer(prediction)
-    return 0.0 if answer is None else max(score(answer, reference) for reference in reference_answers(example))
+    """The best score of the answer, compared with each reference; 0 without an answer.
+
+    To a question whose answer is "unanswerable", it is right (1.0) to say that no answer is supported or known.
+    """
+    answer, references = predicted_answer(prediction), reference_answers(example)
+    if is_unanswerable(references):
+        return float(refuses(prediction))
+    return 0.0 if answer is None else max(score(answer, reference) for reference in references)
 
 
 def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
@@ -90,9 +97,12 @@ def cover_em(example: Any, prediction: Any, trace: Any = None) -> float:
 
     This is what FlashRAG (Jin et al., 2024) reports as accuracy, `acc`, and others as cover exact match.
     """
-    answer = normalize_answer(predicted_answer(prediction) or "")
-    references = map(normalize_answer, reference_answers(example))
-    return float(any(reference and reference in answer for reference in references))
+
+    def contains(answer: str, reference: str) -> float:
+        gold = normalize_answer(reference)
+        return float(bool(gold) and gold in normalize_answer(answer))
+
+    return _best(example, prediction, contains)
 
 
 def token_recall(example: Any, prediction: Any, trace: Any = None) -> float:

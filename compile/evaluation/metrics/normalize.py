@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from knowgap.signatures.values import is_unknown
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -31,6 +33,17 @@ def reference_answers(example: Any) -> list[str]:
     """All acceptable answers of an example: `answer` first, then `aliases` not equal to it."""
     answers = [example.answer, *(getattr(example, "aliases", None) or [])]
     return list(dict.fromkeys(str(answer) for answer in answers))
+
+
+def is_unanswerable(references: Sequence[str]) -> bool:
+    """Whether the acceptable answers of a question say that the documents do not answer it."""
+    return "unanswerable" in map(normalize_answer, references)
+
+
+def refuses(prediction: Any) -> bool:
+    """Whether a prediction says that its answer is not supported, or gives an answer that says it is not known."""
+    answer = predicted_answer(prediction)
+    return getattr(prediction, "supported", None) is False or (answer is not None and is_unknown(answer))
 
 
 def overlap(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float]:

@@ -29,6 +29,18 @@ def test_shows_scores(indexed):
     assert "unknown split 'tset': did you mean 'test'?" in indexed.refusal(*EVAL[:5], "--split", "tset")
 
 
+def test_says_how_often_it_answered_and_refused_if_some_questions_are_unanswerable(indexed):
+    assert "refused" not in indexed(*EVAL)[0]
+    asked = [*QUESTIONS, {"question": "Who painted the hall?", "answer": "unanswerable"}]
+    write_lines(indexed.folder / "some.jsonl", asked)
+    command = [word.replace("questions.jsonl", "some.jsonl") for word in EVAL]
+    counts = indexed.json(*command)["refusals"]
+    assert (counts["unanswerable"], counts["answerable"], counts["verdict"]) == (1, 4, False)
+    printed = " ".join(indexed(*command)[0].split())
+    assert f"{counts['answered']} of 1" in printed
+    assert f"{counts['refused']} of 4" in printed
+
+
 def test_writes_predictions_for_official_scorers(indexed):
     whole = (*EVAL, "--predictions", "hotpotqa", "predictions.json")
     _, said = indexed(*whole)

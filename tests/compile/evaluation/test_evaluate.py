@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import json
 from contextlib import closing
+from typing import ClassVar
 
 import dspy
 import pytest
 from compile_helpers import make_retriever, reading_lm, reading_rule
+from page_reader import read_page
 from support import UNREADABLE, around_the_meter, scripted_lm
 
 from knowgap.cli.evaluate import show_scores
@@ -20,8 +22,9 @@ from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.cancelling import pause
+from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.reports.report import write_report
+from knowgap.reports.report import render_report, write_report
 
 
 def failing_on(*questions: str):
@@ -67,6 +70,38 @@ def test_a_failed_question_stays_in_the_denominator(program, examples):
     assert [r.id for r in found.failures] == ["q3", "q5"]
     assert "fell asleep" in found.failures[0].error
     assert found.summary()["failed"] == 2
+
+
+class Judging(Program):
+    """Answers every question, and calls what it says of the houses with even numbers supported."""
+
+    verdict: ClassVar[bool] = True
+
+    def forward(self, question):
+        if "q7" in question:
+            raise ValueError("no")
+        even = int(question[-2]) % 2 == 0
+        answer = "unknown" if "q5" in question else "Ada"
+        said = {"supported": even, "missing": "" if even else question} if self.verdict else {}
+        return dspy.Prediction(answer=answer, passages=[], **{"supported": None, "missing": "", **said})
+
+
+def test_refusals_are_counted_on_both_sides_if_some_questions_are_unanswerable(examples, tmp_path):
+    for example in examples[:4]:
+        example.answer, example.aliases = "unanswerable", ["unanswerable"]
+    lm, _ = scripted_lm({})
+    program = Judging()
+    judged = evaluate(program, examples, "exact_match", lm=lm)
+    assert [(r.supported, r.missing != "") for r in judged.records[:3]] == [(True, False), (False, True), (True, False)]
+    counts = {"unanswerable": 4, "answered": 2, "answerable": 4, "refused": 1}  # q5; q7 failed
+    assert judged.refusals() == judged.summary()["refusals"] == {**counts, "verdict": True}
+    assert [judged.scores()[name] for name in ("q0", "q1", "q2", "q3")] == [0, 1, 0, 1]
+    program.verdict = False
+    plain = evaluate(program, examples, "exact_match", lm=lm)
+    assert plain.refusals() == {**counts, "answered": 4, "verdict": False}
+    page = read_page(render_report(judged.save(tmp_path / "judged.json")))
+    assert page.table("answerable, but refused")[1][1:] == ["2 of 4", "1 of 4", "the program's"]
+    assert evaluate(program, examples[4:], "exact_match", lm=lm).refusals() == {}
 
 
 def test_what_became_of_the_gold_passages_is_counted(examples):

@@ -116,3 +116,22 @@ def test_metrics_are_found_by_name():
     for name in ("recall@0", "recall@", "recall@x", "mrr@-1"):
         with pytest.raises(ValueOutOfBounds, match="cut-off"):
             get_metric(name)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "right"),
+    [
+        ({"answer": "Tarn", "supported": False}, 1),
+        ({"answer": "Tarn", "supported": True}, 0),
+        ({"answer": "Tarn", "supported": None}, 0),
+        ({"answer": "Tarn"}, 0),
+        ({"answer": "unknown"}, 1),
+        ({"answer": "It is not mentioned in the passages."}, 1),
+        ({"answer": ""}, 0),
+    ],
+)
+def test_to_refuse_is_right_where_nothing_answers_the_question_and_wrong_elsewhere(prediction, right):
+    prediction = dspy.Prediction(**prediction)
+    for name in ("exact_match", "f1", "accuracy", "cover_em", "upper_bound"):
+        assert get_metric(name)(ask("unanswerable", "noanswer"), prediction) == right, name
+        assert get_metric(name)(ask("Tarn"), prediction) == (prediction.answer == "Tarn"), name
