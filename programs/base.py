@@ -9,8 +9,10 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
+import cloudpickle
 import dspy
 from typing_extensions import Self
 
@@ -36,6 +38,7 @@ from knowgap.signatures.values import is_unknown
 
 _PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
 """The predictor that answers if the method's own replies cannot be read, and the number of passages it is shown."""
+_PICKLING: ContextVar[bool] = ContextVar("pickling", default=False)  # whether cloudpickle is at work on a program
 
 PAPER = "paper"
 """The preset name that stands for the preset of the questions' task; see `Program.paper_preset`."""
@@ -199,12 +202,14 @@ class Program(Streamable, dspy.Module):
 
         Raises:
             EmptyQuestion: the question has no visible character.
-            UsageError: the question is not valid Unicode.
+            UsageError: the question is not a text, or not valid Unicode.
             TypeError: there is an argument besides the question.
         """
         if unknown := [*kwargs.keys() - {"question"}, *map(repr, args[1:])]:
             raise TypeError(f"{self.name} takes only a question, not {', '.join(unknown)}: call program(question=…)")
         question = kwargs.get("question", args[0] if args else "")
+        if not isinstance(question, str):
+            raise UsageError(f'the question is {question!r:.80}, not a text: call program(question="…")')
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
         if without_surrogates(question) != question:
@@ -222,8 +227,8 @@ class Program(Streamable, dspy.Module):
             output: Any = super().__call__(question=question)
             wrapped = isinstance(output, tuple)  # by an optimizer
             given = self._answered(question, output[0] if wrapped else output)
-        prediction = CitedPrediction.of(given, self.style, self.parts().get("entailment"))
-        prediction.trace = recorder.finish(self.name, question)
+        trace = recorder.finish(self.name, question)
+        prediction = CitedPrediction.of(given, trace, self.style, self.parts().get("entailment"))
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
 
@@ -424,6 +429,16 @@ class Program(Streamable, dspy.Module):
                 f"{self.name} has a part that cannot be saved ({error.__context__}): use knowgap.save(program, "
                 "folder) and knowgap.load(folder, retriever=…), which leave index and models out"
             ) from error
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # cloudpickle also pickles signatures that DSPy has made at run time, by optimizers for one.
+        if _PICKLING.get():
+            return super().__reduce_ex__(protocol)
+        token = _PICKLING.set(True)
+        try:
+            return cloudpickle.loads, (cloudpickle.dumps(self),)
+        finally:
+            _PICKLING.reset(token)
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
         """Load demonstrations and hyperparameters; a hyperparameter that the state lacks gets its default."""

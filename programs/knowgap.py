@@ -43,6 +43,7 @@ class KnowGap(Program):
     """
 
     name = "knowgap"
+    calls = "1 to 4"
     part_names: ClassVar[tuple[str, ...]] = ("retriever", "reranker")
 
     iterations = Integer(4, "rounds of searching and reading at most; 1 retrieves once", low=1, high=10)

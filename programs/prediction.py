@@ -21,6 +21,7 @@ from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures.values import is_unknown
 
 if TYPE_CHECKING:
+    from knowgap.programs.trace.trace import Trace
     from knowgap.retrieval.entailment.model import EntailmentModel
 
 NOT_SUPPORTED = "Your documents do not say this."
@@ -98,8 +99,12 @@ class CitedPrediction(dspy.Prediction):
             self._style, self._entailment = base._style, base._entailment
 
     @classmethod
-    def of(cls, prediction: dspy.Prediction, style: str, entailment: EntailmentModel | None) -> CitedPrediction:
+    def of(
+        cls, prediction: dspy.Prediction, trace: Trace, style: str = "short", entailment: EntailmentModel | None = None
+    ) -> CitedPrediction:
         """Make a prediction whose citations this entailment model judges, or the embedded one if it is None.
+
+        The answer is its last field, which `dspy.majority` compares.
 
         Raises:
             TypeError: it is not what a program's `forward` has to return.
@@ -108,8 +113,8 @@ class CitedPrediction(dspy.Prediction):
             raise TypeError(f"forward returned {prediction!r:.200}: end it with self.conclude(answer, passages)")
         cited = cls()
         vars(cited).update(vars(prediction))
-        for name, unsaid in (("supported", None), ("missing", ""), ("guess", "")):
-            cited[name] = cited.get(name, unsaid)
+        cited._store = {"supported": None, "missing": "", "guess": "", **prediction, "trace": trace}
+        cited._store["answer"] = cited._store.pop("answer")
         cited._style, cited._entailment = style, entailment
         return cited
 

@@ -186,6 +186,10 @@ def call_bound(program: Program) -> CallBound:
     return bound if most is None else bound._replace(calls=min(most, bound.calls))
 
 
+def _knowgap(v: Mapping[str, Any]) -> CallBound:
+    return CallBound(v["iterations"], v["keep"] + max(v["top_k"], 2 * v["max_queries"]))
+
+
 def _migres(v: Mapping[str, Any]) -> CallBound:
     compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
     leaves = v["max_queries"] if v["read_apart"] else 1
@@ -226,6 +230,7 @@ def _blend_filter(v: Mapping[str, Any]) -> CallBound:
 
 
 _RULES: dict[str, Callable[[Mapping[str, Any]], CallBound]] = {
+    "knowgap": _knowgap,
     "migres": _migres,
     "adaptive_note": _adaptive_note,
     "ra_isf": _ra_isf,

@@ -192,10 +192,14 @@ class EmbeddedReranker(PairScorer):
 
     def __init__(self, folder: str | Path | None = None) -> None:
         super().__init__(Path(folder or Path(__file__).parent) / f"{_NAME}.json")
+        self._folder = folder
         self._model, self._features = _load(folder)
         self.name = "embedded MiniLM similarity, late interaction and word coverage"
         self.default_threshold: float | None = self._model.delta
         self.scale = f"log-odds that a text is gold, where {self._model.prior:g} of 50 retrieved are"
+
+    def __reduce__(self) -> tuple[type[EmbeddedReranker], tuple[str | Path | None]]:
+        return EmbeddedReranker, (self._folder,)
 
     @cached
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
