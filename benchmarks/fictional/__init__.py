@@ -1,16 +1,18 @@
 """The fictional encyclopedia: passages and questions that no language model can have read.
 
-People, films, novels, companies, cities, rivers, countries, bands, albums and universities with invented names, in
-articles of several sentences that word each relation in several ways, among namesakes and articles that no question
-needs. A right answer therefore comes from retrieval and reading, not from memory.
+People, films, novels, companies, cities, rivers, countries, bands, albums, universities and appliances with invented
+names, in articles of several sentences that word each relation in several ways, among namesakes, codes that differ in a
+digit, and articles that no question needs. A right answer therefore comes from retrieval and reading, not from memory.
+Most questions need a passage that the question's own words do not find, and a tenth have no answer in any passage.
 
 The encyclopedia is an endless series of worlds (`fictional.world`) of some 330 passages that share no entity. Each
-world is the same to the byte on every machine and version of Python.
+world is the same to the byte on every machine and version of Python. The splits share no wording of a question.
 
-The sample that comes with knowgap is the first three worlds, one each for train, dev and test. Rewrite its files, or
-write a larger data set of the same kind, with
+The sample that comes with knowgap is the three worlds of seed 0, one each for train, dev and test. Rewrite its files,
+or write those of another seed or a larger data set of the same kind, with
 
     python benchmarks/write_sample.py
+    python benchmarks/write_sample.py FOLDER --seed 5
     python benchmarks/write_sample.py FOLDER --passages 20000
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ import dspy
 
 from fictional.articles import write_articles
 from fictional.questions import ask_questions
-from fictional.world import build_world
+from fictional.world import READER_SEED, SAMPLE_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, build_world
 from knowgap.compiling.data.dataset import SPLITS
 from knowgap.retrieval.passage import Passage
 
@@ -37,26 +39,28 @@ _QUESTIONS_PER_WORLD = 100
 
 def stream_passages(n: int) -> Iterator[Passage]:
     """Write the first `n` passages, one world in memory at a time; all ids differ."""
-    return islice((passage for number in count() for passage in write_articles(build_world(number))), n)
+    return islice((passage for number in _numbers() for passage in write_articles(build_world(number))), n)
 
 
 def stream_questions(n: int) -> Iterator[dspy.Example]:
     """Ask the first `n` questions, 100 about each world."""
-    return islice((example for number in count() for example in _ask(number)), n)
+    return islice((example for number in _numbers() for example in _ask(number)), n)
 
 
-def write_dataset(folder: Path, passages: int) -> None:
+def write_dataset(folder: Path, passages: int = 0, seed: int = SAMPLE_SEED) -> None:
     """Write `corpus.jsonl`, `train.jsonl`, `dev.jsonl` and `test.jsonl`, which `knowgap.load_dataset(folder)` reads.
 
     Args:
         folder: made where it does not exist; files of these names in it are replaced.
         passages: write whole worlds until the corpus has at least this many, and at least three worlds. The worlds go
             to train, dev and test in turn, so that the splits share no entity.
+        seed: the first world is this seed's; those after its third are the next seeds'.
     """
     corpus: list[Passage] = []
     splits: dict[str, list[dspy.Example]] = {split: [] for split in SPLITS}
-    for number in count():
-        if len(corpus) >= passages and number >= len(SPLITS):
+    first = seed * WORLDS_PER_SEED
+    for number in chain(range(first, first + WORLDS_PER_SEED), _numbers(first + WORLDS_PER_SEED)):
+        if len(corpus) >= passages and number >= first + WORLDS_PER_SEED:
             break
         corpus += write_articles(build_world(number))
         splits[SPLITS[number % len(SPLITS)]] += _ask(number)
@@ -64,6 +68,11 @@ def write_dataset(folder: Path, passages: int) -> None:
     _write_lines(folder / "corpus.jsonl", (passage.to_dict() for passage in corpus))
     for split, examples in splits.items():
         _write_lines(folder / f"{split}.jsonl", map(_record, examples))
+
+
+def _numbers(first: int = 0) -> Iterator[int]:
+    """The numbers of the worlds, without those of the seeds that are kept apart."""
+    return (number for number in count(first) if number // WORLDS_PER_SEED not in (READER_SEED, *UNSEEN_SEEDS))
 
 
 def _ask(number: int) -> list[dspy.Example]:

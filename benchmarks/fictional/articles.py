@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import date
 from functools import cache
 
-from fictional.article_wordings import DISTRACTORS, FILLERS, IN_OTHER_ARTICLE, IN_OWN_ARTICLE, LEADS
-from fictional.names import Dice, coin
+from fictional.article_wordings import FILLERS, IN_OTHER_ARTICLE, IN_OWN_ARTICLE, LEADS
+from fictional.names import Dice
 from fictional.world import Entity, Fact, World
 from knowgap.retrieval.passage import Passage
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
            "December")  # fmt: skip
-_DISTRACTORS_PER_WORLD = 78
 _DEMONYM_OF = frozenset({"nationality", "country"})
 
 
@@ -25,7 +23,7 @@ def demonym(country: Entity) -> str:
 
 def inline(entity: Entity) -> str:
     """Name the entity within a sentence, with "the" where its name needs it."""
-    needs_article = entity.kind == "river" or entity.name.startswith("University")
+    needs_article = entity.kind in ("river", "model") or entity.name.startswith("University")
     return f"the {entity.name}" if needs_article else entity.name
 
 
@@ -48,12 +46,9 @@ def show(subject: Entity, relation: str) -> str:
 
 
 def write_articles(world: World) -> list[Passage]:
-    """Write one passage per entity, and passages on other things that no question needs, in mixed order."""
+    """Write one passage per entity, in mixed order."""
     dice = Dice(world.number * 2 + 1)
-    passages = [_write(entity, dice) for entity in world.all()]
-    for n in range(_DISTRACTORS_PER_WORLD):
-        passages.append(_write_distractor(world, n, dice))
-    return dice.shuffled(passages)
+    return dice.shuffled([_write(entity, dice) for entity in world.all()])
 
 
 def _write(entity: Entity, dice: Dice) -> Passage:
@@ -109,21 +104,3 @@ def _fields(template: str) -> frozenset[str]:
 def _articles(text: str) -> str:
     """Put `an` before a vowel where a wording says `a`."""
     return re.sub(r"\b([Aa]) (?=[aeio]|18\d\d )", r"\1n ", text)
-
-
-def _write_distractor(world: World, number: int, dice: Dice) -> Passage:
-    kind, title, texts = DISTRACTORS[number % len(DISTRACTORS)]
-    # Counters from the upper end of the world's names: its entities do not reach them.
-    word = coin(kind, world.number * 256 + 255 - number)
-    fields: Mapping[str, object] = {
-        "word": word,
-        "city": dice.pick(world.entities["city"]).name,
-        "other": dice.pick(world.entities["city"]).name,
-        "river": inline(dice.pick(world.entities["river"])),
-        "country": dice.pick(world.entities["country"]).name,
-        "year": dice.between(1790, 1995),
-        "n": dice.between(12, 480),
-    }
-    name = title.format_map(fields)
-    sentences = dice.shuffled([text.format_map({**fields, "name": name}) for text in texts[1:]])[: dice.between(2, 4)]
-    return Passage(id=name, title=name, text=" ".join([texts[0].format_map({**fields, "name": name}), *sentences]))

@@ -19,27 +19,17 @@ _ONSETS = ("b", "br", "d", "dr", "f", "g", "gl", "h", "j", "k", "kl", "l", "m", 
 _VOWELS = ("a", "e", "i", "o", "u")
 _MIDDLES = ("d", "g", "l", "lm", "ln", "lv", "m", "n", "nd", "r", "rk", "rn", "rv", "sk", "sv", "v", "z")
 
+# fmt: off
 ENDINGS: dict[str, tuple[str, ...]] = {
     "surname": ("brek", "dask", "dreth", "gorn", "kost", "lisk", "mund", "nvik", "skell", "thorn", "vrand", "zelk"),
     "city": ("borough", "crest", "dell", "fjord", "gate", "haven", "lock", "minster", "quay", "stead", "wick", "worth"),
-    "country": (
-        "bria",
-        "dania",
-        "ghistan",
-        "landia",
-        "mbessa",
-        "ngola",
-        "ptia",
-        "rovia",
-        "stova",
-        "tonia",
-        "vessa",
-        "zkia",
-    ),
+    "country": ("bria", "dania", "ghistan", "landia", "mbessa", "ngola", "ptia", "rovia", "stova", "tonia", "vessa",
+                "zkia"),
     "river": ("bbe", "dder", "ffe", "llow", "mble", "nnor", "pple", "rrow", "sser", "tter", "vven", "zzen"),
     "title": ("bris", "dion", "gos", "kthys", "lphos", "mnir", "nthe", "phys", "rion", "sthos", "theus", "xos"),
     "company": ("bex", "dyne", "gix", "kor", "lco", "mtec", "nexa", "plex", "rcom", "sto", "tron", "vex"),
 }
+# fmt: on
 """Endings by kind of name. Each begins with a consonant, and no two kinds share one."""
 
 _GIVEN = {

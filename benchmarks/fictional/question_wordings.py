@@ -1,158 +1,210 @@
-"""How the questions about the fictional encyclopedia are worded."""
+"""How the questions about the fictional encyclopedia are worded.
+
+Each wording is written three times, for train, dev and test, so that no split shows the wordings of another.
+`fictional.reader_wordings` holds a fourth set.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+K = TypeVar("K")
+Three = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wordings:
+    """One set of wordings.
+
+    Args:
+        mentions: how a question mentions an entity, by kind; other kinds are mentioned by their name alone.
+        descriptions: the value of a fact, by kind and relation.
+        questions: questions for the value of a fact, by kind and relation.
+        works: by kind and relation, the one work of its maker `{x}` (in the year `{year}`), and a question for it.
+        comparisons: which of two entities leads to the larger value; ordered.
+        yes_no: whether two entities lead to the same value.
+    """
+
+    mentions: Mapping[str, str]
+    descriptions: Mapping[tuple[str, str], str]
+    questions: Mapping[tuple[str, str], str]
+    works: Mapping[tuple[str, str], tuple[str, str]]
+    comparisons: Mapping[tuple[str, ...], str]
+    yes_no: Mapping[tuple[str, ...], str]
+
+
 # fmt: off
-MENTIONS: dict[str, list[str]] = {
-    "film": ["the film {x}", "{x}"],
-    "book": ["the novel {x}", "{x}"],
-    "album": ["the album {x}", "{x}"],
-    "band": ["the band {x}", "{x}"],
-    "company": ["the company {x}", "{x}"],
-    "city": ["{x}", "the city of {x}"],
+_MENTIONS: dict[str, Three] = {
+    "film": ("the film {x}", "the motion picture {x}", "the movie {x}"),
+    "book": ("the novel {x}", "the book {x}", "the work of fiction {x}"),
+    "album": ("the album {x}", "the long-playing record {x}", "the record {x}"),
+    "band": ("the band {x}", "the group {x}", "the musical group {x}"),
+    "company": ("the company {x}", "the firm {x}", "the business {x}"),
+    "catalogue": ("the album with the catalogue number {x}", "the record that was sold as number {x}",
+                  "the album whose number is {x}"),
 }
-"""How a question mentions an entity, by kind; other kinds are mentioned by their name alone."""
 
-DESCRIPTIONS: dict[tuple[str, str], list[str]] = {
-    ("film", "director"): ["the director of {x}", "the person who directed {x}"],
-    ("film", "star"): ["the star of {x}", "the lead actor of {x}"],
-    ("film", "studio"): ["the production company of {x}", "the company that produced {x}"],
-    ("book", "author"): ["the author of {x}", "the writer of {x}"],
-    ("book", "publisher"): ["the publisher of {x}", "the company that published {x}"],
-    ("company", "founder"): ["the founder of {x}", "the person who founded {x}"],
-    ("company", "headquarters"): ["the city where {x} has its headquarters", "the city in which {x} is based"],
-    ("band", "singer"): ["the lead singer of {x}", "the person who fronts {x}"],
-    ("band", "formed_in"): ["the city where {x} was formed", "the home town of {x}"],
-    ("band", "label"): ["the record label of {x}", "the company for which {x} records"],
-    ("album", "band"): ["the band that recorded {x}", "the performer of {x}"],
-    ("album", "producer"): ["the producer of {x}", "the person who produced {x}"],
-    ("city", "mayor"): ["the first mayor of {x}"],
-    ("city", "river"): ["the river on which {x} lies", "the river that flows through {x}"],
-    ("city", "country"): ["the country of {x}", "the country to which {x} belongs"],
-    ("country", "capital"): ["the capital of {x}"],
-    ("river", "mouth"): ["the river into which {x} flows"],
-    ("university", "city"): ["the home city of {x}", "the city that is home to {x}"],
-    ("person", "birth_place"): ["the birthplace of {x}", "the city where {x} was born"],
-    ("person", "death_place"): ["the city where {x} died", "the place of death of {x}"],
-    ("person", "spouse"): ["the spouse of {x}", "the person married to {x}"],
-    ("person", "father"): ["the father of {x}"],
-    ("person", "mother"): ["the mother of {x}"],
-    ("person", "alma_mater"): ["the university that {x} attended", "the alma mater of {x}"],
+_DESCRIPTIONS: dict[tuple[str, str], Three] = {
+    ("film", "director"): ("the director of {x}", "the person who directed {x}", "the filmmaker responsible for {x}"),
+    ("film", "star"): ("the star of {x}", "the lead actor of {x}", "the performer with the main part in {x}"),
+    ("film", "studio"): ("the studio that made {x}", "the production company of {x}", "the company that produced {x}"),
+    ("book", "author"): ("the author of {x}", "the writer of {x}", "the novelist who wrote {x}"),
+    ("book", "publisher"): ("the publisher of {x}", "the house that published {x}",
+                            "the company that brought out {x}"),
+    ("company", "founder"): ("the founder of {x}", "the person who founded {x}", "the person who started {x}"),
+    ("company", "headquarters"): ("the city where {x} is based", "the city with the head office of {x}",
+                                  "the place from which {x} is run"),
+    ("band", "singer"): ("the lead singer of {x}", "the person who fronts {x}", "the vocalist of {x}"),
+    ("band", "formed_in"): ("the home town of {x}", "the city where {x} was formed", "the city that {x} came from"),
+    ("band", "label"): ("the record label of {x}", "the label that {x} is signed to",
+                        "the company that releases the records of {x}"),
+    ("album", "band"): ("the band that recorded {x}", "the ensemble that recorded {x}", "the musicians who made {x}"),
+    ("album", "producer"): ("the producer of {x}", "the person who produced {x}",
+                            "the person in charge of producing {x}"),
+    ("model", "designer"): ("the designer of {x}", "the person who designed {x}",
+                            "the person to whom the design of {x} is owed"),
+    ("city", "river"): ("the river on which {x} lies", "the river that flows through {x}", "the river at {x}"),
+    ("city", "country"): ("the country of {x}", "the country to which {x} belongs", "the country that {x} is in"),
+    ("river", "mouth"): ("the river into which {x} flows", "the river that {x} joins",
+                         "the river in which {x} ends"),
+    ("university", "city"): ("the city that is home to {x}", "the home city of {x}", "the city in which one finds {x}"),
+    ("person", "birth_place"): ("the birthplace of {x}", "the city where {x} was born", "the native city of {x}"),
+    ("person", "death_place"): ("the city where {x} died", "the place of death of {x}",
+                                "the city in which the life of {x} ended"),
+    ("person", "spouse"): ("the spouse of {x}", "the person married to {x}", "the husband or wife of {x}"),
+    ("person", "father"): ("the father of {x}", "the man who was the father of {x}",
+                           "the man whose son or daughter was {x}"),
+    ("person", "mother"): ("the mother of {x}", "the woman who was the mother of {x}",
+                           "the woman whose son or daughter was {x}"),
+    ("person", "alma_mater"): ("the university that {x} attended", "the alma mater of {x}",
+                               "the place of learning where {x} studied"),
+    ("person", "post"): ("the city where {x} was {post}", "the city that had {x} as its {post}",
+                         "the city that employed {x} as {post}"),
 }
-"""Descriptions of the value of a fact, by kind and relation."""
 
-QUESTIONS: dict[tuple[str, str], list[str]] = {
-    ("film", "director"): ["Who directed {x}?", "Who is the director of {x}?", "Who was {x} directed by?"],
-    ("film", "release_year"): ["In which year was {x} released?", "When was {x} released?",
-                               "What year did {x} come out?"],
-    ("film", "country"): ["Which country is {x} from?", "In which country was {x} made?"],
-    ("film", "star"): ["Who played the leading role in {x}?", "Who stars in {x}?", "Who is the lead actor of {x}?"],
-    ("film", "studio"): ["Which company produced {x}?", "What is the production company of {x}?"],
-    ("book", "author"): ["Who wrote {x}?", "Who is the author of {x}?"],
-    ("book", "year"): ["In which year was {x} published?", "When was {x} first published?"],
-    ("book", "publisher"): ["Which company published {x}?", "Who is the publisher of {x}?"],
-    ("company", "founder"): ["Who founded {x}?", "Who is the founder of {x}?", "Who established {x}?"],
-    ("company", "founded"): ["In which year was {x} founded?", "When was {x} established?"],
-    ("company", "headquarters"): ["In which city is {x} based?", "Where are the headquarters of {x}?"],
-    ("band", "singer"): ["Who is the lead singer of {x}?", "Who fronts {x}?"],
-    ("band", "formed"): ["In which year was {x} formed?", "When was {x} formed?"],
-    ("band", "formed_in"): ["In which city was {x} formed?", "Where was {x} formed?"],
-    ("band", "label"): ["Which record label is {x} signed to?", "What is the record label of {x}?"],
-    ("album", "band"): ["Which band recorded {x}?", "Who recorded {x}?"],
-    ("album", "year"): ["In which year was {x} released?", "When did {x} come out?"],
-    ("album", "producer"): ["Who produced {x}?", "Who was the producer of {x}?"],
-    ("city", "mayor"): ["Who was the first mayor of {x}?"],
-    ("city", "river"): ["On which river does {x} lie?", "Which river flows through {x}?"],
-    ("city", "country"): ["In which country is {x}?", "Which country does {x} belong to?"],
-    ("city", "population"): ["What is the population of {x}?", "How many inhabitants does {x} have?"],
-    ("country", "capital"): ["What is the capital of {x}?", "Which city is the capital of {x}?"],
-    ("river", "length"): ["How long is {x}?", "What is the length of {x}?"],
-    ("river", "mouth"): ["Which river does {x} flow into?", "Into which river does {x} empty?"],
-    ("university", "city"): ["In which city is {x} located?", "Where is {x}?"],
-    ("university", "founded"): ["In which year was {x} founded?", "When was {x} established?"],
-    ("person", "birth_date"): ["When was {x} born?", "What is the date of birth of {x}?", "On what date was {x} born?"],
-    ("person", "birth_place"): ["Where was {x} born?", "In which city was {x} born?", "What is the birthplace of {x}?"],
-    ("person", "death_date"): ["When did {x} die?", "What is the date of death of {x}?"],
-    ("person", "death_place"): ["Where did {x} die?", "In which city did {x} die?"],
-    ("person", "nationality"): ["What is the nationality of {x}?", "What nationality is {x}?"],
-    ("person", "spouse"): ["Who was {x} married to?", "Who is the spouse of {x}?"],
-    ("person", "father"): ["Who is the father of {x}?", "Who was the father of {x}?"],
-    ("person", "mother"): ["Who is the mother of {x}?", "Who was the mother of {x}?"],
-    ("person", "alma_mater"): ["Which university did {x} attend?", "Where did {x} study?",
-                             "What is the alma mater of {x}?"],
+_QUESTIONS: dict[tuple[str, str], Three] = {
+    ("film", "director"): ("Who directed {x}?", "Who was the director of {x}?", "Which filmmaker made {x}?"),
+    ("film", "star"): ("Who stars in {x}?", "Who plays the lead in {x}?", "Which performer has the main part in {x}?"),
+    ("film", "studio"): ("Which studio made {x}?", "Which company produced {x}?",
+                         "What is the name of the production company of {x}?"),
+    ("book", "author"): ("Who wrote {x}?", "Who is the author of {x}?", "Which novelist is {x} by?"),
+    ("book", "publisher"): ("Which company published {x}?", "Who is the publisher of {x}?", "Who brought out {x}?"),
+    ("company", "founder"): ("Who founded {x}?", "Who is the founder of {x}?", "Who started {x}?"),
+    ("company", "founded"): ("In which year was {x} founded?", "When was {x} established?",
+                             "What is the founding year of {x}?"),
+    ("company", "headquarters"): ("In which city is {x} based?", "Where is the head office of {x}?",
+                                  "From which city is {x} run?"),
+    ("band", "singer"): ("Who is the lead singer of {x}?", "Who fronts {x}?", "Who is the vocalist of {x}?"),
+    ("band", "formed"): ("In which year was {x} formed?", "When did {x} come together?",
+                         "What was the first year of {x}?"),
+    ("band", "formed_in"): ("In which city was {x} formed?", "What is the home town of {x}?",
+                            "Which city did {x} come from?"),
+    ("band", "label"): ("Which record label is {x} signed to?", "What is the label of {x}?",
+                        "Which company releases the records of {x}?"),
+    ("album", "band"): ("Which band recorded {x}?", "Which ensemble recorded {x}?", "Which musicians made {x}?"),
+    ("album", "producer"): ("Who produced {x}?", "Who was the producer of {x}?", "Who was in charge of producing {x}?"),
+    ("album", "catalogue"): ("What is the catalogue number of {x}?", "Which catalogue number does {x} have?",
+                             "Under which number is {x} listed in the catalogue?"),
+    ("model", "designer"): ("Who designed {x}?", "Who was the designer of {x}?", "To whom is the design of {x} owed?"),
+    ("model", "kit"): ("What is the part number of the service kit for {x}?", "Which service kit does {x} need?",
+                       "Under which part number does one order the service kit of {x}?"),
+    ("city", "river"): ("On which river does {x} lie?", "Which river flows through {x}?", "What river is {x} on?"),
+    ("city", "country"): ("In which country is {x}?", "Which country does {x} belong to?",
+                          "What is the country that {x} is in?"),
+    ("city", "population"): ("What is the population of {x}?", "How many inhabitants does {x} have?",
+                             "How many people live in {x}?"),
+    ("country", "capital"): ("What is the capital of {x}?", "Which city is the capital of {x}?",
+                             "From which capital is {x} governed?"),
+    ("river", "length"): ("How long is {x}?", "What is the length of {x}?", "How many kilometres long is {x}?"),
+    ("river", "mouth"): ("Into which river does {x} flow?", "Which river does {x} join?",
+                         "In which river does {x} end?"),
+    ("university", "city"): ("In which city is {x} located?", "Which city is home to {x}?",
+                             "In which city does one find {x}?"),
+    ("university", "founded"): ("In which year was {x} founded?", "When was {x} established?",
+                                "What is the founding year of {x}?"),
+    ("person", "birth_date"): ("When was {x} born?", "What is the date of birth of {x}?",
+                               "On what day was {x} born?"),
+    ("person", "birth_place"): ("Where was {x} born?", "What is the birthplace of {x}?",
+                                "Of which city was {x} a native?"),
+    ("person", "death_date"): ("When did {x} die?", "What is the date of death of {x}?",
+                               "On what day did {x} die?"),
+    ("person", "death_place"): ("Where did {x} die?", "What is the place of death of {x}?",
+                                "In which city did the life of {x} end?"),
+    ("person", "spouse"): ("Who was {x} married to?", "Who is the spouse of {x}?",
+                           "Who was the husband or wife of {x}?"),
+    ("person", "father"): ("Who is the father of {x}?", "Which man was the father of {x}?",
+                           "Of which man was {x} a child?"),
+    ("person", "mother"): ("Who is the mother of {x}?", "Which woman was the mother of {x}?",
+                           "Of which woman was {x} a child?"),
+    ("person", "alma_mater"): ("Which university did {x} attend?", "What is the alma mater of {x}?",
+                               "At which place of learning did {x} study?"),
+    ("person", "nationality"): ("What is the nationality of {x}?", "What nationality does {x} have?",
+                                "Of which country was {x} a citizen?"),
+    ("person", "post"): ("In which city was {x} {post}?", "Which city had {x} as its {post}?",
+                         "Which city employed {x} as {post}?"),
 }
-"""Questions for the value of a fact, by kind and relation; the first wording is that of the decompositions."""
 
-COMPARISONS: dict[tuple[str, str], list[tuple[str, bool]]] = {
-    ("film", "release_year"): [("Which film was released first, {x} or {y}?", False),
-                               ("Which film came out later, {x} or {y}?", True),
-                               ("Which film is older, {x} or {y}?", False)],
-    ("person", "birth_date"): [("Who was born first, {x} or {y}?", False), ("Who is younger, {x} or {y}?", True),
-                               ("Who was born earlier, {x} or {y}?", False)],
-    ("person", "death_date"): [("Who died first, {x} or {y}?", False), ("Who died later, {x} or {y}?", True)],
-    ("city", "population"): [("Which city has more inhabitants, {x} or {y}?", True),
-                             ("Which city has the smaller population, {x} or {y}?", False)],
-    ("river", "length"): [("Which river is longer, {x} or {y}?", True), ("Which river is shorter, {x} or {y}?", False)],
-    ("company", "founded"): [("Which company was founded first, {x} or {y}?", False),
-                             ("Which company was established later, {x} or {y}?", True)],
-    ("university", "founded"): [("Which university is older, {x} or {y}?", False),
-                                ("Which university was founded later, {x} or {y}?", True)],
-    ("band", "formed"): [("Which band was formed first, {x} or {y}?", False)],
-    ("book", "year"): [("Which novel was published first, {x} or {y}?", False),
-                       ("Which novel was published later, {x} or {y}?", True)],
+_WORKS: dict[tuple[str, str], tuple[Three, Three]] = {
+    ("film", "director"): (
+        ("the film that {x} directed in {year}", "the {year} film by {x}", "the film that {x} made in {year}"),
+        ("Which film did {x} direct in {year}?", "What is the {year} film by {x}?",
+         "Which film did {x} make in {year}?")),
+    ("book", "author"): (
+        ("the novel that {x} wrote in {year}", "the {year} novel by {x}", "the book that {x} brought out in {year}"),
+        ("Which novel did {x} write in {year}?", "What is the {year} novel by {x}?",
+         "Which book did {x} bring out in {year}?")),
+    ("album", "band"): (
+        ("the album by {x}", "the album that {x} recorded", "the album that {x} made"),
+        ("What is the album by {x}?", "Which album did {x} record?", "Which album did {x} make?")),
+    ("model", "designer"): (
+        ("the {product} by the designer {x}", "the {product} that {x} designed",
+         "the {product} whose design is owed to {x}"),
+        ("Which {product} is by the designer {x}?", "Which {product} did {x} design?",
+         "Which {product} owes its design to {x}?")),
 }
-"""Comparisons of two entities in one relation, and whether the larger value is the answer."""
 
-BRIDGE_COMPARISONS: dict[tuple[str, str, str], list[tuple[str, bool]]] = {
-    ("film", "director", "birth_date"): [("Which film has the director who was born first, {x} or {y}?", False),
-                                         ("Which film has the younger director, {x} or {y}?", True),
-                                         ("Which film whose director is older, {x} or {y}?", False)],
-    ("film", "director", "death_date"): [("Which film has the director who died first, {x} or {y}?", False),
-                                         ("Which film has the director who died later, {x} or {y}?", True)],
-    ("film", "star", "birth_date"): [("Which film has the older star, {x} or {y}?", False)],
-    ("book", "author", "birth_date"): [("Which novel has the author who was born earlier, {x} or {y}?", False),
-                                       ("Which novel has the younger author, {x} or {y}?", True)],
-    ("book", "author", "death_date"): [("Which novel has the author who died earlier, {x} or {y}?", False)],
-    ("company", "founder", "birth_date"): [("Which company has the founder who was born first, {x} or {y}?", False)],
-    ("band", "singer", "birth_date"): [("Which band has the older lead singer, {x} or {y}?", False)],
-    ("album", "producer", "birth_date"): [("Which album has the producer who was born later, {x} or {y}?", True)],
+_COMPARISONS: dict[tuple[str, ...], Three] = {
+    ("film", "director", "birth_date"): ("Which film has the younger director, {x} or {y}?",
+        "Whose director was born later, that of {x} or that of {y}?",
+        "Which of the movies {x} and {y} was made by the younger filmmaker?"),
+    ("book", "author", "birth_date"): ("Which novel has the younger author, {x} or {y}?",
+        "Whose author was born later, that of {x} or that of {y}?",
+        "Which of the books {x} and {y} is by the younger novelist?"),
+    ("book", "publisher", "founded"): ("Which novel has the younger publisher, {x} or {y}?",
+        "Whose publisher was established later, that of {x} or that of {y}?",
+        "Which of the books {x} and {y} was brought out by the more recently founded company?"),
 }
-"""Comparisons of what two entities lead to."""
 
-YES_NO: dict[tuple[str, ...], list[str]] = {
-    ("film", "country"): ["Are {x} and {y} from the same country?",
-                          "Do the films {x} and {y} come from the same country?"],
-    ("film", "director"): ["Were {x} and {y} directed by the same person?"],
-    ("person", "birth_place"): ["Were {x} and {y} born in the same city?", "Do {x} and {y} share a birthplace?"],
-    ("person", "nationality"): ["Do {x} and {y} have the same nationality?",
-                                "Are {x} and {y} of the same nationality?"],
-    ("person", "alma_mater"): ["Did {x} and {y} attend the same university?"],
-    ("city", "country"): ["Are {x} and {y} in the same country?", "Do {x} and {y} belong to the same country?"],
-    ("city", "river"): ["Do {x} and {y} lie on the same river?"],
-    ("book", "publisher"): ["Were {x} and {y} published by the same company?"],
-    ("company", "headquarters"): ["Are {x} and {y} based in the same city?"],
-    ("film", "director", "nationality"): ["Do the directors of {x} and {y} have the same nationality?"],
-    ("book", "author", "nationality"): ["Are the authors of {x} and {y} of the same nationality?"],
+_YES_NO: dict[tuple[str, ...], Three] = {
+    ("film", "director", "nationality"): ("Do the directors of {x} and {y} have the same nationality?",
+        "Are the people who directed {x} and {y} from one country?",
+        "Were the filmmakers responsible for {x} and {y} citizens of the same country?"),
+    ("book", "author", "nationality"): ("Do the authors of {x} and {y} have the same nationality?",
+        "Are the writers of {x} and {y} from one country?",
+        "Were the novelists who wrote {x} and {y} citizens of the same country?"),
 }
-"""Yes/no questions on whether two entities (or what they lead to) agree in a relation."""
-
-KINSHIP: dict[str, tuple[str, str]] = {
-    "paternal grandfather": ("father", "father"),
-    "paternal grandmother": ("father", "mother"),
-    "maternal grandfather": ("mother", "father"),
-    "maternal grandmother": ("mother", "mother"),
-    "father-in-law": ("spouse", "father"),
-    "mother-in-law": ("spouse", "mother"),
-}
-"""Kinship that follows from two facts."""
 
 RELATION_NAMES: dict[str, str] = {
     "birth_date": "date of birth", "birth_place": "place of birth", "death_date": "date of death",
     "death_place": "place of death", "alma_mater": "educated at", "release_year": "publication date",
     "year": "publication date", "founded": "inception", "formed": "inception", "formed_in": "location of formation",
-    "headquarters": "headquarters location", "singer": "lead singer", "label": "record label", "mayor": "first mayor",
-    "studio": "production company", "star": "cast member", "river": "located on river",
-    "mouth": "mouth of the watercourse",
+    "headquarters": "headquarters location", "singer": "lead singer", "label": "record label",
+    "studio": "production company", "star": "cast member", "river": "located on river", "kit": "service kit",
+    "mouth": "mouth of the watercourse", "catalogue": "catalogue number",
 }
 """Names of relations in evidence triples, where they are not the relation's own."""
 # fmt: on
+
+
+def _set(n: int) -> Wordings:
+    def column(table: Mapping[K, Three]) -> dict[K, str]:
+        return {key: three[n] for key, three in table.items()}
+
+    works = {key: (described[n], asked[n]) for key, (described, asked) in _WORKS.items()}
+    tables = column(_DESCRIPTIONS), column(_QUESTIONS), works, column(_COMPARISONS), column(_YES_NO)
+    return Wordings(column(_MENTIONS), *tables)
+
+
+TRAIN, DEV, TEST = _set(0), _set(1), _set(2)

@@ -1,7 +1,8 @@
 """The facts of a fictional world: who was born where, who directed what, which river runs through which city.
 
-A world is a numbered, closed cluster of some 250 entities; worlds with different numbers share no name. A fact is
-stated in the article of its subject, in the article of its object, in both, or in none. The last are what the
+A world is a numbered, closed cluster of some 270 entities; worlds with different numbers share no name. Three worlds
+make an encyclopedia, one each for train, dev and test: seed 0 is worlds 0 to 2, seed 1 worlds 3 to 5, and so on. A fact
+is stated in the article of its subject, in the article of its object, in both, or in none. The last are what the
 encyclopedia does not know.
 """
 
@@ -11,7 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from fictional.article_wordings import IN_OTHER_ARTICLE, POSTS
 from fictional.names import Dice, coin
+
+WORLDS_PER_SEED = 3
+SAMPLE_SEED = 0
+"""The seed of the sample that comes with knowgap."""
+READER_SEED = 140
+"""The seed that measures the embedded reader; its questions alone have the wordings of `reader_wordings`."""
+UNSEEN_SEEDS = (147, 148, 149)
+"""Seeds for the figures of a release: no program is run on them before the figures of an issue are reported."""
 
 _NAMES_PER_KIND = 256  # names of each kind that one world may use
 _OCCUPATIONS = ("architect", "astronomer", "botanist", "chess player", "composer", "engineer", "explorer", "geologist",
@@ -22,6 +32,7 @@ _NOUNS = ("Orchard", "Lantern", "Harbour", "Clockmaker", "Garden", "Letter", "Mi
           "Bridge", "Promise", "Shadow", "Railway", "Ferryman", "Summer", "Castle", "Witness")  # fmt: skip
 _PLURALS = ("Foxes", "Pilots", "Lanterns", "Wolves", "Sailors", "Mirrors", "Kings", "Sparrows", "Machines", "Strangers")
 _INDUSTRIES = ("chocolate", "shipbuilding", "watchmaking", "tractor", "camera", "textile", "radio", "bicycle", "glass")
+_PRODUCTS = ("camera", "radio", "typewriter", "tractor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,6 @@ class Entity:
         gender: "male" or "female" for a person, else empty.
         variants: other names that count as the same answer.
         has_namesake: another entity of its kind has the same name.
-        shares_name_across_kinds: an entity of another kind has the same name.
         month_first: its article writes dates as "May 3, 1901".
         facts: by relation.
         mentioned: (subject, relation) of the facts of other entities that its article states.
@@ -67,7 +77,6 @@ class Entity:
     gender: str = ""
     variants: list[str] = field(default_factory=list)
     has_namesake: bool = False
-    shares_name_across_kinds: bool = False
     month_first: bool = False
     facts: dict[str, Fact] = field(default_factory=dict)
     mentioned: list[tuple[Entity, str]] = field(default_factory=list)
@@ -107,6 +116,7 @@ class _Builder:
         self.add_families()
         self.add_institutions()
         self.add_works()
+        self.add_models()
         self.add_namesakes()
         for entity in self.world.all():
             entity.title = entity.title or entity.name
@@ -132,8 +142,14 @@ class _Builder:
         in_own = in_other = False
         if not self.dice.chance(hidden):
             lot = self.dice.below(100)
-            own_only = not isinstance(value, Entity) or value.kind == "country" or len(value.mentioned) >= 4
+            own_only = (subject.kind, relation) not in IN_OTHER_ARTICLE or len(getattr(value, "mentioned", ())) >= 4
             in_own, in_other = own_only or lot < 75, not own_only and lot >= 50
+        self.state(subject, relation, value, in_own, in_other)
+
+    def state(
+        self, subject: Entity, relation: str, value: Entity | date | int | str, in_own: bool, in_other: bool
+    ) -> None:
+        """Add a fact that is stated in the articles named."""
         subject.facts[relation] = Fact(value, in_own, in_other)
         if in_other and isinstance(value, Entity):
             value.mentioned.append((subject, relation))
@@ -225,7 +241,7 @@ class _Builder:
             if generation == 1:
                 for husband, wife in parents[::2]:
                     self.marry(husband, wife)
-        for _ in range(18):
+        for _ in range(24):
             self.person(dice.pick(("male", "female")), self.coin("surname"), dice.between(1880, 1972))
 
     def ancestor(self, gender: str) -> Entity:
@@ -241,10 +257,8 @@ class _Builder:
 
     def add_institutions(self) -> None:
         dice = self.dice
-        for founder in self.hire("businessman", 10):
-            if founder.gender == "female":
-                self.put(founder, "occupation", "businesswoman")
-            industry = dice.pick(_INDUSTRIES)
+        for n, founder in enumerate(self.hire("merchant", 10)):
+            industry = _PRODUCTS[n] if n < len(_PRODUCTS) else dice.pick(_INDUSTRIES)
             stem = dice.pick((founder.name.split()[-1], self.coin("company")))
             name = f"{stem} {dice.pick(('Works', 'Company', 'Group'))}"
             if any(company.name == name for company in self.world.entities.get("company", [])):
@@ -265,9 +279,10 @@ class _Builder:
             self.put(company, "founded", founder.year("birth_date") + dice.between(23, 41))
             self.put(company, "headquarters", self.pick("city"))
             self.put(company, "industry", trade)
-        mayors = self.hire("politician", 8)
-        for city, mayor in zip(dice.shuffled(self.world.entities["city"]), mayors, strict=False):
-            self.put(city, "mayor", mayor, hidden=0.1)
+        for official in self.hire("civil servant", 9):
+            posts, cities = dice.shuffled(POSTS)[:5], dice.shuffled(self.world.entities["city"])
+            for post, city in zip(posts, cities, strict=False):
+                self.state(official, post, city, in_own=True, in_other=False)
 
     def title(self) -> str:
         dice, word = self.dice, self.coin("title")
@@ -283,25 +298,25 @@ class _Builder:
         directors, actors = self.hire("film director", 15), self.hire("actor", 10)
         for actor in actors:
             self.put(actor, "occupation", "actor" if actor.gender == "male" else "actress")
-        for n in range(40):
+        for n in range(60):
             director = directors[n % len(directors)]
             film = self.add("film", self.title())
-            self.put(film, "director", director, hidden=0.06)
+            self.credit(film, "director", director, listed=director in directors[:6])
             self.put(film, "release_year", director.year("birth_date") + dice.between(26, 43))
-            self.put(film, "country", self.pick("country"))
             grown = [a for a in actors if 17 <= film.year("release_year") - a.year("birth_date") <= 43]
             if grown:
                 self.put(film, "star", dice.pick(grown), hidden=0.12)
             self.put(film, "studio", self.of_trade("film"), hidden=0.12)
             self.put(film, "genre", dice.pick(_GENRES))
         authors = self.hire("novelist", 10)
-        for n in range(24):
+        for n in range(36):
             author = authors[n % len(authors)]
             book = self.add("book", self.title())
-            self.put(book, "author", author, hidden=0.06)
+            self.credit(book, "author", author, listed=author in authors[:4])
             self.put(book, "year", author.year("birth_date") + dice.between(26, 43))
             self.put(book, "publisher", self.of_trade("publishing"), hidden=0.1)
-        for singer in self.hire("singer", 12):
+        codes = self.codes(16)
+        for n, singer in enumerate(self.hire("singer", 16)):
             word = self.coin("title")
             plural = dice.pick(_PLURALS)
             name, bare = dice.pick(((f"The {word} {plural}", f"{word} {plural}"), (f"{word} Quartet", word)))
@@ -311,29 +326,57 @@ class _Builder:
             self.put(band, "formed_in", self.pick("city"), hidden=0.06)
             self.put(band, "label", self.of_trade("record"), hidden=0.1)
             album = self.add("album", self.title())
-            self.put(album, "band", band)
+            self.credit(album, "band", band, listed=n % 2 == 0)
+            self.put(album, "catalogue", f"{codes[n][:-4]} {codes[n][-4:]}")
             self.put(album, "year", band.year("formed") + dice.between(1, 9))
             year = album.year("year")
             grown = [p for p in self.world.entities["person"] if 20 <= year - p.year("birth_date") <= 43]
             if grown:
                 self.put(album, "producer", dice.pick(grown), hidden=0.1)
 
+    def credit(self, work: Entity, relation: str, maker: Entity, *, listed: bool) -> None:
+        """Say who made a work: for some makers only in the list of works in their own article."""
+        if listed:
+            self.state(work, relation, maker, in_own=False, in_other=True)
+        else:
+            self.put(work, relation, maker, hidden=0.06)
+
+    def codes(self, count: int) -> list[str]:
+        """Different codes of two letters and four digits, each one digit away from the first."""
+        letters = "".join(self.dice.pick("BDFGHKLMNPRSTVZ") for _ in range(2))
+        digits = str(self.dice.between(1000, 9999))
+        near = [digits[:n] + str(d) + digits[n + 1 :] for n in range(1, 4) for d in range(10) if str(d) != digits[n]]
+        return [letters + number for number in [digits, *self.dice.shuffled(near)][:count]]
+
+    def add_models(self) -> None:
+        """Give each of the first companies three models whose numbers, and those of their service kits, look alike."""
+        grown = [person for person in self.world.entities["person"] if person.year("birth_date") < 1960]
+        designers = self.dice.shuffled(grown)
+        for company in self.world.entities["company"][: len(_PRODUCTS)]:
+            product = company.facts["industry"].value
+            numbers, kits = self.codes(3), self.codes(3)
+            for n, (number, kit) in enumerate(zip(numbers, kits, strict=True)):
+                designer = designers.pop()
+                model = self.add("model", f"{company.variants[0]} {number[2:]}")
+                self.put(model, "product", product)
+                self.state(model, "maker", company, in_own=True, in_other=False)
+                self.credit(model, "designer", designer, listed=n != 1)
+                self.put(model, "year", designer.year("birth_date") + self.dice.between(24, 43))
+                self.put(model, "kit", f"{kit[:-4]}-{kit[-4:]}")
+
     def add_namesakes(self) -> None:
-        """Give one name to two persons, to two films, and to a film and a novel, several times each."""
+        """Give one name to two persons, and to a film and a novel, several times each."""
         singles = self.dice.shuffled(self.world.entities["person"][-18:])
         films = self.dice.shuffled(self.world.entities["film"])
-        for pool, relation in ((singles, "birth_date"), (films, "release_year")):
-            for _ in range(3):
-                first = pool.pop()
-                second = next(entity for entity in pool if entity.year(relation) != first.year(relation))
-                pool.remove(second)
-                second.name, second.gender = first.name, first.gender
-                for entity in (first, second):
-                    entity.has_namesake = True
-                    entity.facts = {r: Fact(f.value, True, f.in_other_article) for r, f in entity.facts.items()}
-                    year = entity.year(relation)
-                    entity.title = f"{entity.name} ({year} film)" if pool is films else f"{entity.name} (born {year})"
+        for _ in range(3):
+            first = singles.pop()
+            second = next(person for person in singles if person.year("birth_date") != first.year("birth_date"))
+            singles.remove(second)
+            second.name, second.gender = first.name, first.gender
+            for person in (first, second):
+                person.has_namesake = True
+                person.facts = {r: Fact(f.value, True, f.in_other_article) for r, f in person.facts.items()}
+                person.title = f"{person.name} (born {person.year('birth_date')})"
         for film, book in zip(films[:6], self.world.entities["book"], strict=False):
             book.name = film.name
             film.title, book.title = f"{film.name} (film)", f"{book.name} (novel)"
-            film.shares_name_across_kinds = book.shares_name_across_kinds = True

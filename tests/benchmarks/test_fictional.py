@@ -1,25 +1,37 @@
 """The generator of the sample."""
 
+import re
+from collections import Counter
+from dataclasses import fields
+from itertools import pairwise
+
+import pytest
 from fictional import stream_passages, stream_questions, write_dataset
-from fictional.articles import write_articles
+from fictional.article_wordings import POSTS
+from fictional.articles import show, write_articles
 from fictional.names import ENDINGS, coin
-from fictional.world import build_world
+from fictional.question_wordings import DEV, RELATION_NAMES, TEST, TRAIN
+from fictional.questions import MIX, ask_questions
+from fictional.reader_wordings import READER
+from fictional.world import READER_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, build_world
 from write_sample import SAMPLE
 
 from knowgap.compiling.data import SPLITS, load_dataset
 
+CHECKED = [*range(WORLDS_PER_SEED), *range(WORLDS_PER_SEED * READER_SEED, WORLDS_PER_SEED * (READER_SEED + 1))]
+
 
 def test_the_sample_files_are_what_the_generator_writes(tmp_path):
-    write_dataset(tmp_path, 900)
+    write_dataset(tmp_path)
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert written == {path.name: path.read_bytes() for path in SAMPLE.iterdir()}
 
 
 def test_larger_data_sets_are_read_like_users_own(tmp_path):
-    write_dataset(tmp_path / "larger", 1300)
+    write_dataset(tmp_path / "larger", 1200)
     data = load_dataset(tmp_path / "larger")
     assert data.name == "larger"
-    assert len(data.corpus) >= 1300
+    assert len(data.corpus) >= 1200
     assert [len(data.splits[split]) for split in SPLITS] == [200, 100, 100]
 
 
@@ -29,27 +41,122 @@ def test_a_longer_stream_begins_with_the_shorter_and_repeats_no_id():
     assert list(stream_passages(700)) == passages[:700]
     questions = list(stream_questions(250))
     assert len({e.id for e in questions}) == len(questions) == 250
-    assert {id for e in questions for id in e.gold_ids} <= {p.id for p in passages[:1000]}
+    assert {id for e in questions for id in e.gold_ids} <= {p.id for p in passages[:940]}
 
 
-def test_a_fact_that_is_not_stated_is_in_neither_article():
-    checked = 0
-    for number in range(3):
-        world = build_world(number)
-        texts = {p.id: p.text for p in write_articles(world)}
-        for entity in world.all():
-            for relation in ("birth_place", "death_place", "alma_mater", "founder", "star", "mayor"):
-                fact = entity.facts.get(relation)
-                if fact is None or fact.stated:
-                    continue
-                # The two may still be linked by another fact.
-                others = {f.value for r, f in entity.facts.items() if r != relation and f.stated}
-                back = {f.value for f in fact.value.facts.values() if f.stated}
-                if fact.value not in others and entity not in back:
-                    checked += 1
-                    assert fact.value.name not in texts[entity.title]
-                    assert entity.name not in texts[fact.value.title]
-    assert checked > 50
+@pytest.fixture(scope="module", params=CHECKED)
+def asked(request):
+    world = build_world(request.param)
+    return world, {p.id: p.text for p in write_articles(world)}, ask_questions(world, 100)
+
+
+def test_each_world_has_questions_of_each_type(asked):
+    _, texts, questions = asked
+    assert Counter(e.type for e in questions) == MIX
+    assert len({e.question for e in questions}) == len(questions)
+    assert len(texts) == 312
+    assert MIX["comparison"] + MIX["yes_no"] <= 20
+    assert MIX["unanswerable"] == 10
+
+
+def test_each_answer_follows_from_the_world_and_no_other_reading_has_one(asked):
+    world, _, questions = asked
+    for example in questions:
+        facts = [_fact(world, *evidence) for evidence in example.evidences]
+        if example.type in ("comparison", "yes_no"):
+            (first, lead), (_, one), (second, other_lead), (_, other) = [(e, e.facts[r].value) for e, r in facts]
+            assert facts[1][0] is lead
+            assert facts[3][0] is other_lead
+            right = ["yes", "no"][one is not other]
+            if example.type == "comparison":
+                right = max((one, first.name), (other, second.name))[1]
+            assert example.answer == right, example
+            assert {entity.name for entity in _named(world, example.question)} == {first.name, second.name}
+            continue
+        for (entity, relation), (following, _) in pairwise(facts):
+            assert following in (entity, entity.facts[relation].value), example
+        if example.type != "unanswerable":
+            entity, relation = facts[-1]
+            assert example.answer == show(entity, relation)
+            assert _starts(world, example, facts) == 1, example
+
+
+def test_an_unanswerable_question_asks_for_what_no_article_states(asked):
+    world, texts, questions = asked
+    sets = (READER,) if world.number >= WORLDS_PER_SEED * READER_SEED else (TRAIN, DEV, TEST)
+    words = sets[world.number % len(sets)]
+    for example in questions:
+        if example.type != "unanswerable":
+            continue
+        [entity] = [e for e in world.all() if e.title == example.gold_ids[-1]]
+        patterns = {
+            r: re.escape(t).replace(re.escape("{x}"), ".+") for (k, r), t in words.questions.items() if k == entity.kind
+        }
+        [relation] = [r for r, pattern in patterns.items() if re.fullmatch(pattern, example.question, re.I)]
+        assert example.answer == "unanswerable"
+        assert not entity.facts[relation].stated
+        assert show(entity, relation) not in texts[entity.title] or isinstance(entity.facts[relation].value, Entity)
+        steps = [_fact(world, *evidence) for evidence in example.evidences]
+        assert not steps or steps[-1][0].facts[steps[-1][1]].value is entity
+
+
+def test_the_words_of_a_question_name_no_passage_after_the_first(asked):
+    world, texts, questions = asked
+    for example in questions:
+        firsts = {"comparison": 2, "yes_no": 2}.get(example.type, 1)
+        names = {entity.name for entity in _named(world, example.question)}
+        led_to = {title for title in example.gold_ids if any(name in f"{title} {texts[title]}" for name in names)}
+        assert len(led_to) <= firsts, example
+        if example.type != "unanswerable":
+            assert len(set(example.gold_ids)) > firsts, example
+
+
+def test_the_splits_and_the_readers_questions_share_no_wording():
+    def templates(words):
+        tables = [getattr(words, field.name).values() for field in fields(words)]
+        return {t for table in tables for item in table for t in ([item] if isinstance(item, str) else item)}
+
+    sets = [templates(words) for words in (TRAIN, DEV, TEST, READER)]
+    assert len(set.union(*sets)) == sum(map(len, sets))
+
+
+def test_a_stream_has_no_world_of_the_seeds_that_are_kept_apart():
+    kept = {f"fictional-{seed}-" for seed in (READER_SEED, *UNSEEN_SEEDS)}
+    assert len(kept) == 4
+    assert {re.match(r"fictional-\d+-", e.id)[0] for e in stream_questions(700)}.isdisjoint(kept)
+
+
+def _fact(world, title, name, value):
+    """The entity and relation of an evidence triple, which must be stated."""
+    [entity] = [e for e in world.all() if e.title == title]
+    [relation] = [r for r in entity.facts if RELATION_NAMES.get(r, r) == name]
+    assert entity.facts[relation].stated
+    assert show(entity, relation) == value
+    return entity, relation
+
+
+def _named(world, question):
+    """The entities whose name is in the question, without those whose name is a part of a longer one there."""
+    found = [e for e in world.all() if re.search(rf"(?<!\w){re.escape(e.name)}(?!\w)", question)]
+    return [e for e in found if not any(e.name != other.name and e.name in other.name for other in found)]
+
+
+def _starts(world, example, facts):
+    """How many ways there are to begin: entities of the name, or works of the maker, that have what comes next."""
+    (start, relation), codes = facts[0], re.findall(r"\b[A-Z]{2} \d{4}\b", example.question)
+    if codes:
+        return sum(e.facts["catalogue"].value == codes[0] for e in world.entities["album"])
+    named = _named(world, example.question)
+    if start not in named:
+        maker = start.facts[relation].value
+        assert named == [maker]
+        works = [e for e in world.all() if relation in e.facts and e.facts[relation].value is maker]
+        years = re.findall(r"\b\d{4}\b", example.question)
+        dated = "release_year" if start.kind == "film" else "year"
+        return sum(not years or e.year(dated) == int(years[0]) for e in works)
+    if relation in POSTS:
+        assert relation in example.question
+    return sum(relation in e.facts for e in named)
 
 
 def test_coined_names_never_meet():
