@@ -81,8 +81,11 @@ def read_triples(examples: Sequence[dspy.Example], corpus: Iterable[Passage]) ->
 
 
 def _fact_of(triple: Sequence[str], gold: Sequence[Passage]) -> Fact:
-    """The first sentence of a gold passage that holds subject and object of a triple; one of them may be its title."""
-    subject, _, answer = triple
+    """The first sentence of a gold passage that holds subject and object of a triple; one of them may be its title.
+
+    A subject is named without the "(novel)" that tells its article from another one.
+    """
+    subject, answer = triple[0].split(" (")[0], triple[2]
     return next(
         Fact(passage.title, sentence, answer)
         for passage in gold

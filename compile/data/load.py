@@ -17,7 +17,7 @@ from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
 
 DATASETS: dict[str, str] = {
-    "sample": "a bundled fictional encyclopedia: about 1,000 passages and 300 questions of eight types",
+    "sample": "a bundled fictional encyclopedia: about 900 passages and 300 questions of seven types",
     **{name: layout.about for name, layout in LAYOUTS.items()},
 }
 """The names that `load_dataset` knows, with a line on each."""
@@ -70,7 +70,7 @@ def load_dataset(
 
     >>> import knowgap
     >>> knowgap.load_dataset("sample", limit=2)
-    Dataset(sample: 2 train, 2 dev, 2 test questions; 996 passages)
+    Dataset(sample: 2 train, 2 dev, 2 test questions; 936 passages)
     """
     for option, value in (("split", split), ("split_as", split_as), ("undivided_as", undivided_as)):
         if value is not None and value not in SPLITS:
