@@ -38,7 +38,6 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "MIGRES, second look": ("migres", {"second_look": True}),
     "MIGRES, second look, answer alone": ("migres", {"second_look": True, "answer_alone": True}),
     "Adaptive-Note": ("adaptive_note", {}),
-    "Adaptive-Note, always asks on": ("adaptive_note", {"may_finish": False}),
     "IRCoT": ("ircot", {}),
     "plain retrieval": ("rag", {}),
 }

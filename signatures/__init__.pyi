@@ -1,11 +1,9 @@
+from .adaptive_note import NOTE_STYLES as NOTE_STYLES
 from .adaptive_note import AnswerFromNote as AnswerFromNote
 from .adaptive_note import CompareNotes as CompareNotes
-from .adaptive_note import CompleteNote as CompleteNote
 from .adaptive_note import InitNote as InitNote
-from .adaptive_note import InitNoteAndAsk as InitNoteAndAsk
 from .adaptive_note import ProposeQuestions as ProposeQuestions
 from .adaptive_note import UpdateNote as UpdateNote
-from .adaptive_note import UpdateNoteAndAsk as UpdateNoteAndAsk
 from .answers import STYLES as STYLES
 from .answers import UNKNOWN as UNKNOWN
 from .answers import AnswerDirectly as AnswerDirectly

@@ -1,115 +1,69 @@
 """Signatures of Adaptive-Note: a first note, questions on what it lacks, an updated note, a comparison, the answer.
 
-Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation", section "Methodology".
+Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation", section "Methodology",
+tables A3 and A4.
 """
 
 import dspy
 
+from knowgap.signatures.answers import STYLES
 from knowgap.signatures.types import SourcePassage
+
+NOTE_STYLES = {
+    "long": "Accurate, engaging and concise sentences, unbiased and journalistic in tone, from the note alone.",
+    "news": f"As a news editor, from the note and from what you know yourself. {STYLES['news']}",
+}
+"""How an answer from a note should be worded where table A4 has a prompt of its own: for ASQA, and for CRUD."""
 
 
 # Equation 1.
 class InitNote(dspy.Signature):
-    """Write a note of everything in the passages that may help to answer the question.
+    """Write a note from the passages: everything in them that may help to answer the question.
 
-    Write one paragraph. Write only what the passages say, in their words. Facts that lead towards the answer count.
-    Leave out what has nothing to do with the question.
+    The note is one coherent paragraph. It keeps all that is useful for the answer, in the words of the passages.
     """
 
-    question: str = dspy.InputField()
+    question: str = dspy.InputField(desc="the question to be answered in the end")
     passages: list[SourcePassage] = dspy.InputField()
     note: str = dspy.OutputField(desc="the note")
 
 
 # Equation 3.
 class ProposeQuestions(dspy.Signature):
-    """Write two new search questions for what the note lacks to answer the question.
+    """Going by the note, write two new questions.
 
-    Each asks for one fact, in few words. Use the names that the note gives, and name what you know of the missing
-    thing. If the note lacks nothing, ask for what would confirm the answer. Do not repeat a question that was asked
-    before.
+    They are used to find passages that supplement the note and help to answer the original question. Write them short,
+    with keywords that are good to search for. Do not repeat a question that was asked before.
     """
 
-    question: str = dspy.InputField(desc="the question to be answered in the end")
+    question: str = dspy.InputField(desc="the original question")
     note: str = dspy.InputField(desc="the best note so far")
     asked: list[str] = dspy.InputField(desc="questions asked before")
     questions: list[str] = dspy.OutputField(desc="two new questions")
 
 
-# Equation 3, by a model that may say that nothing is missing.
-class CompleteNote(dspy.Signature):
-    """Find out what the note lacks, and write at most two search questions for it.
-
-    If the note states every fact that the answer needs, return an empty list. Else ask for the facts that are missing,
-    one fact in each question. Use the names that the note gives, and name what you know of the missing thing. Do not
-    repeat a question that was asked before.
-    """
-
-    question: str = dspy.InputField(desc="the question to be answered in the end")
-    note: str = dspy.InputField(desc="the best note so far")
-    asked: list[str] = dspy.InputField(desc="questions asked before")
-    questions: list[str] = dspy.OutputField(desc="at most two new questions; empty if nothing is missing")
-
-
-# Equations 1 and 3 in one reply.
-class InitNoteAndAsk(dspy.Signature):
-    """Write a note of everything in the passages that may help to answer the question, and ask for what it lacks.
-
-    Write the note as one paragraph. Write only what the passages say, in their words. Facts that lead towards the
-    answer count. Leave out what has nothing to do with the question.
-
-    If the note states every fact that the answer needs, write no questions. Else write at most two search questions for
-    the facts that are missing, one fact in each. Use the names that the note gives, and name what you know of the
-    missing thing.
-    """
-
-    question: str = dspy.InputField(desc="the question to be answered in the end")
-    passages: list[SourcePassage] = dspy.InputField()
-    note: str = dspy.OutputField(desc="the note")
-    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing")
-
-
-# Equations 4, 5 and 3 in one reply.
-class UpdateNoteAndAsk(dspy.Signature):
-    """Extend the note by what the new passages contribute to answering the question, and ask for what it still lacks.
-
-    Keep everything in the note unless a passage contradicts it. Add every new fact that may help, in the words of the
-    passage. If nothing is new, return the note word for word.
-
-    If the note now states every fact that the answer needs, write no questions. Else write at most two search questions
-    for the facts that are missing, one fact in each. Use the names that the note gives, and name what you know of the
-    missing thing. Do not repeat a question that was asked before.
-    """
-
-    question: str = dspy.InputField(desc="the question to be answered in the end")
-    best_note: str = dspy.InputField(desc="the note so far; may be empty")
-    asked: list[str] = dspy.InputField(desc="questions asked before")
-    passages: list[SourcePassage] = dspy.InputField(desc="found for the last of these questions")
-    note: str = dspy.OutputField(desc="the whole note, with what is new")
-    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing")
-
-
 # Equations 4 and 5.
 class UpdateNote(dspy.Signature):
-    """Extend the note by what the new passages contribute to answering the question.
+    """Supplement the note with what the passages say that helps to answer the question and is not in the note yet.
 
-    Keep everything in the note unless a passage contradicts it. Add every new fact that may help, in the words of the
-    passage. If nothing is new, return the note word for word.
+    Use the words of the passages. Add as much from the passages as possible.
     """
 
     question: str = dspy.InputField()
-    best_note: str = dspy.InputField(desc="the note so far")
     passages: list[SourcePassage] = dspy.InputField(desc="found for questions on what the note lacks")
-    note: str = dspy.OutputField(desc="the whole note, with what is new")
+    best_note: str = dspy.InputField(desc="the note so far")
+    note: str = dspy.OutputField(desc="the whole note with the supplements")
 
 
 # Equation 6.
 class CompareNotes(dspy.Signature):
-    """Judge whether the new note is a significant improvement on the best note so far.
+    """Judge whether the new note is better than the best note so far.
 
-    Compare how much key information each note has for the question, how many of its aspects each covers, how detailed
-    each is, and how useful for the answer. A fact that leads towards the answer, such as a name to search for next, is
-    key information. A note that only repeats the best note is no improvement.
+    Compare which has the key information that bears directly on the question; which covers all aspects of it; which has
+    enough detail to understand the matter; and which is of practical help.
+
+    If the new note adds nothing meaningful to the best note, or only what is redundant, it is not better. It is better
+    if it is a significant improvement by these criteria, and else not. Do not explain.
     """
 
     question: str = dspy.InputField()
@@ -120,9 +74,9 @@ class CompareNotes(dspy.Signature):
 
 # Equation 9.
 class AnswerFromNote(dspy.Signature):
-    """Answer the question from the note. Always give your best answer."""
+    """Answer the question from the note. Write the answer alone, and no other words."""
 
-    question: str = dspy.InputField()
     note: str = dspy.InputField()
+    question: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")

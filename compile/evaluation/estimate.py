@@ -174,7 +174,7 @@ def call_bound(program: Program) -> CallBound:
 
     >>> import knowgap
     >>> call_bound(knowgap.AdaptiveNote(iterations=2, review=True))
-    CallBound(calls=6, passages=5)
+    CallBound(calls=8, passages=5)
     """
     rule = _RULES.get(program.name)
     if rule is None:
@@ -199,8 +199,7 @@ def _migres(v: Mapping[str, Any]) -> CallBound:
 
 
 def _adaptive_note(v: Mapping[str, Any]) -> CallBound:
-    step = 2 + v["review"] - (v["may_finish"] and v["ask_together"])
-    return CallBound(2 + v["iterations"] * step if v["collect"] else 1, v["top_k"])
+    return CallBound(2 + v["iterations"] * (2 + v["review"]) if v["collect"] else 1, v["top_k"])
 
 
 def _ra_isf(v: Mapping[str, Any]) -> CallBound:

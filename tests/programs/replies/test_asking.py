@@ -1,5 +1,6 @@
 """Temperature 0, the end of a reply and its length where nobody says otherwise; prompts that are too long."""
 
+import functools
 import json
 
 import dspy
@@ -235,7 +236,7 @@ class Narrow(ProgramEngine):
 @pytest.mark.parametrize(
     ("method", "script", "act"),
     [
-        (AdaptiveNote, {"init_and_ask": UNREADABLE, "complete": {"questions": []}}, "generate"),
+        (functools.partial(AdaptiveNote, collect=False), {}, "generate"),
         (SelfRefine, {"refine": UNREADABLE}, "answer"),
         (FLARE, {"sentence": UNREADABLE}, "final"),
     ],

@@ -123,11 +123,11 @@ def test_ra_isf_says_what_was_judged_irrelevant():
 
 
 def test_adaptive_note_says_which_passages_stood_in_a_note_that_lost_or_were_too_many():
-    retriever = TableRetriever({"q": [FILM], "r": [PERSON, TOWN]})
-    program = AdaptiveNote(retriever, **{**AdaptiveNote.preset("multi_hop"), "max_passages": 2})
+    retriever = TableRetriever({"q": [FILM], "r": [PERSON], "s": [TOWN]})
+    program = AdaptiveNote(retriever, top_k=1)
     script = {
         "init": "one",
-        **{act: {"questions": ["r"]} for act in ("propose", "complete")},
+        "propose": {"questions": ["r", "s"]},
         "update": "two",
         "compare": False,
         "generate": "x",
