@@ -6,8 +6,8 @@ from knowgap.signatures.types import SourcePassage
 
 STYLES = {
     "short": (
-        "Not a sentence. Only the name, date, number, phrase, or yes or no, as short as possible, and worded as in the "
-        "text if you read one. If several things are asked for, give all of them."
+        "Not a sentence. Only the name, date, number, phrase, or yes or no, as short as possible, and in the words of "
+        "the passages if there are any. If several things are asked for, give all of them."
     ),
     "sentence": (
         "One sentence, or a few where the question needs them, in the language of the question, for a reader who does "
