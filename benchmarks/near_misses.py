@@ -31,7 +31,6 @@ BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing
 """Fields that an algorithm can do without, where others stand beside them."""
 
 DECIDING = {
-    "AnswerFromRelevant": ("answerable",),
     "AnswerOrPlan": ("answer",),
     "AnswerWithCitations": ("answer",),
     "ExtractSnippet": ("snippet",),
@@ -42,7 +41,6 @@ DECIDING = {
     "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
     "PromptedKnowledge": ("passage",),
-    "ReadRelevant": ("answerable",),
     "ReadingNotes": ("answer",),
     "SummarisePassage": ("summary",),
 }

@@ -34,7 +34,6 @@ BENCHMARKS = (
     "tuning",
     "programs",
     "local_models",
-    "ra_isf_models",
     "evidence",
     "stopping",
     "near_misses",

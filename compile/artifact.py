@@ -30,7 +30,7 @@ from knowgap.programs.modules import ModuleFactory, ModuleLike, ModuleProgram, a
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
-from knowgap.storage.files import restore_folder, write_file, write_folder
+from knowgap.storage.files import folder_digest, restore_folder, write_file, write_folder
 
 if TYPE_CHECKING:
     from knowgap.compiling.study.summary import StudyFacts
@@ -159,6 +159,7 @@ def load(
             raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
     given |= _load_sub_models(path, cls, config["sub_models"], sub_models, allow_hub)
     program = cls(as_retriever(retriever, quality=quality, allow_hub=allow_hub), **given)
+    own = {name: predictor.lm for name, predictor in program.named_predictors()}
     try:
         program.load_state(_known_state(program, state))
     except ValueOutOfBounds as error:
@@ -167,8 +168,8 @@ def load(
         if isinstance(error, KnowgapError):
             raise
         raise ArtifactError(f"{path / 'program.json'} is damaged: {error}") from error
-    if lm is not None:
-        program.set_lm(lm)
+    for name, predictor in program.named_predictors():
+        predictor.lm = own[name] or lm  # a sub-model goes over the language model of the others
     _warn_of_differences(config, provenance_of(program, [], lm if lm is not None else dspy.settings.lm))
     return program
 
@@ -214,7 +215,7 @@ def _load_sub_models(
             continue
         try:
             model = load_trained(argument, facts["path"], named_by=path, allow_hub=allow_hub)
-            if model.digest == facts.get("digest"):
+            if (getattr(model, "digest", "") or folder_digest(Path(facts["path"]))) == facts.get("digest"):
                 models[argument] = model
                 continue
             why = "its files have another digest"

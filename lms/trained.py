@@ -6,12 +6,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from knowgap.lms.ra_isf.card import TASKS
-from knowgap.lms.ra_isf.sub_models import load_sub_model
+from knowgap.errors import CheckpointError
+from knowgap.lms.providers import make_lm
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.retrieval.hub import check_allowed
 
-TRAINED = (*TASKS, "generator")
+TRAINED = ("know", "relevant", "decompose", "generator")
 """The arguments of programs that take a trained model: those of RA-ISF, and `generator` of RQ-RAG."""
 
 
@@ -19,6 +19,9 @@ def load_trained(
     argument: str, folder: str | Path, *, named_by: Path | None = None, allow_hub: Collection[str] = ()
 ) -> Any:
     """Load the trained model for an argument of a program.
+
+    A part of RA-ISF is a language model of Transformers; `relevant` may also be a cross-encoder, whose threshold is
+    even odds.
 
     Args:
         argument: a name of `TRAINED`.
@@ -31,8 +34,22 @@ def load_trained(
         CheckpointError: the folder holds no such model, or an artifact names one on the hub that is not allowed.
     """
     if argument != "generator":
-        return load_sub_model(argument, folder)
+        return _load_part(argument, Path(folder).expanduser())
     if named_by is not None:
         check_allowed(str(folder), named_by, allow_hub)
     name, at, server = str(folder).partition("@http")
     return TranscriptGenerator(name, server=f"http{server}" if at and named_by is None else None)
+
+
+def _load_part(argument: str, folder: Path) -> Any:
+    config = folder / "config.json"
+    if not config.is_file():
+        raise CheckpointError(f"{folder}: no model; `knowgap train ra-isf` makes one for {argument}")
+    writes = "ForSequenceClassification" not in config.read_text(encoding="utf-8")
+    if not writes and argument == "relevant":
+        from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(folder, default_threshold=0.0)
+    if not writes:
+        raise CheckpointError(f"{folder} scores pairs of texts and writes none: it cannot be {argument}")
+    return make_lm(f"hf/{folder}")

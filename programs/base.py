@@ -193,10 +193,6 @@ class Program(Streamable, dspy.Module):
         """The index and the models that copies of the program share, by name; None for one that was not given."""
         return {name: getattr(self, name) for name in self.part_names}
 
-    def ignores(self, argument: str) -> str:
-        """Why a model given as this argument of `sub_models` currently has no effect; empty if it has one."""
-        return ""
-
     def __call__(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
         """Answer a question: `program(question="…")`.
 

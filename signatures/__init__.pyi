@@ -20,6 +20,7 @@ from .baselines import NextStep as NextStep
 from .baselines import RankPassages as RankPassages
 from .baselines import ReadingNotes as ReadingNotes
 from .baselines import ReasonDirectly as ReasonDirectly
+from .baselines import Synthesise as Synthesise
 from .blend_filter import EXPECTED_RELEVANT as EXPECTED_RELEVANT
 from .blend_filter import FilterKnowledge as FilterKnowledge
 from .blend_filter import InternalKnowledge as InternalKnowledge
@@ -41,17 +42,11 @@ from .migres import PromptedKnowledge as PromptedKnowledge
 from .migres import ProposeQueries as ProposeQueries
 from .migres import StatementsSuffice as StatementsSuffice
 from .migres import SummarisePassage as SummarisePassage
-from .ra_isf import INTERMEDIATE as INTERMEDIATE
-from .ra_isf import AnswerFromRelevant as AnswerFromRelevant
-from .ra_isf import ChainedDecompose as ChainedDecompose
 from .ra_isf import Decompose as Decompose
-from .ra_isf import DecomposeOpen as DecomposeOpen
 from .ra_isf import JointRelevance as JointRelevance
 from .ra_isf import PassageRelevance as PassageRelevance
-from .ra_isf import ReadRelevant as ReadRelevant
 from .ra_isf import SelfKnowledge as SelfKnowledge
-from .ra_isf import Synthesise as Synthesise
-from .ra_isf import SynthesiseAll as SynthesiseAll
+from .ra_isf import Solve as Solve
 from .rq_rag import AnswerWithConfidence as AnswerWithConfidence
 from .rq_rag import DecomposeQuery as DecomposeQuery
 from .rq_rag import DisambiguateQuery as DisambiguateQuery

@@ -112,6 +112,19 @@ class DecomposeInOrder(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="the simpler questions in order; may be empty")
 
 
+# Least-to-most and Self-Ask: the question after its sub-questions.
+class Synthesise(dspy.Signature):
+    """Answer the question from the sub-questions and their answers.
+
+    An empty answer means that nothing was found. If a fact is missing, give your best answer.
+    """
+
+    question: str = dspy.InputField()
+    sub_answers: list[SubAnswer] = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
 # Self-Rerank: Adaptive-Note's baseline.
 class RankPassages(dspy.Signature):
     """Rank the passages by how much they help to answer the question, and leave out those that do not help.

@@ -353,9 +353,6 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = make(None, None, "sample")
-    for name in named.keys() & program_class.sub_models:
-        if why := program.ignores(name):
-            raise UsageError(f"--part {name}={named[name]} would have no effect, since {why}")
     may_retrieve = is_module(program_class) and isinstance(options, o.IndexOptions) and options.folder is not None
     return CheckedProgram(program_class.needs_retriever or may_retrieve, make, program.parts().get("generator"))
 

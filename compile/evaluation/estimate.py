@@ -203,12 +203,15 @@ def _adaptive_note(v: Mapping[str, Any]) -> CallBound:
 
 
 def _ra_isf(v: Mapping[str, Any]) -> CallBound:
-    judging = 1 if v["judge_together"] else v["top_k"]
-    reading = judging if v["judge_together"] and v["read_together"] else judging + 1
-    own = 2 * v["self_knowledge"] + reading * v["passage_relevance"]
-    depth = v["depth"] if v["question_decomposition"] else 0
-    levels = [v["max_questions"] ** d for d in range(depth + 1)]
-    return CallBound(sum(levels) * own + 2 * sum(levels[:-1]), v["top_k"] if v["judge_together"] else 1)
+    judging = (1 if v["judge_together"] else v["top_k"]) * v["passage_relevance"]
+    levels = v["depth"] + 1 if v["question_decomposition"] else 1
+    questions = sum(_SUB_QUESTIONS**level for level in range(levels))
+    each = v["self_knowledge"] + judging + v["question_decomposition"] + 1
+    return CallBound(questions * each, v["top_k"] if v["judge_together"] else 1)
+
+
+_SUB_QUESTIONS = 4
+"""RA-ISF's sub-questions of a question, as in its paper's table 5; a model may write more."""
 
 
 def _rq_rag(v: Mapping[str, Any]) -> CallBound:

@@ -23,6 +23,7 @@ from knowgap.lms.providers import CONNECTION_OPTIONS, ENDPOINT_SETTINGS, is_secr
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
+from knowgap.storage.files import folder_digest
 
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "torch", "transformers")
 
@@ -153,10 +154,16 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
     """The program's sub-models by argument: path and digest of one that knowgap trained, the name of any other."""
     facts: dict[str, dict[str, str]] = {}
     for argument, attribute in program.sub_models.items():
-        model = getattr(program, attribute)
+        part = getattr(program, attribute)
+        model: Any = part.lm if isinstance(part, dspy.Predict) else part
+        folder = Path(
+            lm_name(model).removeprefix("hf/") if isinstance(model, dspy.BaseLM) else getattr(model, "name", "")
+        )
         if hasattr(model, "folder") and isinstance(getattr(model, "digest", None), str):
             place = str(Path(model.folder).resolve()) if model.folder else model.name  # the name is one of the hub
             facts[argument] = {"path": place, "digest": model.digest}
+        elif model is not None and (folder / "config.json").is_file():
+            facts[argument] = {"path": str(folder.resolve()), "digest": folder_digest(folder)}
         elif model is not None:
             facts[argument] = {"name": lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)}
     return facts

@@ -259,7 +259,7 @@ class SubModules(Probe):
             output = self.ask(self.relevance, inlined=[passage], question=question, passage=str(passage))
             judged_relevant = output is not None and output.relevant is True
             agreements.append(judged_relevant == self._relevant(example, passage, closed))
-        output = self.ask(self.decompose, question=question, max_questions=4)
+        output = self.ask(self.decompose, question=question)
         sub_questions = [q for q in (output.questions if output is not None else []) if q.strip()]
         measured = {
             "knows": (knows is not None and knows.knows is True) == right,

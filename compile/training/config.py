@@ -191,19 +191,19 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
     """How RA-ISF's sub-models are labelled and trained.
 
     The learning rate is the paper's (section 4.5), which gives no other settings. A cross-encoder, which the paper does
-    not use, takes 1e-4 unless another rate is given.
+    not use, takes 1e-4 unless another rate is given. Prompts of more than `max_length` tokens are left out.
 
     Attributes:
         know_from: which questions count as known: those that the teacher answers correctly without passages
             (`answers`), or those that it says it knows (`teacher`).
         relevant_from: the teacher's judgement of each passage (`teacher`), or the gold passages of the data (`data`).
         decompose_from: the sub-questions that the teacher writes (`teacher`), or those of the data (`data`).
-        chained: sub-questions may refer to the answers of earlier ones as `#1`.
         top_k: passages that are retrieved and labelled for each question.
         held_out: the share of the questions that are held out, for the models to be measured on.
     """
 
     lora_learning_rate: ClassVar[float] = 5e-4
+    max_length: Count = 1024
     paper: ClassVar[PaperRun | None] = PaperRun(
         base="meta-llama/Llama-2-7b-hf",
         examples=5000,
@@ -218,7 +218,6 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
     know_from: Literal["answers", "teacher"] = "answers"
     relevant_from: Literal["teacher", "data"] = "teacher"
     decompose_from: Literal["teacher", "data"] = "teacher"
-    chained: bool = True
     top_k: Count = 5
     held_out: float = Field(default=0.2, ge=0.01, le=0.9)
 

@@ -21,10 +21,10 @@ from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.training.config import FinetuneConfig, LanguageModelConfig
 from knowgap.compiling.training.fit import TrainingResult, fit
-from knowgap.compiling.training.language_model import Row, language_model_job, prompt_and_reply
+from knowgap.compiling.training.language_model import conversation_row, language_model_job
 from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.local.engine import HFEngine
-from knowgap.lms.local.loading import LocalModel, load_model
+from knowgap.lms.local.loading import load_model
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import make_lm
 from knowgap.programs.base import Program
@@ -155,7 +155,7 @@ class LocalProvider(Provider):
             raise UsageError("no training question is answered rightly, so there is nothing to finetune on")
         conversations: list[list[Message]] = [row["messages"] for row in train_data]
         local = load_model(self._base, "cpu", "float32")
-        rows = [_row(local, conversation) for conversation in conversations]
+        rows = [conversation_row(local, conversation) for conversation in conversations]
         short = [row for row in rows if len(row["input_ids"]) <= self._config.max_length]
         if len(short) < len(rows):
             left_out = f"{len(rows) - len(short)} of {len(rows)} calls are longer than {self._config.max_length} tokens"
@@ -169,10 +169,3 @@ class LocalProvider(Provider):
         )
         self.result = fit(training, self._progress)
         return f"hf/{self._output}"
-
-
-def _row(local: LocalModel, conversation: Sequence[Message]) -> Row:
-    """Encode a conversation; the loss is on its last message and the token that ends a reply."""
-    *turns, reply = conversation
-    completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
-    return prompt_and_reply(local.chat_ids(turns), completion, seq2seq=local.is_seq2seq)

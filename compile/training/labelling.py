@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import dspy
 from pydantic import BaseModel
@@ -17,13 +17,15 @@ from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.ranking import search_all
 from knowgap.errors import UsageError
-from knowgap.lms.ra_isf.card import Task
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.outputs import clean_lines
-from knowgap.programs.sub_modules import REFERENCE
 from knowgap.retrieval.passage import Passage, Retriever, gold_name
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import read_records
+
+Task = Literal["know", "relevant", "decompose"]
+TASKS: tuple[Task, ...] = get_args(Task)
+"""RA-ISF's sub-models, by the predictors that ask them."""
 
 Label = bool | list[str]
 """Yes or no for the two judgements; the sub-questions for a decomposition."""
@@ -96,16 +98,13 @@ def make_labeller(
     """
     asked = program or RAISF()
     if source == "data":
-        return Labeller(task, [source, asked.chained], lambda item: _label_of_data(task, item, asked.chained))
+        return Labeller(task, [source], lambda item: _label_of_data(task, item))
     if teacher is None:
         raise UsageError(f"a language model labels the examples of {task}: give a teacher")
-    predictor = {
-        "know": asked.answer if source == "answers" else asked.know,
-        "relevant": asked.relevance,
-        "decompose": asked.chain if asked.chained else asked.decompose_apart,
-    }[task]
-    more: dict[str, Any] = {"style": asked.wording} if source == "answers" else {}
-    more |= {"max_questions": asked.max_questions} if task == "decompose" else {}
+    predictor = asked.answer if source == "answers" else predictor_of(asked, task)
+    more: dict[str, Any] = {}
+    if source == "answers":
+        more = {"passages": [], "sub_answers": [], "style": asked.wording}
 
     def label(item: Item) -> Label | None:
         passage = {} if item.passage is None else {"passage": str(item.passage)}
@@ -113,7 +112,7 @@ def make_labeller(
         if output is None:
             return None
         if task == "decompose":
-            return clean_lines(output.questions, asked.max_questions)[0] or None
+            return clean_lines(output.questions, len(output.questions))[0] or None
         if source == "answers":
             return bool(exact_match(item.example, output))
         return bool(output.knows if task == "know" else output.relevant)
@@ -123,14 +122,24 @@ def make_labeller(
     return Labeller(task, identity, label, calls=1)
 
 
-def _label_of_data(task: Task, item: Item, chained: bool) -> Label | None:
-    """The label of an item by the data set, None if there is none; unlike the paper's labels, it needs no call."""
+def predictor_of(program: RAISF, task: Task) -> dspy.Predict:
+    """The predictor of a program that asks a sub-model."""
+    return {"know": program.know, "relevant": program.relevant, "decompose": program.decompose}[task]
+
+
+def _label_of_data(task: Task, item: Item) -> Label | None:
+    """The label of an item by the data set, None if there is none; unlike the paper's labels, it needs no call.
+
+    Sub-questions of which one needs the answer to another are no label, since the program asks each by itself.
+    """
     if task == "relevant":
         gold = item.example.get("gold_ids")
         return item.passage is not None and gold_name(item.passage.id, gold) is not None if gold else None
     questions = refer_to_answers(item.example)
-    refers = any(REFERENCE.search(question) for question in questions)
-    return questions if questions and (chained or not refers) else None
+    return None if any(_REFERENCE.search(question) for question in questions) else questions or None
+
+
+_REFERENCE = re.compile(r"#\d{1,2}(?!\d)")
 
 
 def refer_to_answers(example: dspy.Example) -> list[str]:
@@ -158,19 +167,9 @@ def refer_to_answers(example: dspy.Example) -> list[str]:
     return [question for question in questions if question]
 
 
-def retrieve_items(
-    examples: Sequence[dspy.Example], retriever: Retriever, k: int, corpus: Iterable[Passage]
-) -> list[Item]:
-    """Each question with the `k` best passages (appendix A.2; 5 in the paper's runs), and with its other gold passages.
-
-    The retriever is the one that RA-ISF will use. Gold passages are looked up in the corpus.
-    """
-    passages = {passage.id: passage for passage in corpus}
-    items: list[Item] = []
-    for example, found in search_all(examples, retriever, k):
-        gold = {id: passages[id] for id in example.get("gold_ids") or () if id in passages}
-        items += [Item(example, passage) for passage in (gold | {each.id: each for each in found}).values()]
-    return items
+def retrieve_items(examples: Sequence[dspy.Example], retriever: Retriever, k: int) -> list[Item]:
+    """Each question with the `k` best passages (appendix A.2; 5 in the paper's runs) of the retriever of RA-ISF."""
+    return [Item(example, passage) for example, found in search_all(examples, retriever, k) for passage in found]
 
 
 def label_items(

@@ -33,6 +33,13 @@ def prompt_and_reply(prompt: Sequence[int], reply: Sequence[int], *, seq2seq: bo
     return {"input_ids": [*prompt, *reply], "labels": [IGNORED] * len(prompt) + [*reply]}
 
 
+def conversation_row(local: LocalModel, conversation: Sequence[Mapping[str, str]]) -> Row:
+    """Encode a conversation; the loss is on its last message and the token that ends a reply."""
+    *turns, reply = conversation
+    completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
+    return prompt_and_reply(local.chat_ids(turns), completion, seq2seq=local.is_seq2seq)
+
+
 def language_model_job(
     rows: Sequence[Row],
     output: str | Path,

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.records import read_lines
-from knowgap.compiling.training.labelling import LabelledExample
+from knowgap.compiling.training.labelling import LabelledExample, Task
 from knowgap.compiling.training.transcripts import KINDS, SearchStep, TranscriptRecord
 from knowgap.errors import DataError
-from knowgap.lms.ra_isf.card import Task
 from knowgap.lms.rq_rag.layout import ACTION_TOKENS, CONTROL_TOKENS
 
 _PART = re.compile("({})".format("|".join(map(re.escape, [*CONTROL_TOKENS, "[S_Response]"]))))

@@ -6,9 +6,9 @@ Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation v
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +18,41 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
-from knowgap.compiling.teacher import TeacherRecords
+from knowgap.compiling.teacher import TeacherRecords, ask_teacher
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig, TrainingConfig
-from knowgap.compiling.training.cross_encoder import base_folder, check_window, cross_encoder_job, read_base_config
+from knowgap.compiling.training.cross_encoder import (
+    base_folder,
+    check_window,
+    cross_encoder_job,
+    read_base_config,
+    untrained_reranker,
+)
 from knowgap.compiling.training.fit import Job, TrainingPlan, plan
 from knowgap.compiling.training.labelling import (
+    TASKS,
     Item,
     Label,
     LabelledExample,
+    Task,
     count_missing,
     label_items,
     make_labeller,
+    predictor_of,
     retrieve_items,
     split_held_out,
 )
-from knowgap.compiling.training.language_model import Row, language_model_job, plan_language_model, prompt_and_reply
+from knowgap.compiling.training.language_model import conversation_row, language_model_job, plan_language_model
 from knowgap.compiling.training.released import read_released_labels
 from knowgap.compiling.training.trained import Trained, train
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.local.loading import load_tokenizer
-from knowgap.lms.ra_isf.card import TASKS, Kind, SubModelCard, Task
-from knowgap.lms.ra_isf.sub_models import (
-    DecompositionModel,
-    RelevanceModel,
-    SelfKnowledgeModel,
-    SubModel,
-    join_questions,
-    load_sub_model,
-    prompt_ids,
-    target_ids,
-)
+from knowgap.lms.local.loading import load_model
+from knowgap.lms.providers import make_lm
+from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
+from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.trace.recorder import run_in_threads
 from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.storage.processes import main_process_first
 from knowgap.storage.progress import Progress
 
@@ -81,8 +84,8 @@ def ra_isf(
     Args:
         data: the questions.
         output: the folder of the models.
-        base: the model to start from, by folder or hub name: a T5 or a causal model; for know and relevant also an
-            encoder, such as `embedded`, the embedded reader's.
+        base: the model to start from, by folder or hub name: a T5 or a causal model, which learns to answer the prompts
+            of RA-ISF; for relevant also an encoder, such as `embedded`, the embedded reader's.
         teacher: the language model that labels; may be None if no label comes from one.
         retriever: finds the passages whose relevance is labelled; needed for `relevant`.
         labels: a file of labels in the layout of the authors' training sets, for the one sub-model of `tasks`, instead
@@ -107,15 +110,14 @@ def ra_isf(
     """
     config, examples = config or SubModelConfig(), data.questions(split, limit)
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
-    program.configure(chained=config.chained)
-    cards: dict[Task, SubModelCard] = {task: base_card(task, base, config) for task in check_tasks(tasks)}
-    if labels is not None and len(cards) != 1:
+    scores: dict[Task, bool] = {task: is_cross_encoder(task, base, config) for task in check_tasks(tasks)}
+    if labels is not None and len(scores) != 1:
         raise UsageError(f"{labels} holds labels of one sub-model: name that one (tasks=, --sub-model)")
-    released = None if labels is None else read_released_labels(labels, next(iter(cards)))
+    released = None if labels is None else read_released_labels(labels, next(iter(scores)))
     done: dict[Task, Any] = {}
-    for task, card in cards.items():
+    for task, cross_encoder in scores.items():
         own, file = config, Path(output) / f"{task}.jsonl"
-        if card.kind == "cross_encoder" and "learning_rate" not in config.model_fields_set:
+        if cross_encoder and "learning_rate" not in config.model_fields_set:
             own = config.model_copy(update={"learning_rate": 1e-4})
         source = "data" if released is not None else getattr(own, f"{task}_from")
         labeller = make_labeller(task, source, teacher, program)
@@ -123,7 +125,7 @@ def ra_isf(
         if task == "relevant" and released is None:
             if retriever is None:
                 raise UsageError("the sub-model relevant learns from passages that an index finds: give a retriever")
-            items = retrieve_items(examples, retriever, own.top_k, data.corpus)
+            items = retrieve_items(examples, retriever, own.top_k)
         made = TeacherRecords(released or [], 0, len(released or []))
         if dry_run and released is None:
             learnt, held_out = _drafts(task, items[: 4 * own.batch_size]), []
@@ -136,21 +138,22 @@ def ra_isf(
             if not held_out:
                 raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
             count, calls = len(learnt), 0
-        if (labels_only or dry_run) and card.kind != "cross_encoder":
+        if (labels_only or dry_run) and not cross_encoder:
             done[task] = plan_language_model(
                 base, own, examples=count, tokens=own.max_length, teacher_calls=calls, gpus=gpus
             )
             continue
-        job = sub_model_job(card, base, learnt, file.with_suffix(""), own)
+        predictor = predictor_of(program, task)
+        job = sub_model_job(task, predictor, base, learnt, file.with_suffix(""), own)
         if labels_only or dry_run:
             done[task] = plan(job, examples=count, teacher_calls=calls)
             continue
         done[task] = train(
             job,
-            lambda job=job, card=card, learnt=learnt, held_out=held_out: {
-                "majority": majority_agreement(card.task, learnt, held_out),
-                "untrained": measure_agreement(load_sub_model(card.task, base_folder(base), card), held_out),
-                "trained": measure_agreement(load_sub_model(card.task, job.output), held_out),
+            lambda job=job, task=task, predictor=predictor, learnt=learnt, held_out=held_out: {
+                "majority": majority_agreement(task, learnt, held_out),
+                "untrained": measure_agreement(untrained(base, config.seed), predictor, held_out),
+                "trained": measure_agreement(load_trained(task, job.output), predictor, held_out),
             },
             notes=[
                 f"{task}: {len(learnt)} labels to learn and {len(held_out)} held out; "
@@ -183,74 +186,89 @@ def _drafts(task: Task, items: Sequence[Item]) -> list[LabelledExample]:
     return drafts
 
 
-def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
-    """The card of the sub-model into which a model is trained.
-
-    A model that generates text is trained to write labels or sub-questions; any other becomes a cross-encoder.
+def is_cross_encoder(task: Task, base: str, config: TrainingConfig) -> bool:
+    """Whether a base becomes a cross-encoder; one that writes text is trained to answer the prompts of RA-ISF.
 
     Raises:
         CheckpointError: there is no such model.
-        UsageError: it cannot decompose, or reads fewer tokens than the settings say.
+        UsageError: it writes no text, and is to be trained for another task than `relevant`; or it reads fewer tokens
+            than the settings say.
     """
     found = read_base_config(base_folder(base))
-    architecture = next(iter(found.architectures or [""]))
-    kind: Kind = "cross_encoder"
-    if found.is_encoder_decoder:
-        kind = "seq2seq"
-    elif architecture.endswith(("ForCausalLM", "LMHeadModel")):
-        kind = "causal"
-    if kind == "cross_encoder" and task == "decompose":
-        raise UsageError(f"{base} cannot write text: a decomposition model must start from a T5 or a causal model")
-    check_window(found, base, config.max_length)
-    return SubModelCard.make(
-        task, kind, base=Path(base).name if Path(base).is_dir() else base, max_tokens=config.max_length
-    )
+    writes = _writes(found)
+    if not writes and task != "relevant":
+        raise UsageError(f"{base} cannot write text: the sub-model {task} must start from a T5 or a causal model")
+    if not writes:
+        check_window(found, base, min(config.max_length, _LONGEST_PAIR))
+    return not writes
+
+
+def _writes(base_config: Any) -> bool:
+    """Whether a model of this configuration generates text."""
+    architecture = next(iter(base_config.architectures or [""]))
+    return base_config.is_encoder_decoder or architecture.endswith(("ForCausalLM", "LMHeadModel"))
+
+
+_LONGEST_PAIR = 512
+"""The most tokens of a question with a passage that a cross-encoder reads."""
 
 
 def sub_model_job(
-    card: SubModelCard, base: str, examples: Sequence[LabelledExample], output: str | Path, config: LanguageModelConfig
+    task: Task,
+    predictor: dspy.Predict,
+    base: str,
+    examples: Sequence[LabelledExample],
+    output: str | Path,
+    config: LanguageModelConfig,
 ) -> Job:
-    """The job that trains a sub-model, whose card `base_card` makes, and whose folder `load_sub_model` reads.
+    """The job that trains a sub-model to answer a predictor of RA-ISF; `load_trained` reads its folder.
 
     Raises:
         UsageError: there is only one label, `max_length` is too small, or a setting does not fit a cross-encoder.
     """
-    if card.task != "decompose" and len({bool(example.label) for example in examples}) < 2:
-        raise UsageError(f"all {len(examples)} examples of {card.task} have the same label: there is nothing to learn")
-    said = digest([[e.question, e.passage, e.label] for e in examples])
-    facts = {"sub_model": card.task, "kind": card.kind, "prompt": card.prompt, "data": said}
-    if card.kind == "cross_encoder":
+    if task != "decompose" and len({bool(example.label) for example in examples}) < 2:
+        raise UsageError(f"all {len(examples)} examples of {task} have the same label: there is nothing to learn")
+    conversations = [as_conversation(predictor, example) for example in examples]
+    facts = {"sub_model": task, "data": digest(conversations)}
+    if is_cross_encoder(task, base, config):
         if config.fsdp or config.load_in_4bit:
             raise UsageError(f"{base}: fsdp and load_in_4bit are settings of models that write text; this one scores")
         pairs = [(example.question, example.passage, float(example.label is True)) for example in examples]
-        job = cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
-    else:
-        tokenizer = load_tokenizer(base)
-        instruction = len(tokenizer(card.prompt.format(question="", passage=""))["input_ids"])
-        if 2 * instruction > card.max_tokens:
-            raise UsageError(
-                f"max_length = {card.max_tokens}: the instruction alone takes {instruction} tokens of {card.base}; "
-                f"questions would be cut off: set at least {2 * instruction}"
-            )
-        rows = [encode_example(tokenizer, card, example) for example in examples]
-        job = language_model_job(rows, output, base, config=config, facts=facts)
-
-    def save(trainer: Any, folder: Path) -> None:
-        job.save(trainer, folder)
-        card.write(folder)
-
-    return replace(job, save=save)
+        config = config.model_copy(update={"max_length": min(config.max_length, _LONGEST_PAIR)})
+        return cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
+    local = load_model(base, "cpu", "float32")
+    rows = [conversation_row(local, conversation) for conversation in conversations]
+    short = [row for row in rows if len(row["input_ids"]) <= config.max_length]
+    if not short:
+        longest = max(len(row["input_ids"]) for row in rows)
+        raise UsageError(
+            f"max_length = {config.max_length}: no prompt of {task} fits; the longest takes {longest} tokens"
+        )
+    return language_model_job(short, output, base, config=config, facts=facts)
 
 
-def encode_example(tokenizer: Any, card: SubModelCard, example: LabelledExample) -> Row:
-    """The token ids of prompt and target, as a causal or a sequence-to-sequence model learns from them."""
-    prompt = prompt_ids(tokenizer, card, example.question, example.passage)
-    if isinstance(example.label, list):
-        said = join_questions(example.label)
-    else:
-        said = (card.labels or ("", ""))[int(example.label)]
-    target = [*target_ids(tokenizer, card, said)[: card.max_tokens], tokenizer.eos_token_id]
-    return prompt_and_reply(prompt, target, seq2seq=card.kind == "seq2seq")
+def as_conversation(predictor: dspy.Predict, example: LabelledExample) -> list[dict[str, str]]:
+    """The prompt of a predictor, and the reply that says the label."""
+    signature: Any = predictor.signature
+    [field] = signature.output_fields
+    data = adapter_in_use().format_finetune_data(
+        signature=signature, demos=[], inputs=_inputs(predictor, example), outputs={field: example.label}
+    )
+    return data["messages"]
+
+
+def _inputs(predictor: dspy.Predict, example: LabelledExample) -> dict[str, str]:
+    signature: Any = predictor.signature
+    return {name: getattr(example, name) for name in signature.input_fields}
+
+
+def untrained(base: str, seed: int) -> Any:
+    """What a sub-model is before its training."""
+    if _writes(read_base_config(base_folder(base))):
+        return make_lm(f"hf/{base}")
+    model: Any = untrained_reranker(base, seed)
+    model.default_threshold = 0.0
+    return model
 
 
 Agreement = dict[str, list[float]]
@@ -258,17 +276,20 @@ Agreement = dict[str, list[float]]
 whether the sub-questions are equal, in order, apart from case and punctuation; `f1` is the F1 of their words."""
 
 
-def measure_agreement(model: SubModel, examples: Sequence[LabelledExample]) -> Agreement:
-    """The agreement of a model with the labels of examples, at least one."""
-    questions = [example.question for example in examples]
-    if isinstance(model, DecompositionModel):
-        return _compare(examples, model.decompose(questions))
-    if isinstance(model, RelevanceModel):
-        probabilities = model.relevant([(example.question, example.passage) for example in examples])
-    else:
-        assert isinstance(model, SelfKnowledgeModel)
-        probabilities = model.knows(questions)
-    return _compare(examples, [probability >= model.threshold for probability in probabilities])
+def measure_agreement(model: Any, predictor: dspy.Predict, examples: Sequence[LabelledExample]) -> Agreement:
+    """The agreement of a model with the labels of examples, at least one; an unreadable reply is a no, or no question.
+
+    `model` is a language model, which the predictor asks, or a cross-encoder.
+    """
+    if isinstance(model, Reranker):
+        scores = model.score([(example.question, example.passage) for example in examples])
+        return _compare(examples, [score >= (model.default_threshold or 0.0) for score in scores])
+    tasks = [functools.partial(ask_teacher, predictor, model, **_inputs(predictor, each)) for each in examples]
+    said: list[Label] = []
+    for example, output in zip(examples, run_in_threads(tasks), strict=True):
+        value = None if output is None else next(iter(output.values()))
+        said.append(list(value or []) if isinstance(example.label, list) else value is True)
+    return _compare(examples, said)
 
 
 def majority_agreement(task: Task, train: Sequence[LabelledExample], examples: Sequence[LabelledExample]) -> Agreement:

@@ -126,15 +126,6 @@ def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
 
 
 @pytest.mark.long
-def test_sub_models_are_compared_with_the_majority():
-    [rows] = tables(run("ra_isf_models", "--ra-isf-models", "know,decompose")[0]).values()
-    assert [row["sub-model"] for row in rows] == ["know", "decompose", "decompose"]
-    for row in rows:
-        assert 0 < int(row["held out"]) < int(row["examples"])
-        assert all(re.fullmatch(r"\d\.\d{3} \[.*\]", row[arm]) for arm in ("majority [95%]", "trained [95%]"))
-
-
-@pytest.mark.long
 def test_near_misses_are_read():
     [rows] = tables(run("near_misses")[0]).values()
     assert [row["form"] for row in rows[-3:]] == ["chat", "json", "xml"]

@@ -4,16 +4,14 @@ The traces have the shape of the paper's cases: how many passages, sub-questions
 are those of the data sets; passages, sub-questions and replies are in our words.
 """
 
-import copy
-
 import dspy
 import pytest
-from support import UNREADABLE, ProgramEngine, TableRetriever, lm_of, play
+from support import UNREADABLE, ProgramEngine, TableReranker, TableRetriever, lm_of, play
 
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Malformed, Rejected, Retrieved, Stopped
+from knowgap.programs.trace.steps import Asked, Decomposed, Judged, Malformed, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures import INTERMEDIATE, STYLES, SubAnswer
+from knowgap.signatures import STYLES, SubAnswer
 
 
 def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **replies):
@@ -24,25 +22,20 @@ def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **rep
 
     def judge(inputs):
         ids = [passage["id"] for passage in inputs["passages"] if passage["title"] in relevant]
-        return {"relevant_ids": ids, "answerable": bool(ids)}
+        return {"relevant_ids": ids, "answerable": enough and bool(ids)}
 
-    split = parts if callable(parts) else lambda inputs: (parts or {})[inputs["question"]]
     script = {
         "know": lambda inputs: inputs["question"] in known,
-        "relevance": lambda inputs: inputs["passage"].split(":")[0] in relevant,
-        "judge_all": judge,
-        **dict.fromkeys(("decompose_apart", "chain"), split),
-        **dict.fromkeys(("answer", "synthesise"), answer),
-        "read": lambda inputs: {"answerable": enough, "answer": answer(inputs)},
+        "relevant": lambda inputs: inputs["passage"].split(":")[0] in relevant,
+        "joint": judge,
+        "decompose": parts if callable(parts) else lambda inputs: (parts or {})[inputs["question"]],
+        "answer": answer,
     }
     return {**script, **replies}
 
 
-PAPER = {**RAISF.preset("multi_hop"), "read_together": False}
-
-
 def run(script, question, table=None, **kwargs):
-    return play(RAISF(TableRetriever(table or {}), **{**PAPER, **kwargs}), question, **script)
+    return play(RAISF(TableRetriever(table or {}), **kwargs), question, **script)
 
 
 def passages(*titles):
@@ -84,7 +77,7 @@ def snoop(**changes):
 
 def test_worked_example_of_table_5():
     """One judgement of all five passages, as the table has it; it does not say how the sub-questions were answered."""
-    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, **{**RAISF.preset("commonsense"), "judge_together": True})
+    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, **RAISF.preset("commonsense"), judge_together=True)
     trace = prediction.trace
     assert [(step.iteration, step.branch, step.kind) for step in trace.steps] == [
         (0, "", "asked"),
@@ -105,13 +98,14 @@ def test_worked_example_of_table_5():
     pairs = zip(PARTS, PART_ANSWERS, strict=True)
     assert prediction.sub_answers == [SubAnswer(question=part, answer=answer) for part, answer in pairs]
     assert (prediction.answer, prediction.passages) == ("no", [])
-    assert engine.asked("synthesise")[0]["sub_answers"] == [part.model_dump() for part in prediction.sub_answers]
+    *parts, last = engine.asked("answer")
+    assert all((given["passages"], given["sub_answers"]) == ([], []) for given in parts)
+    assert last["sub_answers"] == [part.model_dump() for part in prediction.sub_answers]
     cost = trace.cost
     # 3 for the question, 2 for each of its parts, 1 to put them together; in sequence 3, 2 and 1
     assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations) == (12, 6, 1, 2)
     # Only the last answer is in the style of the task.
-    assert {inputs["style"] for inputs in engine.asked("answer")} == {INTERMEDIATE}
-    assert [inputs["style"] for inputs in engine.asked("synthesise")] == [STYLES["yes_no"]]
+    assert [given["style"] for given in (*parts, last)] == [*[STYLES["short"]] * 4, STYLES["yes_no"]]
 
 
 def test_worked_example_of_table_6():
@@ -136,56 +130,57 @@ def mother(**changes):
 def test_worked_example_of_table_9():
     prediction, engine = run(mother(), MOTHER, MOTHER_TABLE, judge_together=True)
     trace = prediction.trace
-    assert engine.acts == ["know", "judge_all", "read"]
-    assert [len(inputs["passages"]) for inputs in (engine.asked("judge_all")[0], engine.asked("read")[0])] == [5, 1]
+    assert engine.acts == ["know", "joint", "answer"]
+    assert [len(inputs["passages"]) for inputs in (engine.asked("joint")[0], engine.asked("answer")[0])] == [5, 1]
     assert (verdicts(trace), verdicts(trace, "sufficient")) == ([False, True, False, False, False], [True])
     assert (prediction.answer, trace.stopped) == ("Małgorzata Braunek", "relevant passages")
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski"]
 
 
 def test_relevant_passages_that_are_not_sufficient_together_are_not_read():
-    script = mother(judge_all={"relevant_ids": [1, 2, 77], "answerable": False}, parts={MOTHER: []})
+    script = mother(joint={"relevant_ids": [1, 2, 77], "answerable": False}, parts={MOTHER: []})
     prediction, engine = run(script, MOTHER, MOTHER_TABLE, judge_together=True)
-    assert (engine.asked("read"), prediction.trace.stopped) == ([], "no sub-question")
+    assert (engine.asked("answer")[0]["passages"], prediction.trace.stopped) == ([], "sub-answers")
     assert verdicts(prediction.trace) == [True, True, False, False, False]
 
 
-# Relevance, passage by passage, and the reader's own verdict.
+# Algorithm 1, line by line.
 
 
 def test_the_answer_is_drawn_from_all_relevant_passages():
     prediction, engine = run(mother(relevant=("Magda", "Xawery Żuławski")), MOTHER, MOTHER_TABLE)
-    shown = [(p["id"], p["title"]) for p in engine.asked("read")[0]["passages"]]
+    shown = [(p["id"], p["title"]) for p in engine.asked("answer")[0]["passages"]]
     assert shown == [(1, "Xawery Żuławski"), (2, "Magda")]
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski", "Magda"]
     assert (prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (7, 3)
 
 
-@pytest.mark.parametrize(
-    ("setting", "reason"),
-    [({"question_decomposition": False}, "no decomposition"), ({"depth": 0}, "depth"), ({}, "no sub-question")],
-)
-@pytest.mark.parametrize("relevant", [("Magda",), ()])
-def test_where_nothing_can_be_broken_down_the_search_ends_in_an_answer(setting, reason, relevant):
-    """What relevant passages suggest; without any, unknown at the depth (section 5.2), else the model's own answer."""
-    script = mother(relevant=relevant, enough=False, parts={MOTHER: [MOTHER]}, answer="from memory")
-    prediction, engine = run(script, MOTHER, MOTHER_TABLE, may_leave_open=True, **setting)
-    alone = "unknown" if setting else "from memory"
-    assert (prediction.answer, prediction.trace.stopped) == ("Małgorzata Braunek" if relevant else alone, reason)
-    assert [passage.title for passage in prediction.passages] == list(relevant)
-    assert len(engine.asked("chain")) == (not setting)
-    assert prediction.trace.of(Answered)[-1].answer == prediction.answer
+@pytest.mark.parametrize(("known", "reason"), [((MOTHER,), "own knowledge"), ((), "relevant passages")])
+@pytest.mark.parametrize("answer", ["unknown", "", UNREADABLE])
+def test_an_answer_that_is_unknown_is_returned_all_the_same(known, reason, answer):
+    """Lines 4 to 6 and 12 to 14: neither goes on to the next step."""
+    prediction, engine = run(
+        mother(known=known, answer={"answer": answer} if answer != UNREADABLE else answer), MOTHER, MOTHER_TABLE
+    )
+    assert (prediction.trace.stopped, "decompose" in engine.acts) == (reason, False)
+    assert len(prediction.trace.of(Retrieved)) == (not known)
+    assert prediction.sub_answers == []
 
 
-# The ablations of table 2, and depth.
+def test_the_model_writes_as_many_sub_questions_as_it_wants_and_is_asked_once():
+    """Appendix A.3: their number depends on the question; section 4.5: greedily."""
+    parts = [f"Part {n}?" for n in range(7)]
+    prediction, engine = run(model(parts={"Q": parts}, known=parts), "Q")
+    assert prediction.trace.of(Decomposed)[0].questions == parts
+    assert engine.asked("decompose") == [{"question": "Q"}]
+    assert len(prediction.sub_answers) == 7
 
 
-def test_without_passage_relevance_nothing_is_retrieved():
-    script = snoop(known=(PARTS[0], PARTS[1], PARTS[3]))
-    prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=1)
-    assert (prediction.trace.cost.retrievals, prediction.passages, engine.asked("relevance")) == (0, [], [])
-    assert [part.answer for part in prediction.sub_answers] == ["the Crips", "the Bloods", "", "no"]
-    assert prediction.trace.stopped == "sub-answers"
+def test_without_sub_questions_the_question_is_answered_by_itself():
+    """Lines 15 to 20 with an empty Q_sub."""
+    prediction, engine = run(model(parts={"Q": []}), "Q")
+    assert (prediction.answer, prediction.sub_answers) == ("answer to Q", [])
+    assert engine.acts == ["know", "decompose", "answer"]
 
 
 def two_more(inputs):
@@ -199,61 +194,80 @@ class One:
         return TableRetriever(dict.fromkeys(queries, passages("Anything"))).search(queries, k)
 
 
-@pytest.mark.parametrize(("depth", "critical"), [(0, 2), (1, 6), (2, 10), (3, 14)])
+@pytest.mark.parametrize(("depth", "critical"), [(0, 4), (1, 8), (2, 12), (3, 16)])
 def test_depth_is_counted_and_capped(depth, critical):
-    prediction, engine = play(RAISF(One(), **{**PAPER, "depth": depth}), "Q", **model(parts=two_more))
+    """Line 1: a question below D_th decompositions and one more is unknown, and nothing is asked for it."""
+    prediction, engine = play(RAISF(One(), depth=depth), "Q", **model(parts=two_more))
     trace = prediction.trace
-    questions = asked(trace)
-    inner = 2**depth - 1
-    assert len(questions) == 2 ** (depth + 1) - 1
-    assert max(question.count(" ") for question in questions) == depth
-    assert reasons(trace).count("depth") == 2**depth
-    assert trace.cost.lm_calls == 2 * len(questions) + 2 * inner
-    assert trace.cost.iterations == depth + 1
-    assert trace.cost.critical_calls == critical  # know, judge, decompose on the way down, synthesise on the way up
-    if depth == 1:
-        unknown = [{"question": part, "answer": ""} for part in ("Q a", "Q b")]
-        assert engine.asked("synthesise")[0]["sub_answers"] == unknown
-    if depth == 3:
+    questions, inner = asked(trace), 2 ** (depth + 1) - 1
+    assert len(questions) == 2 ** (depth + 2) - 1
+    assert max(question.count(" ") for question in questions) == depth + 1
+    assert reasons(trace).count("depth") == 2 ** (depth + 1)
+    assert trace.cost.lm_calls == 4 * inner  # know, judge, decompose on the way down, answer on the way up
+    assert (trace.cost.iterations, trace.cost.critical_calls) == (depth + 2, critical)
+    if depth == 0:
+        unknown = [{"question": part, "answer": "unknown"} for part in ("Q a", "Q b")]
+        assert engine.asked("answer")[0]["sub_answers"] == unknown
+    if depth == 2:
         branches = [step.branch for step in trace.steps if step.kind == "asked"]
-        assert branches[:4] == ["", "1", "2", "1/1"]
-        assert branches[-1] == "2/2/2"
+        assert (branches[:3], branches[-1]) == (["", "1", "1/1"], "2/2/2")
 
 
-def test_questions_on_the_way_are_not_asked_again():
-    parts = {"Is Q?": ["is  q", "Part?", "part"], "Part?": ["Is Q", "Part"]}
-    trace = run(model(parts=parts), "Is Q?")[0].trace
-    assert [step.questions for step in trace.of(Decomposed)] == [["Part?"], []]
-    assert reasons(trace) == ["no sub-question", "sub-answers"]
-    assert [step.answer for step in trace.of(Answered)] == ["answer to Part?", "answer to Is Q?"]
-    assert [(step.what, step.why) for step in trace.steps if step.kind == "rejected"] == [
-        ("is  q", "asked above"),
-        ("Is Q", "asked above"),
-        ("Part", "asked above"),
-    ]
+def test_a_question_that_comes_up_again_costs_no_call():
+    prediction, engine = run(model(parts={"Q?": ["Q?"]}), "Q?", depth=2)
+    assert engine.acts == ["know", "decompose", "answer", "answer"]  # without and with what the one below said
+    assert asked(prediction.trace) == ["Q?"] * 4
 
 
-# Own language models, concurrency.
+# The ablations of table 2.
 
 
-@pytest.mark.parametrize("through", [lambda p: p, copy.deepcopy, lambda p: p.deepcopy(), lambda p: p.reset_copy()])
-def test_sub_modules_use_language_models_of_their_own(through):
+def test_without_self_knowledge_nothing_is_judged_known():
+    prediction, engine = run(mother(known=(MOTHER,)), MOTHER, MOTHER_TABLE, self_knowledge=False)
+    assert ("know" in engine.acts, prediction.trace.stopped) == (False, "relevant passages")
+
+
+def test_without_passage_relevance_nothing_is_retrieved():
+    script = snoop(known=(PARTS[0], PARTS[1], PARTS[3]), parts={SNOOP: PARTS, PARTS[2]: ["Who?"]})
+    prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=0)
+    assert (prediction.trace.cost.retrievals, prediction.passages, engine.asked("relevant")) == (0, [], [])
+    assert [part.answer for part in prediction.sub_answers] == ["unknown"] * 4
+
+
+def test_without_decomposition_what_is_not_relevant_is_unknown():
+    prediction, engine = run(mother(relevant=()), MOTHER, MOTHER_TABLE, question_decomposition=False)
+    assert (prediction.answer, prediction.trace.stopped) == ("unknown", "no decomposition")
+    assert engine.acts == ["know", *["relevant"] * 5]
+
+
+# Models of their own.
+
+
+@pytest.mark.parametrize("through", [lambda p: p, lambda p: p.deepcopy()])
+@pytest.mark.parametrize("given", [True, False])
+def test_sub_modules_use_language_models_of_their_own(through, given):
     script = snoop(known=PARTS[:2], relevant=("California Vacation",), parts={SNOOP: PARTS[:3]})
     engines = [ProgramEngine(RAISF(), script) for _ in range(4)]
-    main, know, relevance, decompose = map(lm_of, engines)
-    program = RAISF(TableRetriever(SNOOP_TABLE), know=know, relevant=relevance, decompose=decompose, **PAPER)
+    main, know, relevant, decompose = map(lm_of, engines)
+    models = {"know": know, "relevant": relevant, "decompose": decompose}
+    program = RAISF(TableRetriever(SNOOP_TABLE), **(models if given else {}))
+    for name, lm in models.items():
+        assert not given or getattr(program, name).lm is lm
+        getattr(program, name).lm = lm
     with dspy.context(lm=main):
         assert through(program)(question=SNOOP).answer == "no"
-    acts = [{"answer", "read", "synthesise"}, {"know"}, {"relevance"}, {"chain"}]
-    assert [set(engine.acts) for engine in engines] == acts
+    assert [set(engine.acts) for engine in engines] == [{"answer"}, {"know"}, {"relevant"}, {"decompose"}]
 
 
-def test_a_predictors_own_language_model_takes_precedence():
-    given, own = ProgramEngine(RAISF(), snoop()), ProgramEngine(RAISF(), snoop())
-    program = RAISF(TableRetriever(SNOOP_TABLE), know=lm_of(given), **PAPER)
-    program.know.lm = lm_of(own)
-    play(program, SNOOP, **snoop())
-    assert (given.acts, own.acts) == ([], ["know"] * 5)
+@pytest.mark.parametrize(("threshold", "kept"), [(None, 2), (0.9, 1), (0.0, 5), (1.0, 0)])
+def test_a_cross_encoder_judges_passages_with_its_threshold(threshold, kept):
+    logits = dict(zip([p.title for p in MOTHER_TABLE[MOTHER]], [-3.0, 5.0, 1.5, 0.0, -50.0], strict=True))
+    cross_encoder = TableReranker(lambda query, text: logits[text.split(":")[0]], default_threshold=1.0)
+    program = RAISF(TableRetriever(MOTHER_TABLE), relevant=cross_encoder, relevance_threshold=threshold, depth=0)
+    prediction, engine = play(program, MOTHER, **mother(parts={MOTHER: []}))
+    assert verdicts(prediction.trace).count(True) == kept
+    assert {step.by for step in prediction.trace.of(Judged) if step.what == "relevance"} == {cross_encoder.name}
+    assert engine.acts == (["know", "answer"] if kept else ["know", "decompose", "answer"])
 
 
 # What can go wrong.
@@ -263,42 +277,17 @@ def test_a_predictors_own_language_model_takes_precedence():
     ("script", "acts", "answer", "stopped"),
     [
         (mother(know=UNREADABLE), ["know"], "Małgorzata Braunek", "relevant passages"),
-        (mother(relevance=UNREADABLE), ["relevance"] * 5, "Małgorzata Braunek", "sub-answers"),
-        (mother(read=UNREADABLE), ["read"], "Małgorzata Braunek", "sub-answers"),
-        (mother(known=(MOTHER,), answer=UNREADABLE), ["answer"], "Małgorzata Braunek", "relevant passages"),
-        (mother(relevant=(), chain=UNREADABLE), ["chain"], "Małgorzata Braunek", "no sub-question"),
-        (mother(relevant=(), synthesise=UNREADABLE), ["synthesise"], "Małgorzata Braunek", "sub-answers"),
+        ({**mother(), "relevant": UNREADABLE}, ["relevant"] * 5, "Małgorzata Braunek", "sub-answers"),
+        (mother(relevant=(), decompose=UNREADABLE), ["decompose"], "Małgorzata Braunek", "sub-answers"),
     ],
 )
 def test_malformed_output_costs_only_its_step(script, acts, answer, stopped):
-    script = {**script, "chain": script["chain"] if "chain" in acts else lambda inputs: ["Part?"]}
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1, chained=True)
+    script = {**script, "decompose": script["decompose"] if "decompose" in acts else lambda inputs: []}
+    prediction, _ = run(script, MOTHER, MOTHER_TABLE)
     assert [step.act for step in prediction.trace.of(Malformed)] == acts
     assert (prediction.answer, prediction.trace.stopped) == (answer, stopped)
 
 
-@pytest.mark.parametrize("excuse", ["I'm sorry, but the passages hold no information on that.", "unknown"])
-def test_an_excuse_is_no_answer_where_the_gate_says_so(excuse):
-    script = mother(read={"answerable": False, "answer": excuse}, parts={MOTHER: ["Part?"]}, synthesise="from parts")
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1, may_leave_open=True)
-    assert (prediction.answer, prediction.passages) == ("from parts", [])
-    assert prediction.sub_answers == [SubAnswer(question="Part?", answer="")]
-
-
-def test_the_papers_reader_does_not_leave_a_question_open():
-    """Algorithm 1 answers from relevant passages in any case."""
-    script = mother(enough=False, parts={MOTHER: ["Part?"]}, synthesise="from parts")
-    closed, engine = run(script, MOTHER, MOTHER_TABLE)
-    assert (closed.answer, closed.trace.stopped) == ("Małgorzata Braunek", "relevant passages")
-    assert "chain" not in engine.acts
-    assert run(script, MOTHER, MOTHER_TABLE, may_leave_open=True, depth=1)[0].answer == "from parts"
-
-
-@pytest.mark.parametrize(("again", "parts"), [(["Who?", "Where?"], 2), (["Who?", "Where?", "Why?"], 2)])
-def test_too_many_sub_questions_are_asked_for_again(again, parts):
-    written = iter([["Who?", "Where?", "When?"], again])
-    script = {**mother(relevant=()), "chain": lambda inputs: next(written)}
-    prediction, engine = run(script, MOTHER, MOTHER_TABLE, depth=1, max_questions=2)
-    assert [given["max_questions"] for given in engine.asked("chain")] == ["2", "2"]
-    assert len(prediction.trace.of(Decomposed)[0].questions) == parts
-    assert [step.what for step in prediction.trace.of(Rejected)] == again[2:]
+def test_with_few_calls_left_what_was_found_is_answered_from():
+    _, engine = run(mother(), MOTHER, MOTHER_TABLE, max_calls=2)
+    assert (engine.acts, len(engine.asked("answer")[0]["passages"])) == (["know", "answer"], 5)

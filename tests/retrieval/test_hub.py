@@ -18,7 +18,7 @@ from knowgap.lms.local.loading import load_model
 from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import check_allowed, hub_reachable, is_allowed, model_source
 from tests.hub_recorder import recorded_hub
-from tests.lms.ra_isf.tiny import write_language_model
+from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_t5
 
 TEXTS = ["A lighthouse on the cape.", "Ada Venn built the bridge."]

@@ -14,7 +14,7 @@ from training_helpers import write_tiny_bert
 from knowgap.retrieval import BM25Index, make_reranker
 from knowgap.retrieval.passage import Passage
 from tests.app.cli.conftest import Knowgap, write_lines
-from tests.lms.ra_isf.tiny import TEXTS, write_language_model
+from tests.lms.local.tiny_models import TEXTS, write_language_model
 from tests.lms.rq_rag.tiny import write_base_model
 
 NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
@@ -85,7 +85,7 @@ def labeller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         if "relevant" in outputs:
             return {"relevant": inputs["question"].split()[-1].strip("?") in inputs["passage"]}
         if "questions" in outputs:
-            return {"questions": [f"Part of {inputs['question']}", "Where was #1 born?"]}
+            return {"questions": [f"Part of {inputs['question']}", "Where was she born?"]}
         return {"answer": "very old" if inputs["question"].startswith("How") else "no idea"}
 
     lm, engine = scripted_lm(rule)
@@ -94,7 +94,7 @@ def labeller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     return engine
 
 
-SUB_MODELS = ["--model", "tiny", "--set", "max_length=200", "--set", "top_k=2", "--set", "held_out=0.4"]
+SUB_MODELS = ["--model", "tiny", "--set", "max_length=2000", "--set", "top_k=2", "--set", "held_out=0.4"]
 
 
 @pytest.mark.long

@@ -55,7 +55,7 @@ def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
     assert (made.calls, made.kept) == (2, 0)
     assert [outputs for outputs, _ in engine.calls] == [("answer",)] * 2
     assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
-    assert all(set(inputs) == {"question", "style"} for _, inputs in engine.calls), "no passage is shown"
+    assert all(inputs["passages"] == inputs["sub_answers"] == [] for _, inputs in engine.calls)
 
 
 def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
@@ -64,7 +64,8 @@ def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
             return {"knows": inputs["question"] == WHO.question}
         if "relevant" in outputs:
             return {"relevant": "Moor" in inputs["passage"]}
-        return {"questions": ["1. Who painted it?", "2. Where was #1 born?", "3. Who painted it"]}
+        more = [f"{n}. Part {n}?" for n in range(4, 10)]
+        return {"questions": ["1. Who painted it?", "2. Where was she born?", "3. Who painted it", *more]}
 
     lm, engine = scripted_lm(rule)
     know, relevant, decompose = (make_labeller(task, "teacher", lm) for task in ("know", "relevant", "decompose"))
@@ -74,7 +75,7 @@ def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
     assert [e.label for e in judged.records] == [True, True, False]
     assert judged.records[0].passage == str(PASSAGES[0])
     parts = label_items([Item(WHERE)], decompose, tmp_path / "decompose.jsonl")
-    assert parts.records[0].label == ["Who painted it?", "Where was #1 born?"]
+    assert parts.records[0].label == ["Who painted it?", "Where was she born?", *(f"Part {n}?" for n in range(4, 10))]
     assert len(engine.calls) == known.calls + judged.calls + parts.calls == 6
     demonstrated = RAISF()
     demonstrated.know.demos = [dspy.Example(question="Shown before?", knows=True)]
@@ -85,20 +86,20 @@ def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
 
 
 def test_gold_passages_and_worded_sub_questions_need_no_teacher(tmp_path):
-    items = retrieve_items([WHO, WHERE], OverlapRetriever(PASSAGES[1:]), 1, PASSAGES)
-    assert [(i.example.question, i.passage.id) for i in items] == [
-        (WHO.question, "ferry"), (WHERE.question, "ferry"), (WHERE.question, "moor"),
-    ]  # fmt: skip
+    items = retrieve_items([WHO, WHERE], OverlapRetriever(PASSAGES[1:]), 1)
+    found = [(i.example.question, i.passage.id) for i in items]
+    assert found == [(WHO.question, "ferry"), (WHERE.question, "ferry")], "gold passages only if they are found (A.2)"
     items = [*items, Item(WHO, PASSAGES[2]), Item(example("Without gold?"), PASSAGES[2])]
     made = label_items(items, make_labeller("relevant", "data"), tmp_path / "relevant.jsonl")
-    assert ([e.label for e in made.records], made.calls) == ([True, True, True, False], 0)
+    assert ([e.label for e in made.records], made.calls) == ([True, True, False], 0)
     pieces = [Passage(part_id(p.id, "0123456789"), p.title, p.text) for p in PASSAGES[1:]]  # of split documents
     made = label_items([Item(WHO, p) for p in pieces], make_labeller("relevant", "data"), tmp_path / "pieces.jsonl")
     assert [e.label for e in made.records] == [True, False]
-    parts = label_items([Item(WHERE), Item(WHO)], make_labeller("decompose", "data"), tmp_path / "decompose.jsonl")
-    assert [e.label for e in parts.records] == [["Who painted The Grey Ferry?", "Where was #1 born?"]]
-    unchained = make_labeller("decompose", "data", program=RAISF().configure(chained=False))
-    assert label_items([Item(WHERE)], unchained, tmp_path / "alone.jsonl").records == []
+    steps = [{"question": "When was Ada born?", "answer": "1871"}, {"question": "When was Bo born?", "answer": "1880"}]
+    alone = example("Is Ada older than Bo?", "yes", decomposition=steps)
+    items = [Item(WHERE), Item(WHO), Item(alone)]  # the second sub-question of WHERE names the answer to the first
+    parts = label_items(items, make_labeller("decompose", "data"), tmp_path / "decompose.jsonl")
+    assert [e.label for e in parts.records] == [["When was Ada born?", "When was Bo born?"]]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
 from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job
 from knowgap.compiling.training.ranking import find_candidates
-from knowgap.compiling.training.sub_models import base_card, sub_model_job
+from knowgap.compiling.training.sub_models import sub_model_job
 from tests.compile.training.test_generator import RECORDS
 from tests.compile.training.test_ranking import CORPUS, EXAMPLES, QUICK
-from tests.compile.training.test_sub_models import judged
-from tests.lms.ra_isf.tiny import TEXTS, write_language_model
+from tests.compile.training.test_sub_models import asking, judged
+from tests.lms.local.tiny_models import TEXTS, write_language_model
 from tests.lms.rq_rag.tiny import write_base_model
 
 
@@ -28,13 +28,13 @@ def make_job(tmp_path_factory: pytest.TempPathFactory):
     questions = find_candidates(EXAMPLES, OverlapRetriever(CORPUS), CORPUS, depth=6)
     bert, llama = write_tiny_bert(folder / "bert"), write_base_model(folder / "llama")
     t5 = str(write_language_model(folder / "t5", "seq2seq", texts=TEXTS * 2))
-    plain = LanguageModelConfig(epochs=5, learning_rate=1e-3, batch_size=8, max_length=256)
+    plain = LanguageModelConfig(epochs=5, learning_rate=1e-3, batch_size=8, max_length=4096)
     generator = {"epochs": 5, "learning_rate": 1e-3, "batch_size": 6, "gradient_accumulation": 1, "max_length": 512}
     with base_checkpoint("embedded", CORPUS, 32) as colbert:
         yield {
             "reranker": lambda to: reranker_job(questions, to, base=str(bert), config=RerankerConfig(**QUICK)),
             "colbert": lambda to: colbert_job(questions, to, colbert, name="embedded", config=ColBERTConfig(**QUICK)),
-            "sub-model": lambda to: sub_model_job(base_card("know", t5, plain), t5, judged("know"), to, plain),
+            "sub-model": lambda to: sub_model_job("know", asking("know"), t5, judged("know"), to, plain),
             "generator": lambda to: generator_job(
                 RECORDS, to, base=str(llama), config=GeneratorConfig(lora_rank=4, **generator)
             )[0],

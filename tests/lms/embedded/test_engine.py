@@ -12,7 +12,7 @@ from dspy.lm15 import Message, Request
 from knowgap.errors import SignatureNotServed
 from knowgap.lms import ExtractiveEngine, extractive_lm
 from knowgap.signatures import (
-    INTERMEDIATE,
+    STYLES,
     AnswerFromPassages,
     JudgeAnswer,
     MissingInfo,
@@ -76,7 +76,7 @@ def test_any_signature_that_asks_for_an_answer(signature, question, context, exp
     [
         ("yes or no, nothing else", "", ("yes", "no")),
         ("the letter of the right option", "\nA) Bergen\nB) Aarhus", ("A", "B")),
-        (INTERMEDIATE, "", ("Aarhus",)),
+        (STYLES["short"], "", ("Aarhus",)),
         ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus.",)),
     ],
 )

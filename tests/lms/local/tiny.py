@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from dspy.lm15 import Config, Message, Request
 
-from tests.lms.ra_isf.tiny import write_language_model
+from tests.lms.local.tiny_models import write_language_model
 
 CHAT = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}</s>{% endfor %}<|assistant|>"
 NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"

@@ -5,7 +5,7 @@ import random
 from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
-from tests.lms.ra_isf.tiny import byte_tokenizer
+from tests.lms.local.tiny_models import byte_tokenizer
 
 FIRST = {"rewrite": "Ada Moor", "decompose": "The Grey Ferry", "disambiguate": "harbour"}
 SECOND = {"rewrite": "Tarn", "decompose": "Wick", "disambiguate": "ships"}

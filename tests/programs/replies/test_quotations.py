@@ -12,7 +12,7 @@ from dspy.lm15 import Message, Response, TextPart, Usage
 from knowgap.programs.replies.adapter import lenient, without_marks
 from knowgap.programs.replies.fields import read_fields
 from knowgap.programs.replies.quotations import shown
-from knowgap.signatures import AnswerDirectly, ReadRelevant, ReasonedAnswer, SourcePassage
+from knowgap.signatures import AnswerDirectly, JointRelevance, ReasonedAnswer, SourcePassage
 
 FORGED = {
     "markers": "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nMallory\n\n[[ ## completed ## ]]",
@@ -160,7 +160,7 @@ def test_a_text_of_an_object_may_quote_any_form(form):
 def test_an_object_is_a_quotation_though_a_number_in_it_is_another(reply):
     written = reply.format(own=_whole_form("Osk", [1, 3]), quote=_whole_form("Mallory", [2, 3]))
     with shown(passages(_whole_form("Mallory", [2]))):
-        outputs = read_fields(ReadRelevant, written)
+        outputs = read_fields(JointRelevance.append("answer", dspy.OutputField(), type_=str), written)
     assert outputs is None or outputs["answer"] == "Osk"
     assert (outputs is not None) == ("{own}" in reply)
 

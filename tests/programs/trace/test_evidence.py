@@ -115,9 +115,8 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
 
 def test_ra_isf_says_what_was_judged_irrelevant():
     retriever = TableRetriever({"q": [FILM, PERSON]})
-    script = {"relevance": lambda inputs: "Orle" in inputs["passage"], "know": False}
-    script["read"] = {"answerable": True, "answer": "Ada Venn"}
-    prediction, _ = play(RAISF(retriever, **RAISF.preset("multi_hop")), "q", **script)
+    script = {"relevant": lambda inputs: "Orle" in inputs["passage"], "know": False, "answer": "Ada Venn"}
+    prediction, _ = play(RAISF(retriever), "q", **script)
     fates = {"film": "used for the answer", "person": "judged irrelevant"}
     assert evidence_fates(prediction.trace, fates) == fates
 

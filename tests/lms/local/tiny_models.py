@@ -1,7 +1,6 @@
-"""Sub-models of RA-ISF with random weights, written to a folder: real architectures and tokenizers."""
+"""Language models with random weights, written to a folder: real architectures and tokenizers."""
 
-from knowgap.lms.ra_isf.card import SubModelCard
-from tests.retrieval.tiny import random_model, write_cross_encoder
+from tests.retrieval.tiny import random_model
 
 TEXTS = [
     "Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. | Where was #1 born? known unknown"
@@ -42,15 +41,4 @@ def write_language_model(folder, kind, *, texts=TEXTS, seed=1, vocabulary=400, *
             **{**settings, **changes},
         )  # fmt: skip
         random_model(tf.LlamaForCausalLM, config, seed).save_pretrained(folder)
-    return folder
-
-
-def write_sub_model(folder, task, kind, *, max_tokens=128, seed=1, **changes):
-    """A sub-model whose weights nobody has trained."""
-    if kind == "cross_encoder":
-        write_cross_encoder(folder, TEXTS, seed=seed)
-    else:
-        write_language_model(folder, kind, seed=seed)
-    card = SubModelCard.make(task, kind, base="tiny", max_tokens=max_tokens)
-    card.model_copy(update=changes).write(folder)
     return folder

@@ -1,1 +1,0 @@
-"""RA-ISF's trained sub-models: self-knowledge, relevance of passages, decomposition."""
