@@ -6,19 +6,14 @@ the span head (the trained model of answer spans) alone gives its best span. QED
 
 Relevance: the 50 passages that ColBERT finds for each question are reranked. The questions take several steps; where
 there is one gold paragraph, ColBERT finds it among the best five. δ is the relevance threshold.
-
-Entailment: the statements are made from questions, and their kind says what was done to them (see
-`bundled_models.statements`). "said" and "surname" are true, the other kinds are false.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -26,7 +21,6 @@ from typing import Any, NamedTuple
 import dspy
 import numpy as np
 from bundled_models.reading_examples import squad_examples
-from bundled_models.statements import KINDS, Statement, answered, edits, hotpot_statements
 from real_data import real_data, real_file
 from table import Table, note, seconds
 
@@ -34,11 +28,10 @@ from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
 from knowgap.lms import extractive_lm
 from knowgap.lms.embedded.span_head import span_head
-from knowgap.retrieval import ColBERTIndex, EmbeddedEntailment, EmbeddedReranker
-from knowgap.retrieval.entailment.features import name_runs
+from knowgap.retrieval import ColBERTIndex, EmbeddedReranker
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
 
-PARTS = ("reading", "relevance", "entailment")
+PARTS = ("reading", "relevance")
 _RETRIEVED, _BEST = 50, 5
 
 
@@ -60,7 +53,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Measure each of the models."""
     count = options.embedded_questions or (20 if options.quick else 150)
     for part in options.embedded_parts.split(","):
-        yield from {"reading": _reading, "relevance": _relevance, "entailment": _entailment}[part](options, count)
+        yield from {"reading": _reading, "relevance": _relevance}[part](options, count)
 
 
 def _files(options: argparse.Namespace, names: Iterable[str]) -> Iterator[tuple[str, Path]]:
@@ -158,47 +151,3 @@ def _relevance(options: argparse.Namespace, count: int) -> Iterator[Table]:
         rows,
         ["Mean shares of a question's gold passages; 95% bootstrap intervals over questions, differences paired."],
     )
-
-
-def _entailment(options: argparse.Namespace, count: int) -> Iterator[Table]:
-    rows = []
-    for name, statements in _statements(options, count):
-        note(f"entailment: {len(statements)} statements of {name}")
-        scores = EmbeddedEntailment().entails([(s.premise, s.text) for s in statements])
-        right = np.array([(score >= 0.5) == s.true for score, s in zip(scores, statements, strict=True)], float)
-        kinds, true = np.array([s.kind for s in statements]), np.array([s.true for s in statements])
-        for kind in KINDS:
-            if (own := kinds == kind).any():
-                rows.append([name, kind, str(int(own.sum())), str(mean_interval(right[own].tolist()))])
-        if true.any() and not true.all():
-            both = f"{(right[true].mean() + right[~true].mean()) / 2:.3f}"
-            rows.append([name, "mean over both sides", str(len(statements)), both])
-    columns = ["data", "kind", "statements", "accuracy [95%]"]
-    yield Table("Statements on the right side of 0.5", columns, rows, ["Intervals are bootstrapped over statements."])
-
-
-def _statements(options: argparse.Namespace, count: int) -> Iterator[tuple[str, Sequence[Statement]]]:
-    for name, path in _files(options, ("HotpotQA", "2WikiMultihopQA", "XQuAD")):
-        rng = random.Random(0)
-        if name == "XQuAD":
-            groups: Iterator[Any] = answered(list(squad_examples(path)), rng)
-        else:
-            make = hotpot_statements if name == "HotpotQA" else _triples
-            groups = (make(record, rng) for record in json.loads(path.read_text("utf-8")))
-        made: list[Statement] = []
-        for group in groups:
-            made += group
-            if sum(s.true for s in made) >= 2 * count:  # said, and surname
-                break
-        yield name, made
-
-
-def _triples(record: dict[str, Any], rng: random.Random) -> Iterator[Statement]:
-    """`The RELATION of SUBJECT is VALUE.`, where the subject's paragraph has the value."""
-    paragraphs = {title: " ".join(map(str.strip, sentences)) for title, sentences in record["context"]}
-    others = sorted({name for text in paragraphs.values() for name, _ in name_runs(text)})
-    for subject, relation, value in record["evidences"]:
-        for title, text in paragraphs.items():
-            if re.sub(r"\s*\([^()]*\)$", "", title) == subject and value in text:
-                statement = f"The {relation} of {subject} is {value}."
-                yield from edits(f"{title}: {text}", statement, others, "2wiki", rng)

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "faults",
     "mutations",
     "retrieval",
+    "precision",
     "commands",
     "scale",
     "embedded",

@@ -4,7 +4,7 @@ A local server answers every call of the model after a fixed delay, and replies 
 no question is asked twice. Served, the program runs in a process of its own, and as many clients as the service
 answers at once ask one question after another over HTTP. Called directly, it runs in as many threads of this process.
 The two take turns, so that other work on the machine slows both. Each is measured with the citations of every answer,
-which the embedded entailment model finds, and without.
+and without.
 
 Then the service gets SIGTERM under the same load: an answer is lost if the model was asked and no client got a reply.
 Finally, all clients disconnect while the model is being asked: a second later, no call may begin any more.

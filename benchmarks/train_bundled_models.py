@@ -1,6 +1,6 @@
 """Train the models that come with knowgap on public training sets.
 
-    python benchmarks/train_bundled_models.py relevance entailment reading --data FOLDER --output FOLDER
+    python benchmarks/train_bundled_models.py relevance reading --data FOLDER --output FOLDER
 
 Of HotpotQA, 2WikiMultihopQA and squadshifts, it takes the training files that are in the folder, at any depth.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from table import note
 
-PARTS = ("relevance", "entailment", "reading")
+PARTS = ("relevance", "reading")
 
 
 def main() -> None:
@@ -42,10 +42,6 @@ def train(part: str, data: Path, output: Path, seed: int = 0) -> dict[str, Any]:
 
         model, pairs = train_relevance(data, output, seed=seed, progress=progress)
         return {"delta": model.delta, "pairs": pairs}
-    if part == "entailment":
-        from bundled_models.entailment import train_entailment
-
-        return {"statements": train_entailment(data, output, seed=seed, progress=progress)}
     from bundled_models.reading import READING_CONFIG, train_reading
 
     config = READING_CONFIG.model_copy(update={"seed": seed})

@@ -21,7 +21,7 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
 from knowgap.programs.passages import knowledge_tokens, number_passages
-from knowgap.programs.prediction import CitedPrediction, say_unsupported
+from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
 from knowgap.programs.replies.outputs import is_blank, known_text, without_surrogates
@@ -223,8 +223,9 @@ class Program(Streamable, dspy.Module):
             output: Any = super().__call__(question=question)
             wrapped = isinstance(output, tuple)  # by an optimizer
             given = self._answered(question, output[0] if wrapped else output)
-        trace = recorder.finish(self.name, question)
-        prediction = CitedPrediction.of(given, trace, self.style, self.parts().get("entailment"))
+            judge = self.parts().get("entailment")
+            cited = cite_by_lm(question, given, recorder.steps, self.style, judge)
+        prediction = CitedPrediction.of(given, recorder.finish(self.name, question), self.style, judge, cited)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
 

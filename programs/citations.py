@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import dspy
@@ -14,7 +14,7 @@ from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.model import EntailmentModel
+    from knowgap.retrieval.entailment import EntailmentModel
 
 T = TypeVar("T")
 
@@ -42,15 +42,6 @@ def strip_numbers(text: str) -> str:
 def joined(passages: Iterable[Passage]) -> str:
     """The premise that several passages make together."""
     return "\n".join(str(passage) for passage in passages)
-
-
-def is_needed(place: int, cited: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> bool:
-    """Whether one of the citations that together entail a statement counts as precise (ALCE, section 4).
-
-    `holds` says whether some of them, taken together, entail the statement.
-    """
-    others = [*cited[:place], *cited[place + 1 :]]
-    return not others or holds([cited[place]]) or not holds(others)
 
 
 def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:

@@ -10,6 +10,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.citations import Claims, entailed_claims, extracted_step, merge_claims, read_claims
+from knowgap.programs.entailment import entailment_of
 from knowgap.programs.filtering import (
     ReadPassage,
     ScoredPassage,
@@ -25,8 +26,8 @@ from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped, Withheld
-from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
-from knowgap.retrieval.entailment.model import EntailmentModel
+from knowgap.retrieval import EmbeddedReranker
+from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 from knowgap.signatures import (
@@ -80,8 +81,7 @@ class MIGRES(Program):
 
     Args:
         reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
-        entailment: says whether a passage entails a statement; default: the embedded one. The paper's is
-            T5-XXL-TRUE-NLI.
+        entailment: judges statements (`lm`: the language model); default: `grounding`. The paper's is T5-XXL-TRUE-NLI.
 
     >>> import knowgap
     >>> knowgap.MIGRES(top_k=3, iterations=2).values()["iterations"]
@@ -173,12 +173,12 @@ class MIGRES(Program):
         retriever: RetrieverLike | None = None,
         *,
         reranker: Reranker | None = None,
-        entailment: EntailmentModel | None = None,
+        entailment: EntailmentModel | str | None = None,
         **kwargs: Any,
     ):
         super().__init__(retriever, **{**(_WITH_BGE if is_bge_base(reranker) else {}), **kwargs})
         self.reranker = reranker or EmbeddedReranker()
-        self.entailment = entailment or EmbeddedEntailment()
+        self.entailment = entailment_of(entailment)
         self.leaf = dspy.Predict(ExtractUsefulInfo)
         self.leaf_linking = dspy.Predict(ExtractNewInfo)
         self.main = dspy.Predict(MissingInfo)

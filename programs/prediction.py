@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from knowgap.errors import shorten
-from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_numbers
+from knowgap.programs.citations import MAX_CITATIONS, joined, strip_numbers
+from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.replies.outputs import fits_style
-from knowgap.programs.trace.steps import Prompted
+from knowgap.programs.trace.steps import Prompted, Step
+from knowgap.retrieval.grounding import MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -22,12 +24,14 @@ from knowgap.signatures.values import is_unknown
 
 if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
-    from knowgap.retrieval.entailment.model import EntailmentModel
+    from knowgap.retrieval.entailment import EntailmentModel
 
 NOT_SUPPORTED = "Your documents do not say this."
 """How an answer in sentences begins if what was read does not state it."""
 _IN_SENTENCES = ("long", "news")
 """Styles whose answers can be understood without the question."""
+_YES_OR_NO = frozenset(("yes", "no", "ja", "nein", "oui", "non", "sí", "sim", "não", "はい", "いいえ", "是", "否"))
+"""Answers whose words are in no passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +40,15 @@ class Citation:
 
     Attributes:
         statement: a sentence of a long answer, or the whole of a short one, without bracketed citations.
-        passages: the passages that entail the statement, in the order of the prediction; empty if none does.
-        score: the probability, 0 to 1, that the passages entail the statement: that of the best passage, or of all of
-            them if `together`. If `passages` is empty, the probability that all passages of the prediction together
-            entail it.
-        together: whether the passages entail the statement only together, and none of them alone.
+        passages: at most three passages that hold the statement, best first; empty if none do.
+        absent: names, numbers and dates of the statement, as it writes them, that no passage of the prediction has; of
+            a short answer that none has, the answer. Empty if `passages` is not, and where no such word is missing.
         own: ids of the passages that the language model wrote itself.
     """
 
     statement: str
     passages: tuple[Passage, ...]
-    score: float
-    together: bool = False
+    absent: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
 
     @property
@@ -61,8 +62,7 @@ class Citation:
             "statement": self.statement,
             "supported": self.supported,
             "passages": [passage.id for passage in self.passages],
-            "score": self.score,
-            "together": self.together,
+            "absent": list(self.absent),
             "own": list(self.own),
         }
 
@@ -92,17 +92,25 @@ class CitedPrediction(dspy.Prediction):
 
     _style = "short"
     _entailment: EntailmentModel | None = None
+    _cited: list[Citation] | None = None
 
     def __init__(self, base: Any = None, **fields: Any):
         super().__init__(base, **fields)
         if isinstance(base, CitedPrediction):
-            self._style, self._entailment = base._style, base._entailment
+            self._style, self._entailment, self._cited = base._style, base._entailment, base._cited
 
     @classmethod
     def of(
-        cls, prediction: dspy.Prediction, trace: Trace, style: str = "short", entailment: EntailmentModel | None = None
+        cls,
+        prediction: dspy.Prediction,
+        trace: Trace,
+        style: str = "short",
+        entailment: EntailmentModel | None = None,
+        citations: list[Citation] | None = None,
     ) -> CitedPrediction:
-        """Make a prediction whose citations this entailment model judges, or the embedded one if it is None.
+        """Make a prediction, with its citations if they were found already.
+
+        Else this entailment model judges them, or the rule of `grounding` if it is None, when they are read.
 
         The answer is its last field, which `dspy.majority` compares.
 
@@ -115,7 +123,7 @@ class CitedPrediction(dspy.Prediction):
         vars(cited).update(vars(prediction))
         cited._store = {"supported": None, "missing": "", "guess": "", **prediction, "trace": trace}
         cited._store["answer"] = cited._store.pop("answer")
-        cited._style, cited._entailment = style, entailment
+        cited._style, cited._entailment, cited._cited = style, entailment, citations
         return cited
 
     @property
@@ -125,12 +133,15 @@ class CitedPrediction(dspy.Prediction):
 
     @property
     def citations(self) -> list[Citation]:
-        """The statements of the answer, each with the passages that entail it; empty if the answer is unknown.
+        """The statements of the answer, each with the passages that hold it; empty if the answer is unknown.
 
-        The program's entailment model judges, or the embedded one if the program has none. No language model is called.
+        The program's entailment model judges or, if it has none, the rule of `grounding`. No language model is called:
+        if that is the entailment model, it was asked when the question was answered.
         """
         if self.supported is False and self._style == "sentence":
             return []
+        if self._cited is not None:
+            return self._cited
         own = {step.passage for step in self.trace.of(Prompted)}
         return cite_answer(self.trace.question, self.answer, self.passages, self._style, self._entailment, own=own)
 
@@ -163,79 +174,89 @@ def cite_answer(
     *,
     own: set[str] | frozenset[str] = frozenset(),
 ) -> list[Citation]:
-    """Find the passages that entail each statement of an answer.
+    """Find at most three passages that hold each statement of an answer.
 
-    Each sentence of a long answer is a statement, as in ALCE (Gao et al., 2023). A short answer is joined with its
-    question in the hypothesis `The answer to the question "…" is "…"`, as in Attributed Question Answering (Bohnet et
-    al., 2022). The passages that entail a statement alone support it. If none does, those that entail it together and
-    are needed for that support it, at most three, the number that ALCE counts.
+    Each sentence of a long answer is a statement, as in ALCE (Gao et al., 2023). By the rule of `grounding`, passages
+    hold a sentence that have its names, its numbers and most of its words, and a short answer if they contain it; of
+    these, those with most of the question's words are cited. A yes or no is in no passage, and cites the passages with
+    most of the question's words.
+
+    An entailment model reads a short answer with its question as `The answer to the question "…" is "…"`, as in
+    Attributed Question Answering (Bohnet et al., 2022). The passages that entail a statement alone are cited; if none
+    does, the three best if they do together.
 
     Args:
         question: the question.
         answer: the answer; one that is empty or unknown has no statements.
         passages: the candidates.
         style: the style of the answer, one of `STYLES`. The letter of a choice is replaced by the text of its option.
-        entailment: the model that judges, with its default threshold; None for the embedded one.
+        entailment: the model that judges, with its default threshold; None for the rule.
         own: ids of passages that the language model wrote itself.
     """
     if is_unknown(answer):
         return []
-    model = entailment or _embedded()
-    hypotheses = _hypotheses(question, answer, style)
-    alone = iter(model.entails([(str(passage), each) for each in hypotheses.values() for passage in passages]))
-    citations = []
-    for statement, hypothesis in hypotheses.items():
-        probabilities = [next(alone) for _ in passages]
-        found, score, together = _support(model, hypothesis, passages, probabilities)
-        written = tuple(passage.id for passage in found if passage.id in own)
-        citations.append(Citation(statement, tuple(found), score, together, written))
-    return citations
-
-
-def _support(
-    model: EntailmentModel, hypothesis: str, passages: Sequence[Passage], alone: Sequence[float]
-) -> tuple[Sequence[Passage], float, bool]:
-    """Find the passages that entail a hypothesis; return them, the probability, and whether they do so only together.
-
-    `alone` holds the probability that each passage entails the hypothesis by itself. If only all passages together
-    entail it, those that are not needed are left out one by one, the least probable first.
-    """
-
-    def entails(some: Sequence[Passage]) -> float:
-        return model.entails([(joined(some), hypothesis)])[0]
-
-    threshold = model.default_threshold
-    found = [passage for passage, probability in zip(passages, alone, strict=True) if probability >= threshold]
-    if found:
-        return found, max(alone), False
-    score = entails(passages)
-    if score < threshold:
-        return [], score, False
-    needed = list(passages)
-    for position in sorted(range(len(passages)), key=lambda i: (alone[i], -i)):
-        place = needed.index(passages[position])
-        if not is_needed(place, needed, lambda some: entails(some) >= threshold):
-            del needed[place]
-    return (needed, entails(needed), True) if len(needed) <= MAX_CITATIONS else ([], score, False)
-
-
-@functools.cache
-def _embedded() -> EntailmentModel:
-    from knowgap.retrieval.entailment.embedded import EmbeddedEntailment
-
-    return EmbeddedEntailment()
-
-
-def _hypotheses(question: str, answer: str, style: str) -> dict[str, str]:
-    """The hypothesis that the entailment model reads for each statement of an answer."""
     if style == "choice":
         question, answer = _chosen_option(question, answer)
     text = strip_numbers(answer)
     sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
-    if style in _IN_SENTENCES or len(sentences) > 1 or (style == "sentence" and not fits_style(text, "short")):
-        return {sentence: sentence for sentence in sentences}
-    return {text.strip(): f'The answer to the question "{question.strip()}" is "{text.strip()}".'}
+    short = style not in _IN_SENTENCES and len(sentences) < 2 and (style != "sentence" or fits_style(text, "short"))
+    statements = [text.strip()] if short else list(dict.fromkeys(sentences))
+    if isinstance(entailment, (GroundingEntailment, NoneType)):
+        found = [_holding(question, each, passages) if short else support(each, passages) for each in statements]
+    else:
+        framed = [
+            f'The answer to the question "{question.strip()}" is "{each}".' if short else each for each in statements
+        ]
+        found = _entailing(entailment, framed, passages)
+    citations = list[Citation]()
+    for statement, holding in zip(statements, found, strict=True):
+        absent = () if holding else grounded(statement, [str(passage) for passage in passages]).absent
+        if short and not holding and not absent and passages and statement.lower() not in _YES_OR_NO:
+            absent = (statement,)
+        written = tuple(passage.id for passage in holding if passage.id in own)
+        citations.append(Citation(statement, tuple(holding), absent, written))
+    return citations
+
+
+def cite_by_lm(
+    question: str, given: dspy.Prediction, steps: Sequence[Step], style: str, entailment: EntailmentModel | None
+) -> list[Citation] | None:
+    """The citations of what `forward` returned if the language model is to judge them, whose call counts; else None."""
+    fields = {**given} if isinstance(given, dspy.Prediction) else {}
+    unsupported = style == "sentence" and fields.get("supported") is False
+    if not isinstance(entailment, LMEntailment) or unsupported or not {"answer", "passages"} <= fields.keys():
+        return None
+    own = {step.passage for step in steps if isinstance(step, Prompted)}
+    return cite_answer(question, fields["answer"], fields["passages"], style, entailment, own=own)
+
+
+def _holding(question: str, answer: str, passages: Sequence[Passage]) -> list[Passage]:
+    """The passages that contain a short answer, or all for a yes or no; of these, those with most of the question."""
+    within = [(passage, grounded(answer, [str(passage)])) for passage in passages]
+    contained = [p for p, found in within if not found.absent and found.share > MOST]
+    candidates = passages if answer.strip(" .!").lower() in _YES_OR_NO else contained
+    asked = {passage: grounded(question, [str(passage)]).share for passage in candidates}
+    best = sorted(asked, key=lambda passage: -asked[passage])
+    return [passage for passage in best if asked[passage] >= MOST][:MAX_CITATIONS] or best[:1]
+
+
+def _entailing(model: EntailmentModel, statements: Sequence[str], passages: Sequence[Passage]) -> list[list[Passage]]:
+    """The passages that entail each statement alone, most probable first; else the three best, if they do together."""
+    alone = iter(model.entails([(str(passage), each) for each in statements for passage in passages]))
+    found, ranked = list[list[Passage]](), list[list[Passage]]()
+    for _ in statements:
+        probable = {passage: next(alone) for passage in passages}
+        ranked.append(sorted(passages, key=lambda passage: -probable[passage])[:MAX_CITATIONS])
+        found.append([passage for passage in ranked[-1] if probable[passage] >= model.default_threshold])
+    rest = [n for n, some in enumerate(found) if not some and len(passages) > 1]
+    if isinstance(model, LMEntailment):  # it has named passages that state something only together
+        return found
+    together = model.entails([(joined(ranked[n]), statements[n]) for n in rest])
+    for n, probability in zip(rest, together, strict=True):
+        if probability >= model.default_threshold:
+            found[n] = ranked[n]
+    return found
 
 
 def _chosen_option(question: str, letter: str) -> tuple[str, str]:

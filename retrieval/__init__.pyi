@@ -3,11 +3,10 @@ from .candidates import CandidateRetriever as CandidateRetriever
 from .colbert.index import ColBERTIndex as ColBERTIndex
 from .colbert.index import MaxSimReranker as MaxSimReranker
 from .dense import DenseIndex as DenseIndex
-from .entailment.embedded import EmbeddedEntailment as EmbeddedEntailment
-from .entailment.model import EntailmentModel as EntailmentModel
-from .entailment.model import NLICrossEncoder as NLICrossEncoder
-from .entailment.model import T5TrueNLI as T5TrueNLI
-from .entailment.model import make_entailment as make_entailment
+from .entailment import EntailmentModel as EntailmentModel
+from .entailment import NLICrossEncoder as NLICrossEncoder
+from .entailment import T5TrueNLI as T5TrueNLI
+from .entailment import make_entailment as make_entailment
 from .grounding import Grounding as Grounding
 from .grounding import GroundingEntailment as GroundingEntailment
 from .grounding import grounded as grounded

@@ -98,6 +98,9 @@ class GroundingEntailment(NeverCopied):
     default_threshold = MOST
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The share for each (premise, hypothesis) pair; 0 if the premise lacks a name, number or date, or is blank."""
-        found = [grounded(hypothesis, [premise] if premise.strip() else []) for premise, hypothesis in pairs]
-        return [0.0 if each.absent else round(each.share, 4) for each in found]
+        """The share for each (premise, hypothesis) pair; 0 if a name, number or date is missing, or either is blank."""
+        found = [grounded(hypothesis, [premise]) for premise, hypothesis in pairs]
+        return [
+            0.0 if each.absent or not hypothesis.strip() else round(each.share, 4)
+            for each, (_, hypothesis) in zip(found, pairs, strict=True)
+        ]

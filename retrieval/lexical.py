@@ -1,4 +1,4 @@
-"""The words, numbers and names of a text, which BM25 counts and the embedded scorers compare."""
+"""The words of a text, which BM25 counts and the embedded scorers compare."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 """English words that carry grammar rather than content."""
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_NAME = re.compile(r"\b[^\W\d_a-z]\w*")
 
 
 def words(text: str) -> list[str]:
@@ -33,16 +31,6 @@ def words(text: str) -> list[str]:
 def content_words(text: str) -> list[str]:
     """The distinct lower-cased words of a text without the function words, in order."""
     return [word for word in dict.fromkeys(words(text)) if word not in FUNCTION_WORDS]
-
-
-def numbers(text: str) -> set[str]:
-    """The numbers of a text, without thousands separators and leading zeros."""
-    return {number.replace(",", "").rstrip(".").lstrip("0") or "0" for number in _NUMBER.findall(text)}
-
-
-def names(text: str) -> set[str]:
-    """The capitalized words of a text, lower-cased, without function words; CJK text is split as in `words`."""
-    return {word for name in _NAME.findall(text) for word in words(name)} - FUNCTION_WORDS
 
 
 class Stemmer:

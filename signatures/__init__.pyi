@@ -29,6 +29,7 @@ from .blend_filter import ReasonRelevance as ReasonRelevance
 from .judging import AnswerFromText as AnswerFromText
 from .judging import JudgeAnswer as JudgeAnswer
 from .judging import QuestionsOnText as QuestionsOnText
+from .judging import WhichPassages as WhichPassages
 from .knowgap import LastReading as LastReading
 from .knowgap import ReadAndPlan as ReadAndPlan
 from .migres import AnswerOrPlan as AnswerOrPlan

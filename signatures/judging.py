@@ -1,6 +1,8 @@
-"""Signatures of metrics: whether an answer is right, and questions on a text with their answers."""
+"""Signatures that judge answers: what is right, which passages state it, and questions on a text with their answers."""
 
 import dspy
+
+from knowgap.signatures.types import SourcePassage
 
 
 # The metric Acc† of MIGRES, table 11.
@@ -35,3 +37,18 @@ class AnswerFromText(dspy.Signature):
     text: str = dspy.InputField()
     questions: list[str] = dspy.InputField()
     answers: list[str] = dspy.OutputField(desc="one for each question, in order; empty where the text does not tell")
+
+
+class WhichPassages(dspy.Signature):
+    """Decide for each statement which passages state it.
+
+    A passage states it if someone who reads only this passage knows that the statement is true, in whatever words.
+    Another name, number, date or role, or a detail that the passage leaves out, makes it another statement. If only
+    several passages together state it, name them all.
+    """
+
+    passages: list[SourcePassage] = dspy.InputField()
+    statements: list[str] = dspy.InputField()
+    sources: list[str] = dspy.OutputField(
+        desc="for each statement, in order, the numbers of the passages that state it, such as '1, 3', or 'none'"
+    )

@@ -43,14 +43,15 @@ def ls(
     from knowgap.compiling.data import DATASETS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
     from knowgap.compiling.evaluation.costs import COSTS
-    from knowgap.compiling.evaluation.metrics import METRICS
+    from knowgap.compiling.evaluation.metrics import METRICS, WITH_MODEL
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.retrieval.hub import CHECKPOINTS
 
+    judging = {f"{name}@MODEL": metric for name, metric in WITH_MODEL.items()}
     own: dict[str, dict[str, str]] = {
         "program": {name: _first_line(get_program(name)) for name in PROGRAMS},
         "layout": dict(DATASETS),
-        "metric": {name: _first_line(metric) for name, metric in METRICS.items()},
+        "metric": {name: _first_line(metric) for name, metric in {**METRICS, **judging}.items()},
         "retriever": {},
         "reranker": {},
         "entailment model": {},
@@ -212,9 +213,12 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
         if source.sentence:
             said = "written by the model itself" if source.passage.id in own else shorten(source.sentence)
             out.print(f"  {escape(f'{source}: {said}')}", style="dim")
-    if unsupported := [citation.statement for citation in cited.citations if not citation.supported]:
-        alone = len(unsupported) == len(cited.citations)
-        what = "the answer" if alone else escape("; ".join(unsupported))
+    unsupported = [citation for citation in cited.citations if not citation.supported]
+    if absent := dict.fromkeys(word for citation in unsupported for word in citation.absent):
+        which = "[1] does not mention" if len(cited.sources) == 1 else "no passage mentions"
+        out.print(f"  [dim]{escape(which)} {escape(', '.join(absent))}[/dim]")
+    if others := [citation.statement for citation in unsupported if not citation.absent]:
+        what = "the answer" if len(others) == len(cited.citations) else escape("; ".join(others))
         out.print(f"  [dim]no passage was found to support {what}[/dim]")
     if cited.sources and not any(citation.supported for citation in cited.citations):
         read = dict.fromkeys(source.title for source in cited.sources)

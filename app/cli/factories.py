@@ -217,9 +217,10 @@ def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None)
         CheckpointError: a folder holds no such model.
     """
     from knowgap.lms.trained import TRAINED, load_trained
-    from knowgap.retrieval import make_entailment, make_reranker
+    from knowgap.programs.entailment import entailment_of
+    from knowgap.retrieval import make_reranker
 
-    makers = {"reranker": make_reranker, "entailment": make_entailment}
+    makers = {"reranker": make_reranker, "entailment": entailment_of}
     parts = named_values(pieces, "--part")
     for name in parts:
         if name not in (names := [*makers, *TRAINED] if known is None else known):

@@ -95,9 +95,10 @@ Parts = Annotated[
     Option(
         "--part",
         rich_help_panel=MODELS,
-        help="A model beside the language model, as NAME=WHERE: reranker or entailment (embedded, a path or hub name, "
-        "or module:Name), generator (RQ-RAG's, by path or hub name, or FOLDER@URL where a server runs it), or the "
-        "folder of one of RA-ISF's models (know, relevant, decompose). Can be repeated.",
+        help="A model beside the language model, as NAME=WHERE: reranker (embedded), entailment (grounding, or lm, the "
+        "language model itself), both also by a path, hub name or module:Name; generator (RQ-RAG's, by path or hub "
+        "name, or FOLDER@URL where a server runs it); or the folder of one of RA-ISF's models (know, relevant, "
+        "decompose). Can be repeated.",
     ),
 ]
 AllowHub = Annotated[

@@ -16,6 +16,7 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.errors import IndexMissing
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
+from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import AnswerSource, CitedAnswer
@@ -95,7 +96,8 @@ class Answering:
         if (retriever := parts.get("retriever")) is not None:
             with contextlib.suppress(IndexMissing):  # the folder is still being read
                 retriever.search(["ready"], 1)
-            cite_answer("Is it ready?", "yes", [_READY], entailment=parts.get("entailment"))
+            model = parts.get("entailment")
+            cite_answer("Is it ready?", "yes", [_READY], entailment=None if isinstance(model, LMEntailment) else model)
         if (reranker := parts.get("reranker")) is not None:
             reranker.score([("ready", _READY.text)])
 

@@ -21,6 +21,8 @@ from knowgap.errors import UsageError
 from knowgap.lms.providers import OneThread, cache_replies
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
+from knowgap.programs.entailment import LMEntailment
+from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
 
@@ -53,6 +55,8 @@ def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -
     for name, program in programs.items():
         copies[name] = program.deepcopy()
         for attribute, part in program.parts().items():
+            if isinstance(part, (GroundingEntailment, LMEntailment)):  # takes no time; depends on the language model
+                continue
             if part is not None and attribute in ("retriever", "reranker", "entailment"):
                 wrapper = (CachedRetriever if attribute == "retriever" else CachedModel)(part, cache)
                 wrapper.memory = memories.setdefault(wrapper.identity, wrapper.memory)

@@ -20,13 +20,13 @@ from knowgap.compiling.evaluation.metrics import METRICS, Metric, UpperBound, f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.errors import DataError, UnknownName
 from knowgap.programs.base import Program
+from knowgap.programs.entailment import entailment_of
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.migres import is_answered
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.outputs import known_text, text_of
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.retrieval import EmbeddedEntailment
-from knowgap.retrieval.entailment.model import EntailmentModel
+from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, gold_name
 from knowgap.signatures import (
     STYLES,
@@ -121,7 +121,7 @@ class Extraction(Probe):
     statements were extracted and a passage is positive, or neither. The paper's "Useful" is a binary accuracy whose
     classes it does not define; nothing here is compared with it.
 
-    The paper's entailment model is T5-XXL-TRUE-NLI; the default is the embedded one.
+    The paper's entailment model is T5-XXL-TRUE-NLI; the default is the rule of `grounding`.
     """
 
     name = "probe_extraction"
@@ -131,9 +131,9 @@ class Extraction(Probe):
     passages = Integer(5, "passages read (section 2.1)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved to draw from (section 2.1)", low=1, high=200)
 
-    def __init__(self, *args: Any, entailment: EntailmentModel | None = None, **kwargs: Any):
+    def __init__(self, *args: Any, entailment: EntailmentModel | str | None = None, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.entailment = entailment or EmbeddedEntailment()
+        self.entailment = entailment_of(entailment)
         self.leaf = dspy.Predict(ExtractUsefulInfo)
 
     def forward(self, question: str) -> dspy.Prediction:

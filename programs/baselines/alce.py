@@ -13,6 +13,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.citations import Claims, citation_recall, extracted_step, read_claims
+from knowgap.programs.entailment import entailment_of
 from knowgap.programs.filtering import (
     ScoredPassage,
     compress,
@@ -25,8 +26,8 @@ from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Selected
-from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
-from knowgap.retrieval.entailment.model import EntailmentModel
+from knowgap.retrieval import EmbeddedReranker
+from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import AnswerFromPassages, AnswerWithCitations, ExtractSnippet, SummarisePassage
@@ -141,8 +142,8 @@ class CitationRerank(Reranking):
     earliest sample.
 
     Args:
-        entailment: says whether passages entail a statement; default: the embedded one. The papers' is
-            T5-XXL-TRUE-NLI.
+        entailment: says whether passages entail a statement, by itself or by name; `lm` asks the language model;
+            default: the rule of `grounding`. The paper has T5-XXL-TRUE-NLI.
     """
 
     name = "rerank"
@@ -155,10 +156,10 @@ class CitationRerank(Reranking):
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
 
     def __init__(
-        self, retriever: RetrieverLike | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any
+        self, retriever: RetrieverLike | None = None, *, entailment: EntailmentModel | str | None = None, **kwargs: Any
     ):
         super().__init__(retriever, **kwargs)
-        self.entailment = entailment or EmbeddedEntailment()
+        self.entailment = entailment_of(entailment)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence`, the citation recall, and `answers`, of all samples."""

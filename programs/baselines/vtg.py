@@ -9,12 +9,12 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.citations import Claims, extracted_step, read_claims, supported
+from knowgap.programs.entailment import entailment_of
 from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Missing, Queried, Rejected, Stopped
-from knowgap.retrieval import EmbeddedEntailment
-from knowgap.retrieval.entailment.model import EntailmentModel
+from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerWithCitations, LastAnswer, ProposeQueries
 
@@ -32,8 +32,8 @@ class VTG(Program):
     docs/methods/baselines.md.
 
     Args:
-        entailment: says whether passages entail a statement; default: the embedded one. The paper's is
-            T5-XXL-TRUE-NLI.
+        entailment: says whether passages entail a statement, by itself or by name; `lm` asks the language model;
+            default: the rule of `grounding`. The paper has T5-XXL-TRUE-NLI.
     """
 
     name = "vtg"
@@ -47,10 +47,10 @@ class VTG(Program):
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
 
     def __init__(
-        self, retriever: RetrieverLike | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any
+        self, retriever: RetrieverLike | None = None, *, entailment: EntailmentModel | str | None = None, **kwargs: Any
     ):
         super().__init__(retriever, **kwargs)
-        self.entailment = entailment or EmbeddedEntailment()
+        self.entailment = entailment_of(entailment)
         self.draft = dspy.Predict(AnswerWithCitations)
         self.query = dspy.Predict(ProposeQueries)
         self.last = dspy.Predict(LastAnswer)

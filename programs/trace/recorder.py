@@ -182,6 +182,11 @@ class TraceRecorder:
         )
 
 
+def active_recorder() -> TraceRecorder | None:
+    """The recorder of the question that is being answered in this thread; None if none is."""
+    return _RECORDER.get()
+
+
 def current_recorder() -> TraceRecorder:
     """The recorder of the question that is being answered in this thread."""
     recorder = _RECORDER.get()

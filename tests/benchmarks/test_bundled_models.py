@@ -12,7 +12,7 @@ from train_bundled_models import train
 from knowgap.compiling.training import TrainingConfig
 from knowgap.errors import DataError
 from knowgap.lms.embedded.span_head import SpanHead
-from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
+from knowgap.retrieval import EmbeddedReranker
 from tests.benchmarks.public_data import write_public_data
 
 
@@ -21,12 +21,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_public_data(tmp_path_factory.mktemp("data"))
 
 
-def test_relevance_and_entailment_are_trained(data: Path, tmp_path: Path):
+def test_relevance_is_trained(data: Path, tmp_path: Path):
     relevance = train("relevance", data, tmp_path)
     assert relevance["pairs"] > 0
     assert EmbeddedReranker(tmp_path).default_threshold == relevance["delta"]
-    assert train("entailment", data, tmp_path)["statements"] > 0
-    assert EmbeddedEntailment(tmp_path).entails([("Wick is a town.", "Wick is a town.")])[0] > 0
 
 
 def test_a_reader_is_trained_on_examples_that_say_where_the_passage_answers(data: Path, tmp_path: Path, monkeypatch):
@@ -45,6 +43,6 @@ def test_a_reader_is_trained_on_examples_that_say_where_the_passage_answers(data
 
 
 def test_a_folder_without_training_sets_is_refused(tmp_path: Path):
-    for part in ("relevance", "entailment", "reading"):
+    for part in ("relevance", "reading"):
         with pytest.raises(DataError, match="no training file"):
             train(part, tmp_path, tmp_path / "out")

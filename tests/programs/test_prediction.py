@@ -6,10 +6,11 @@ import pickle
 
 import dspy
 import pytest
-from support import ProgramEngine, TableEntailment, lm_of, play, scripted_lm
+from support import UNREADABLE, ProgramEngine, TableEntailment, lm_of, play, scripted_lm
 
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.replies.outputs import fits_style
@@ -51,34 +52,60 @@ def ids(citation):
 def test_each_sentence_of_a_long_answer_is_a_statement():
     answer = "Ada Moor was born in Wick [1][3]. Bo Reed built the bridge of Aldern in 1850."
     supported, unsupported = answered(answer, *ALL, style="long").citations
-    assert (supported.statement, ids(supported)) == ("Ada Moor was born in Wick.", ["moor"])
+    assert (supported.statement, ids(supported), supported.absent) == ("Ada Moor was born in Wick.", ["moor"], ())
     assert supported.supported
-    assert supported.score > 0.5
     assert (unsupported.statement, ids(unsupported)) == ("Bo Reed built the bridge of Aldern in 1850.", [])
     assert not unsupported.supported
-    assert unsupported.score < 0.5
+    assert unsupported.absent == ("1850", "Bo Reed", "Aldern")
 
 
-def test_a_short_answer_is_read_with_its_question_and_cites_the_passages_that_are_needed():
+def test_a_sentence_may_rest_on_passages_together():
+    [citation] = answered(
+        "Ada Moor, who painted The Grey Ferry, was born in Wick in 1871.", *ALL, style="long"
+    ).citations
+    assert ids(citation) == ["moor", "ferry"]
+
+
+def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question():
     [citation] = answered("Wick", *ALL).citations
-    assert (citation.statement, ids(citation), citation.together) == ("Wick", ["ferry", "moor"], True)
-    assert answered("Aldern", *ALL).citations[0].passages == ()
-    assert answered("Wick", MILL, MOOR).citations[0].passages == ()  # which painter, no passage says
-
-
-def test_several_passages_may_support_a_statement_alone():
+    assert (citation.statement, ids(citation), citation.absent) == ("Wick", ["moor"], ())
+    [citation] = answered("Aldern", *ALL).citations
+    assert (citation.passages, citation.absent) == ((), ("Aldern",))
     twin = Passage("twin", "Ada Moor", "Ada Moor, the painter of ships, was born in Wick in 1871.")
-    [citation] = cite_answer("Where was Ada Moor born?", "Wick", [MOOR, MILL, twin])
-    assert (ids(citation), citation.together) == (["moor", "twin"], False)
+    inn = Passage("inn", "The Wick inn", "An inn of Wick.")
+    [citation] = cite_answer("Where was Ada Moor born?", "Wick", [inn, MOOR, MILL, twin])
+    assert ids(citation) == ["moor", "twin"]
+    assert ids(cite_answer("Where is an old mill?", "Wick", [inn, MOOR])[0]) == ["inn"]
 
 
-def test_a_yes_or_no_is_read_with_its_question():
+@pytest.mark.parametrize(
+    ("answer", "absent"),
+    [
+        ("1871", ()),
+        ("in 1871", ()),
+        ("1872", ("1872",)),
+        ("town hall of Tarn", ()),
+        ("three", ()),
+        ("3 villages", ()),
+        ("Moor", ()),
+        ("Tom Moor", ("Tom Moor",)),
+        ("the sea", ("the sea",)),
+    ],
+)
+def test_a_short_answer_that_no_passage_contains_is_absent(answer, absent):
+    [citation] = cite_answer(HOP, answer, ALL)
+    assert (citation.absent, citation.supported) == (absent, not absent)
+
+
+def test_a_yes_or_no_cites_what_the_question_is_about():
     [yes] = cite_answer("Was Ada Moor born in Wick?", "yes", ALL, "yes_no")
-    assert (yes.statement, ids(yes)) == ("yes", ["moor"])
-    assert cite_answer("Was Bo Reed born in Wick?", "yes", ALL, "yes_no")[0].passages == ()
+    assert (yes.statement, ids(yes), yes.absent) == ("yes", ["moor", "ferry"], ())
+    [no] = cite_answer("Were Ada Moor and the mill older than The Grey Ferry?", "No.", ALL)
+    assert (len(ids(no)), no.absent) == (1, ())
+    assert cite_answer("Is it?", "yes", [], "yes_no")[0].passages == ()
 
 
-def test_a_choice_is_read_as_the_text_of_its_option():
+def test_a_model_reads_a_short_answer_with_its_question_and_a_choice_as_its_option():
     model = TableEntailment()
     cite_answer("Where was Ada Moor born?\nA. Tarn\nB. Wick", "B", [MOOR], "choice", model)
     assert {claim for _, claim in model.pairs} == {'The answer to the question "Where was Ada Moor born?" is "Wick".'}
@@ -96,20 +123,53 @@ def test_where_nothing_was_read_nothing_is_cited():
     with dspy.context(lm=lm):
         prediction = Direct()(question=HOP)
     [citation] = prediction.citations
-    assert (citation.passages, citation.score, citation.supported) == ((), 0.0, False)
+    assert (citation.passages, citation.absent, citation.supported) == ((), (), False)
 
 
-def test_more_than_three_passages_together_are_no_citation():
+def test_a_model_names_passages_alone_or_the_three_best_together():
     parts = [Passage(str(n), "", f"part{n}") for n in range(6)]
 
     def needing(*needed):
-        return TableEntailment(lambda premise, _: float(all(f"part{n}" in premise for n in needed)))
+        def rule(premise, _):
+            found = [f"part{n}" in premise for n in needed]
+            return 1.0 if all(found) else 0.1 * sum(found)
 
-    for needed in ((1, 4), (0, 2, 5)):
+        return TableEntailment(rule)
+
+    for needed in ((1,), (0, 2, 5)):
         [citation] = cite_answer("Which?", "All", parts, entailment=needing(*needed))
-        assert (ids(citation), citation.together) == ([str(n) for n in needed], True)
+        assert ids(citation) == [str(n) for n in needed]
     [citation] = cite_answer("Which?", "All", parts, entailment=needing(0, 1, 2, 3))
-    assert (ids(citation), citation.score) == ([], 1.0)
+    assert ids(citation) == []
+    [citation] = cite_answer("Which?", "All", parts, entailment=TableEntailment(lambda *_: 1.0))
+    assert len(citation.passages) == 3
+
+
+def test_the_language_model_is_asked_once_for_all_statements_and_counts():
+    answer = "Ada Moor was born in Wick. She painted The Grey Ferry. Bo Reed built it."
+    reply = {"answer": answer, "sources": ["3", "2, 3", "none"]}
+    lm, engine = scripted_lm(lambda fields, _: {name: reply[name] for name in fields})
+    program = RAG(Fixed(*ALL), style="long")
+    program.part_names, program.entailment = ("retriever", "entailment"), LMEntailment()
+    with dspy.context(lm=lm):
+        prediction = program(question=HOP)
+    assert [ids(citation) for citation in prediction.citations] == [["moor"], ["ferry", "moor"], []]
+    assert [citation.absent for citation in prediction.citations] == [(), (), ("Bo Reed",)]
+    assert (len(engine.calls), prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (2, 2, 2)
+    _, inputs = engine.calls[-1]
+    assert len(inputs["statements"]) == 3
+    assert pickle.loads(pickle.dumps(prediction)).citations == prediction.citations
+    with dspy.context(lm=lm):
+        prediction = program.configure(max_calls=1)(question=HOP)
+    assert len(engine.calls) == 3  # the rule judges where no call is left
+    assert ids(prediction.citations[0]) == ["moor"]
+
+
+def test_an_unreadable_verdict_supports_nothing():
+    lm, _ = scripted_lm(lambda *_: UNREADABLE)
+    with dspy.context(lm=lm):
+        assert LMEntailment().entails([("Wick is a town.", "It is a town.")]) == [0.0]
+        assert LMEntailment().entails([]) == []
 
 
 def test_passages_that_the_model_wrote_are_its_own():
@@ -133,8 +193,7 @@ def test_passages_that_the_model_wrote_are_its_own():
         "statement": "Wick",
         "supported": False,
         "passages": ["model:1"],
-        "score": 1.0,
-        "together": False,
+        "absent": [],
         "own": ["model:1"],
     }
 

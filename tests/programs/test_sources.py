@@ -46,7 +46,6 @@ def test_a_statement_has_three_numbers_at_most():
         found = CitedAnswer.of(RAG(retriever, style="sentence")(question="Where was Ada Venn born?"))
     assert found.text == "Ada Venn was born in Tarn [1][2][3]."
     assert [bool(source.sentence) for source in found.sources] == [True, True, True, False, False]
-    assert len(found.citations[0].passages) == 5
 
 
 def test_numbers_that_the_model_wrote_give_way():

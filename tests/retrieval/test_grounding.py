@@ -160,7 +160,7 @@ def test_the_rule_is_an_entailment_model():
         (BRENNER, "Ida Brenner directed Silver Harbour."),
         (BRENNER, "Tom Hale directed it."),
         ("", "It is."),
-        ("", ""),
+        (BRENNER, ""),
     ]
     assert model.entails(pairs) == [1.0, 0.0, 0.0, 0.0]
     assert copy.deepcopy(model) is model

@@ -78,7 +78,9 @@ function answerText(answer, sources, key) {
   const doubted = answer.citations.filter(citation => !citation.supported);
   if (doubted.length) {
     const all = doubted.length === answer.citations.length;
-    box.append(make("p", { class: "note", text: all ? "No passage that was read says this: check it before you rely on it."
+    const absent = [...new Set(doubted.flatMap(citation => citation.absent ?? []))].join(", ");
+    if (absent) box.append(make("p", { class: "note", text: (sources.length === 1 ? "[1] does not mention " : "No passage that was read mentions ") + absent + "." }));
+    if (doubted.some(citation => !citation.absent?.length)) box.append(make("p", { class: "note", text: all ? "No passage that was read says this: check it before you rely on it."
       : count(doubted.length, "statement", "statements") + " that no passage supports: underlined with dots." }));
   }
   return box;

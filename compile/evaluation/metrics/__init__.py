@@ -6,8 +6,8 @@ defined for an example raises `DataError`.
 
 `get_metric` finds a metric by name. `recall`, `precision`, `mrr` and `ndcg` score the passages that the answer rests
 on, and take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to
-the answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by
-name they use the language model in DSPy's settings and the embedded entailment model; construct them for another.
+the answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`): by name they use the one in DSPy's
+settings; construct them for another. `citation_…` take the model that judges in the name, as in `citation_recall@lm`.
 """
 
 from __future__ import annotations
@@ -76,8 +76,6 @@ METRICS: dict[str, Metric] = {
     "quest_token_precision": RAGQuestEval("token_precision"),
     "quest_token_recall": RAGQuestEval("token_recall"),
     "quest_token_f1": RAGQuestEval("token_f1"),
-    "citation_recall": CitationRecall(),
-    "citation_precision": CitationPrecision(),
     "upper_bound": UpperBound(exact_match, "exact match"),
     "upper_bound_f1": UpperBound(f1, "F1"),
 }
@@ -85,11 +83,15 @@ METRICS: dict[str, Metric] = {
 
 JUDGING_CALLS = {
     "judged_accuracy": 1,
+    "citation_recall@lm": 1,
+    "citation_precision@lm": 2,
     **dict.fromkeys(("quest_recall", "quest_token_precision", "quest_token_recall", "quest_token_f1"), 3),
 }
 """How often a metric asks the language model about an answer, at most; metrics that are not here ask nothing."""
 
 _WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
+WITH_MODEL = {each.name: each for each in (CitationRecall, CitationPrecision)}
+"""Metrics whose name takes the model that judges, after an `@`."""
 
 
 def scores_passages(metric: str) -> bool:
@@ -101,17 +103,22 @@ def get_metric(name: str) -> Metric:
     """The metric of a name, such as `exact_match`, `f1` or `recall@5`.
 
     Args:
-        name: a key of `METRICS`; `module:Name` of a function from outside, or of a class that is called like one; or
-            what an installed package offers under that name, in the group `knowgap.metrics` of its entry points.
+        name: a key of `METRICS`; `citation_recall@MODEL` or `citation_precision@MODEL`, with the name of an entailment
+            model or `lm`; `module:Name` of a function from outside, or of a class that is called like one; or what an
+            installed package offers under that name, in the group `knowgap.metrics` of its entry points.
 
     Raises:
         UnknownName: there is no such metric.
-        UsageError: a metric from outside that cannot be imported, or is no function.
+        UsageError: a metric from outside that cannot be imported, or is no function; a metric that lacks its model.
         ValueOutOfBounds: the cut-off is not a whole number of at least 1.
+        CheckpointError: there is no model of the name after the `@`.
     """
     base, at, cutoff = name.partition("@")
+    if base in WITH_MODEL:
+        return WITH_MODEL[base](cutoff)
     if base not in METRICS or (at and base not in _WITH_CUTOFF):
-        return _outside_metric(name, find("metric", name, [*METRICS, *(f"{metric}@k" for metric in _WITH_CUTOFF)]))
+        known = [*METRICS, *WITH_MODEL, *(f"{metric}@k" for metric in _WITH_CUTOFF)]
+        return _outside_metric(name, find("metric", name, known))
     if not at:
         return METRICS[base]
     if not cutoff.isdecimal() or int(cutoff) < 1:

@@ -8,18 +8,23 @@ ALCE splits sentences with nltk; here `knowgap.retrieval.split_sentences` does.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
-from knowgap.programs.citations import MAX_CITATIONS, is_needed, strip_citations
+from knowgap.errors import UsageError
+from knowgap.programs.citations import MAX_CITATIONS, strip_citations
+from knowgap.programs.entailment import entailment_of
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.model import EntailmentModel
+    from knowgap.retrieval.entailment import EntailmentModel
 
 _BETWEEN = "\u2060"  # no word ends here
+
+
+_Claim = tuple[str, list[int]]
+"""A sentence with the positions of the passages that it cites."""
 
 
 class _Scores(NamedTuple):
@@ -29,6 +34,8 @@ class _Scores(NamedTuple):
 
 def score_citations(answer: str, passages: Sequence[Any], entailment: EntailmentModel) -> _Scores:
     """Citation recall and precision of an answer; passages entail a sentence if the probability is at least 0.5.
+
+    The model is asked once about all sentences, and once more where supported sentences have several citations.
 
     Args:
         answer: text with citations; only its first paragraph counts, and in each sentence the first `MAX_CITATIONS`.
@@ -45,43 +52,53 @@ def score_citations(answer: str, passages: Sequence[Any], entailment: Entailment
     sentences = [sentence.replace(_BETWEEN, "][") for sentence in split_sentences(marked)]
     texts = [f"Title: {passage.title}\n{passage.text}" for passage in passages]
 
-    def holds(claim: str, cited: Sequence[int]) -> bool:
-        return entailment.entails([("\n".join(texts[n] for n in cited), claim)])[0] >= 0.5
+    def judge(claims: Sequence[_Claim]) -> list[bool]:
+        pairs = [("\n".join(texts[n] for n in cited), claim) for claim, cited in claims]
+        return [probability >= 0.5 for probability in entailment.entails(pairs)] if pairs else []
 
-    supported = needed = citations = 0
+    claims = list[_Claim]()
     for sentence in sentences:
         cited = [int(number) - 1 for number in re.findall(r"\[(\d+)", sentence)]
-        if not cited or not all(0 <= n < len(texts) for n in cited):
-            continue
-        cited = cited[:MAX_CITATIONS]
-        citations += len(cited)
-        claim = strip_citations(sentence).strip()
-        if not holds(claim, cited):
-            continue
-        supported += 1
-        needed += sum(is_needed(place, cited, functools.partial(holds, claim)) for place in range(len(cited)))
-    return _Scores(supported / len(sentences) if sentences else 0.0, needed / citations if citations else 0.0)
+        if cited and all(0 <= n < len(texts) for n in cited):
+            claims.append((strip_citations(sentence).strip(), cited[:MAX_CITATIONS]))
+    supported = [claim for claim, held in zip(claims, judge(claims), strict=True) if held]
+    several = [(claim, cited) for claim, cited in supported if len(cited) > 1]
+    alone = [(claim, [n]) for claim, cited in several for n in cited]
+    others = [(claim, [*cited[:i], *cited[i + 1 :]]) for claim, cited in several for i in range(len(cited))]
+    held = judge([*alone, *others])
+    needed = len(supported) - len(several)  # a single citation is needed
+    needed += sum(by_itself or not without for by_itself, without in zip(held, held[len(alone) :], strict=False))
+    citations = sum(len(cited) for _, cited in claims)
+    return _Scores(len(supported) / len(sentences) if sentences else 0.0, needed / citations if citations else 0.0)
 
 
 class CitationRecall:
     """Fraction of the answer's sentences that the passages they cite entail.
 
     Args:
-        entailment: the model that judges; default: the embedded one.
+        entailment: the model that judges, or its name: `lm` is the language model in DSPy's settings. There is no
+            default, since the rule of `grounding` reads words, and would reward answers that copy.
+
+    Raises:
+        UsageError: the name is empty.
+        CheckpointError: there is no model of this name.
     """
 
-    def __init__(self, entailment: EntailmentModel | None = None) -> None:
-        self.entailment = entailment
+    name = "citation_recall"
+
+    def __init__(self, entailment: EntailmentModel | str) -> None:
+        if not entailment:
+            raise UsageError(
+                f"metric {self.name} needs a model that says what passages state: {self.name}@lm asks the language "
+                f"model, {self.name}@MODEL a model of natural language inference (its folder or hub name)"
+            )
+        self.entailment = entailment_of(entailment)
 
     def score(self, prediction: Any) -> _Scores:
         """Both scores of a prediction with `answer` and `passages`; 0 and 0 without an answer."""
         answer = predicted_answer(prediction)
         if answer is None:
             return _Scores(0.0, 0.0)
-        if self.entailment is None:
-            from knowgap.retrieval import EmbeddedEntailment
-
-            self.entailment = EmbeddedEntailment()
         return score_citations(answer, getattr(prediction, "passages", None) or [], self.entailment)
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
@@ -91,6 +108,8 @@ class CitationRecall:
 
 class CitationPrecision(CitationRecall):
     """Fraction of the answer's citations that are needed; see `CitationRecall` for the arguments."""
+
+    name = "citation_precision"
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
         """The prediction's citation precision."""

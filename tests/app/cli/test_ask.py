@@ -55,12 +55,12 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed = indexed(*ASK, "--program", "rag", "--style", "long")[0].splitlines()
     assert printed[-3] == "Ada Venn designed the Orle Bridge [1]. Bo [b]Reed[/b] paid for it."
-    assert printed[-1] == "  no passage was found to support Bo [b]Reed[/b] paid for it."
+    assert printed[-1] == "  [1] does not mention Reed"
     [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
     assert (first["supported"], second["supported"], second["passages"]) == (True, False, [])
     lm, _ = scripted_lm(lambda *_: {"answer": "Bo Reed paid for it."})
     assert indexed(*ASK, "--program", "rag")[0].splitlines()[-2:] == [
-        "  no passage was found to support the answer",
+        "  [1] does not mention Bo Reed",
         "  read: Orle Bridge",
     ]
 
@@ -78,7 +78,7 @@ def test_answers_as_json(indexed):
     [
         ["--preset", "open_domain", "--set", "delta=-1"],
         ["--program", "rerank", "--part", "reranker=embedded"],
-        ["--program", "vtg", "--part", "entailment=embedded"],
+        ["--program", "vtg", "--part", "entailment=grounding"],
     ],
 )
 def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
@@ -95,7 +95,7 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
         ([*ASK, "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
         ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
-        ([*ASK, "--program", "rag", "--part", "entailment=embedded"], "the program rag has no entailment"),
+        ([*ASK, "--program", "rag", "--part", "entailment=grounding"], "the program rag has no entailment"),
         ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: no such folder"),
         ([*ASK, "--lm", "openai/none", "--api-base", "http://127.0.0.1:9/v1"], "127.0.0.1:9"),
         ([*ASK, "--program", "idx"], "idx is not an artifact"),

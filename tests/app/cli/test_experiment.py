@@ -18,7 +18,7 @@ def test_lists_the_tables(knowgap):
 
 
 def test_runs_a_table_on_ones_own_questions(knowgap):
-    models = ["--part", "entailment=embedded", "--part", "reranker=embedded"]
+    models = ["--part", "entailment=grounding", "--part", "reranker=embedded"]
     shown, remarks = knowgap(*OWN, *ROWS, *models, "--limit", "2")
     assert "plain retrieval" in shown
     assert "written to experiment-own_questions" in remarks

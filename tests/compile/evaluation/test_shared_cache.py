@@ -5,7 +5,6 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 
 import dspy
 import pytest
@@ -18,7 +17,6 @@ from knowgap.compiling.evaluation.provenance import provenance_of
 from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, open_cache
 from knowgap.programs.migres import MIGRES
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
-from knowgap.retrieval.entailment.embedded import EmbeddedEntailment, EntailmentWeights
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
 
@@ -61,16 +59,14 @@ def test_each_query_is_searched_once_for_each_number_of_hits(retriever, cache, t
     assert copy.deepcopy(cached) is cached
 
 
-def test_a_model_trained_again_in_the_same_folder_is_asked_again(cache, tmp_path):
-    weights, pairs = EntailmentWeights.load(), [("The Isk is a river.", "The Isk is a river.")]
-    found = []
-    for intercept in (weights.intercept, -99.0):
-        replace(weights, intercept=intercept).save(tmp_path)
-        model = CachedModel(EmbeddedEntailment(tmp_path), cache)
-        found.append((model.entails(pairs), provenance_of(MIGRES(entailment=model), [], None).weights))
-    (before, of_before), (after, of_after) = found
-    assert before[0] > 0.5 > after[0]
-    assert of_before != of_after
+def test_a_model_with_other_weights_is_asked_again(cache):
+    pairs, found = [("The Isk is a river.", "The Isk is a river.")], []
+    for digest, probability in (("a", 0.9), ("b", 0.1)):
+        trained = TableEntailment(lambda *_, probability=probability: probability)
+        trained.digest = digest
+        model = CachedModel(trained, cache)
+        found.append((model.entails(pairs), provenance_of(MIGRES(entailment=model), [], None).weights["entailment"]))
+    assert found == [([0.9], "a"), ([0.1], "b")]
 
 
 @pytest.mark.long

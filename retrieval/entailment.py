@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
 from knowgap.retrieval.device import bfloat16_on, choose_device
+from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.logistic import expit, softmax
 from knowgap.retrieval.rerankers.cross_encoder import check_trained, load_cross_encoder, predict_logits
@@ -39,18 +40,16 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
     """Load an entailment model by name.
 
     Args:
-        name: `embedded`; the folder or hub name of a T5 or of a cross-encoder; or the name of a plugin: `module:Name`,
-            or an entry point of an installed package in the group `knowgap.entailment_models`.
+        name: `grounding`, the rule of words; the folder or hub name of a T5 or of a cross-encoder; or the name of a
+            plugin: `module:Name`, or an entry point of an installed package in the group `knowgap.entailment_models`.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
         UsageError: a plugin cannot be imported or made, or is not an entailment model.
     """
-    if str(name) == "embedded":
-        from knowgap.retrieval.entailment.embedded import EmbeddedEntailment
-
-        return EmbeddedEntailment()
+    if str(name) == GroundingEntailment.name:
+        return GroundingEntailment()
     if outside := make("entailment model", name, EntailmentModel):
         return outside
     with loading_model(name) as (source, arguments):

@@ -1,1 +1,0 @@
-"""Whether a premise entails a hypothesis."""

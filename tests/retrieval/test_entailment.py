@@ -1,0 +1,85 @@
+import copy
+
+import numpy as np
+import pytest
+
+from knowgap.errors import CheckpointError
+from knowgap.retrieval import NLICrossEncoder, T5TrueNLI, make_entailment
+from tests.retrieval.conformance import corpus
+from tests.retrieval.tiny import logits_of, write_cross_encoder, write_multilingual_nli, write_t5
+
+TEXTS = [str(passage) for passage in corpus(8)]
+PAIRS = [(premise, hypothesis) for premise in TEXTS for hypothesis in TEXTS[::3]]
+LABELS = ["contradiction", "entailment", "neutral"]
+
+FILM = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner. It was not shown in Aldern."
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "nli": write_cross_encoder(folder / "nli", TEXTS, names=LABELS),
+        "binary": write_cross_encoder(folder / "binary", TEXTS, labels=1),
+        "unnamed": write_cross_encoder(folder / "unnamed", TEXTS, labels=3),
+        "t5": write_t5(folder / "t5", TEXTS),
+    }
+
+
+@pytest.mark.parametrize("kind", ["nli", "binary", "t5", "grounding"])
+def test_probabilities(models, kind):
+    model = make_entailment(models.get(kind, kind))
+    values = model.entails(PAIRS)
+    assert len(values) == len(PAIRS)
+    assert all(0 <= value <= 1 for value in values)
+    assert len(set(values)) > (1 if kind == "grounding" else 3)
+    assert model.entails([PAIRS[5], PAIRS[2], PAIRS[5]]) == [values[5], values[2], values[5]]
+    assert model.entails([]) == []
+    assert model.default_threshold == 0.5
+    assert model.name
+    assert copy.deepcopy(model) is model
+
+
+def test_nli_is_the_softmax_at_its_entailment_label(models, single_precision):
+    expected = logits_of(models["nli"], PAIRS[:9]).softmax(-1)[:, 1].tolist()
+    assert NLICrossEncoder(models["nli"]).entails(PAIRS[:9]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "label"), [("DebertaV2", 0), ("XLMRoberta", 2)])
+def test_multilingual_models_judge_texts_of_any_length(tmp_path, single_precision, kind, label):
+    """The two architectures that are trained on XNLI, with the order of labels that each usually has."""
+    pair = ("Der Leuchtturm von Tarn wurde 1884 gebaut.", "El faro es de 1884.")
+    folder = write_multilingual_nli(tmp_path / "xnli", [*pair, *TEXTS], kind)
+    expected = logits_of(folder, [pair]).softmax(-1)[0, label].item()
+    short, long = make_entailment(folder).entails([pair, (" ".join(TEXTS), pair[1])])
+    assert short == pytest.approx(expected, abs=1e-4)
+    assert 0 <= long <= 1
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_t5_is_the_odds_of_its_first_answer(models, request, half):
+    import torch
+    from transformers import AutoTokenizer, T5ForConditionalGeneration
+
+    tokenizer = AutoTokenizer.from_pretrained(models["t5"])
+    model = T5ForConditionalGeneration.from_pretrained(models["t5"]).eval()
+    expected = []
+    for premise, hypothesis in PAIRS[:9]:
+        inputs = tokenizer(f"premise: {premise} hypothesis: {hypothesis}", return_tensors="pt")
+        with torch.inference_mode():
+            logits = model(**inputs, decoder_input_ids=torch.tensor([[0]])).logits[0, 0].double().numpy()
+        zero, one = logits[tokenizer.convert_tokens_to_ids(["0", "1"])]
+        expected.append(1 / (1 + np.exp(zero - one)))
+    if not half:
+        request.getfixturevalue("single_precision")
+    probabilities = T5TrueNLI(models["t5"]).entails(PAIRS[:9])
+    assert probabilities == pytest.approx(expected, abs=0.05 if half else 1e-4)
+
+
+def test_refuses_what_is_no_entailment_model(models, tmp_path):
+    with pytest.raises(CheckpointError, match="none of its labels is entailment: label_0"):
+        NLICrossEncoder(models["unnamed"])
+    with pytest.raises(CheckpointError, match="absent: no such folder"):
+        make_entailment(tmp_path / "absent")
+    with pytest.raises(CheckpointError, match="nli: cannot be loaded"):
+        T5TrueNLI(models["nli"])
