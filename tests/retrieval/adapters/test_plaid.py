@@ -59,10 +59,11 @@ def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, chec
     for query, hits in zip(QUERIES, found, strict=False):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         scores = exact.rescore(encoder.encode_query(query), np.arange(len(PASSAGES)))
-        best = {str(position) for position in np.argsort(-scores)[:10]}
-        assert len({hit.passage.id for hit in hits} & best) >= 4  # two bits a dimension
+        assert len(hits) == 5
         for hit in hits:
+            # Two bits a dimension: what is found is nearly as good as the best five.
             assert abs(hit.score - scores[int(hit.passage.id)]) < 0.1 * abs(hit.score)
+            assert scores[int(hit.passage.id)] > 0.9 * np.sort(scores)[-5]
             assert hit.passage.to_dict() == {**PASSAGES[int(hit.passage.id)].to_dict(), "id": hit.passage.id}
     assert open_adapter(f"plaid:{plaid}").search(QUERIES[:1], 3) == [found[0][:3]]
 

@@ -143,18 +143,17 @@ def clustered(checkpoint, tmp_path_factory):
 
 def test_qualities(clustered):
     exact = open_index(clustered, quality="exact").search(QUERIES, 10)
-    for everything in (EVERYTHING, SearchSettings(nprobe=5000, n_rescored=1)):  # more clusters than there are
-        assert open_index(clustered, quality=everything).search(QUERIES, 10) == exact
-    scores = {(query, hit.passage.id): hit.score for query, hits in zip(QUERIES, exact, strict=True) for hit in hits}
+    for quality in (EVERYTHING, SearchSettings(nprobe=5000, n_rescored=1)):  # more clusters than there are
+        assert open_index(clustered, quality=quality).search(QUERIES, 10) == exact
+    everything = open_index(clustered, quality="exact").search(QUERIES, 200)
+    scores = [{hit.passage.id: hit.score for hit in hits} for hits in everything]
     for quality in ("fast", "balanced", SearchSettings(nprobe=1, n_rescored=12)):
         index = open_index(clustered, quality=quality)
         assert index.quality == quality
-        for query, hits in zip(QUERIES, index.search(QUERIES, 10), strict=True):
+        for exactly, hits in zip(scores, index.search(QUERIES, 10), strict=True):
             assert len(hits) == 10
-            # However a passage was found, its score is the exact one.
-            known = [hit for hit in hits if (query, hit.passage.id) in scores]
-            assert len(known) >= 5
-            assert all(hit.score == scores[query, hit.passage.id] for hit in known)
+            # Which passages are found is a matter of chance here; however one was found, its score is the exact one.
+            assert [hit.score for hit in hits] == [exactly[hit.passage.id] for hit in hits]
 
 
 @pytest.mark.parametrize("quality", ["fast", SearchSettings(nprobe=1, n_rescored=1)])
