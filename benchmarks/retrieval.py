@@ -264,8 +264,8 @@ def _reading(steps: int, depth: int) -> Table:
         ],
         [
             f"A cross-encoder of MiniLM's size (6 layers, 384 wide) with random weights; means of {steps} steps. "
-            "sentence-transformers gets all pairs of a call at once, in single precision and batches of 32, its "
-            "defaults; knowgap computes in half precision where the processor does. Which five passages are best may "
+            "sentence-transformers gets all pairs of a call at once, in batches of 32, its "
+            "default. Which five passages are best may "
             "hang on the last digits."
         ],
     )

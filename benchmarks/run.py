@@ -27,7 +27,6 @@ BENCHMARKS = (
     "faults",
     "mutations",
     "retrieval",
-    "precision",
     "commands",
     "scale",
     "embedded",

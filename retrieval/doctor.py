@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from knowgap.errors import KnowgapError, is_address
-from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.index.manifest import Manifest, building_folder
 from knowgap.retrieval.remote import RemoteRetriever
@@ -135,8 +134,7 @@ def _package(name: str, serves: str, missing: Literal["absent", "broken"], remed
 def _processor() -> str:
     import torch
 
-    precision = "encodes in bfloat16" if bfloat16_on("cpu") else "encodes in single precision"
-    return f"{os.cpu_count()} cores, {torch.get_num_threads()} threads for torch, {precision}"
+    return f"{os.cpu_count()} cores, {torch.get_num_threads()} threads for torch"
 
 
 def _memory() -> str:

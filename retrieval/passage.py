@@ -172,6 +172,14 @@ class NeverCopied:
         return self
 
 
+SCORE_DECIMALS = 4
+"""The decimals of what an engine's model computes in single precision: cosines, sums of some dozen, logits.
+
+From one processor to the next these differ by 1e-7 to 1e-5, because sums are taken in another order; the passages that
+compete for a rank, by some thousandths or more. Rounding keeps equal passages equal, so that their ids decide.
+"""
+
+
 def check_k(k: int) -> None:
     """Raise `ValueOutOfBounds` unless `k` is at least 1."""
     if k < 1:

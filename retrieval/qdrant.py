@@ -34,7 +34,7 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Where
 from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.snapshot import Block
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split, rank_hits
+from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, NeverCopied, Passage, check_k, not_split, rank_hits
 from knowgap.retrieval.qdrant_connection import address, client_class, connect, key_for, reporting
 from knowgap.retrieval.window import warn_of_cut
 from knowgap.storage.progress import Progress, no_progress
@@ -42,7 +42,6 @@ from knowgap.storage.progress import Progress, no_progress
 _PASSAGES_PER_REQUEST = 64
 _NAMESPACE = uuid.UUID("6b6e6f77-6761-5000-8000-000000000000")
 _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
-_DECIMALS = 4
 
 
 class QdrantIndex(NeverCopied):
@@ -257,7 +256,7 @@ class QdrantIndex(NeverCopied):
                 limit = max(pooled, 10 * k)
                 request["prefetch"] = models.Prefetch(query=vectors.mean(axis=0).tolist(), using="pooled", limit=limit)
             answer = self._ask("query_points", limit=k + _TIES, with_payload=True, **request)
-            scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in answer.points)
+            scored = ((Passage.from_dict(point.payload), round(point.score, SCORE_DECIMALS)) for point in answer.points)
             hits[query] = rank_hits(scored, k)
         return [list(hits[query]) for query in queries]
 

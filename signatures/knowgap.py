@@ -10,17 +10,20 @@ class ReadAndPlan(dspy.Signature):
     """Decide whether the passages answer the question; if they do not, write search queries for what is missing.
 
     `steps`: one line for each fact that the question needs, in order; the last is the one that is asked for. Write the
-    fact and what fills it, then where that comes from: the number of the passage that states it, as [2]; or COMMON
-    KNOWLEDGE, such as the country of a capital; or REMEMBERED, if you are sure of it but no passage states it. If
-    nothing fills it, write the fact and MISSING.
+    fact and what fills it, then where that comes from: the numbers of the passages that state it, as [2]; or COMMON
+    KNOWLEDGE, such as the country of a capital; or REMEMBERED, if you are sure of it but no passage states it, such as
+    a person's year of birth. If nothing fills it, write the fact and MISSING. What follows from other steps, such as a
+    comparison, has their numbers.
 
-    `relevant_ids`: the passages that state a fact of any step, or name a thing that leads to one.
+    `relevant_ids`: the passages that state a fact of any step, or name a thing that leads to one. Leave out those that
+    only repeat it.
 
-    If no step is REMEMBERED or MISSING, set `answerable` to True and answer. Otherwise set it to False and write
-    queries for those facts that can be looked up now, one for each, with the names that were found or remembered, and
-    with the question's own words for what is asked. If several things fit a description, ask about each. If each was
-    searched and the passages give the whole answer for one of them only, answer for that one. If a search did not bring
-    a fact, try at most one other way to it. If no way is left, write no query, and give your best guess as `answer`.
+    If no step is REMEMBERED or MISSING, set `answerable` to True and answer. Otherwise set it to False, leave `answer`
+    empty, and write queries for those facts that can be looked up now, one for each, with the names that were found or
+    remembered, and with the question's own words for what is asked. If several things fit a description, ask about
+    each. If each was searched and the passages give the whole answer for one of them only, answer for that one. If a
+    search did not bring a fact, try at most one other way to it. If no way is left, write no query, and give your best
+    guess as `answer`.
     """
 
     max_queries: int = dspy.InputField(desc="the most queries to write")
@@ -29,12 +32,14 @@ class ReadAndPlan(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     searched: list[str] = dspy.InputField(desc="what was searched so far, which is not repeated")
     steps: list[str] = dspy.OutputField(
-        desc="a line for each fact: what it is, what fills it, and [number], COMMON KNOWLEDGE, REMEMBERED or MISSING",
+        desc="a line for each fact: what it is, what fills it, and [numbers], COMMON KNOWLEDGE, REMEMBERED or MISSING",
         default_factory=list,
     )
     relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help", default_factory=list)
     answerable: bool = dspy.OutputField(desc="True if no fact is REMEMBERED or MISSING", default_factory=bool)
-    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess; may be empty", default_factory=str)
+    answer: str = dspy.OutputField(
+        desc="the answer in the asked style; or a last guess; may be empty", default_factory=str
+    )
     queries: list[str] = dspy.OutputField(desc="new queries; empty if answered", default_factory=list)
 
 

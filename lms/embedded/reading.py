@@ -136,7 +136,7 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     if not found:
         return []
     ranking = span_head().ranking
-    shares = softmax(ranking.logits(matrix) if ranking else matrix[:, 0])
+    shares = softmax(ranking.logits(matrix) if ranking else matrix[:, 0]).round(6)  # equal spans tie, by position
     groups: dict[tuple[str, ...], list[int]] = {}  # the places of the same answer
     for i in map(int, np.argsort(-shares[:-1], kind="stable")):
         groups.setdefault(name_words(found[i][0]), []).append(i)

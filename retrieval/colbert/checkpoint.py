@@ -150,7 +150,9 @@ def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[n
     the weak directions.
 
     Returns:
-        The matrix of a linear layer without bias, [dim, width], its first row of length 1.
+        The matrix of a linear layer without bias, [dim, width]. If all directions are kept, it is the symmetric one,
+        which turns the projection back to the axes of the vectors: the last digits of the vectors hardly change it,
+        whereas they decide which are the principal directions of nearly equal strength.
     """
     vectors = np.asarray(vectors, dtype=np.float64)
     values, directions = np.linalg.eigh(vectors.T @ vectors / max(len(vectors), 1))
@@ -158,7 +160,8 @@ def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[n
     # The sign of an eigenvector is arbitrary; it is fixed so that a corpus always gives the same checkpoint.
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(dim)])
     scale = (np.maximum(values, 1e-6 * values[0]) / values[0]) ** -_DAMPING
-    return (directions * scale).T.astype(np.float32)
+    scaled = directions * scale
+    return (scaled @ directions.T if dim == len(directions) else scaled.T).astype(np.float32)
 
 
 def fit_token_weights(texts: Iterable[Sequence[int]], vocabulary: int) -> npt.NDArray[np.float32]:

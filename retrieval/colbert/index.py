@@ -27,7 +27,7 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import SCORE_DECIMALS, Passage
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.storage.progress import Progress, no_progress
 
@@ -179,4 +179,4 @@ class MaxSimReranker(PairScorer):
         scores = np.zeros(len(pairs))
         for query, own in positions.items():
             scores[own] = vectors.rescore(encoder.encode_query(query), np.array([row[pairs[i][1]] for i in own]))
-        return scores.tolist()
+        return scores.round(SCORE_DECIMALS).tolist()

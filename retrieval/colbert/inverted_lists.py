@@ -147,7 +147,11 @@ class CentroidIndex:
         positions = np.flatnonzero(inside) if allowed is None else allowed[inside[allowed]]
         if len(positions) > limit:
             rough = self._interaction(scores.numpy(), positions)
-            positions = np.sort(positions[np.argpartition(rough, len(rough) - limit)[len(rough) - limit :]])
+            cut = np.partition(rough, len(rough) - limit)[len(rough) - limit]
+            # Many tie at the cut; which of them a partial sort takes depends on the processor.
+            chosen, tied = rough > cut, np.flatnonzero(rough == cut)
+            chosen[tied[: limit - int(chosen.sum())]] = True
+            positions = positions[chosen]
         return positions
 
     def _interaction(self, scores: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

@@ -1,8 +1,9 @@
 """Exact late interaction: the sum, over the query's tokens, of the highest similarity to a passage token (MaxSim).
 
 Khattab and Zaharia 2020, "ColBERT", equation 3. Token vectors are on disk in 16 bits and are read through a memory
-map. A first pass in single precision selects passages; these are scored again in double precision, so that a score
-depends only on the query and the passage, and not on the batch, the filter, the thread or the search settings.
+map. A first pass in single precision selects passages; these are scored again in double precision, and a hit's score is
+rounded, so that it depends only on the query and the passage, and not on the batch, the filter, the thread or the
+search settings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ _TOKENS_AT_ONCE_ON_GPU = 1 << 18
 _ROWS_AT_ONCE = 128  # query token vectors in one matrix product
 _KEPT_VALUES = 1 << 27  # up to this size, 512 MiB, the vectors of an index are kept in single precision
 _MARGIN = 1e-3  # exceeds the error of single precision on a sum of some hundred cosines
-_DECIMALS = 6
 
 
 class Vectors(Protocol):
@@ -134,7 +134,7 @@ class TokenVectors:
         return self.vectors[self._rows(positions)]
 
     def rescore(self, query: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The scores of some passages in double precision, rounded to six decimals. [positions]."""
+        """The scores of some passages in double precision. [positions]."""
         if not len(positions):
             return np.empty(0)
         import torch
@@ -142,7 +142,7 @@ class TokenVectors:
         vectors = torch.from_numpy(self.of(positions)).double()
         similarities = torch.from_numpy(query.astype(np.float64)) @ vectors.T
         scores = _run_maxima(similarities, torch.from_numpy(self.lengths[positions])).sum(0)
-        return np.asarray(np.round(scores.numpy(), _DECIMALS), dtype=np.float64)
+        return np.asarray(scores.numpy(), dtype=np.float64)
 
     def best(
         self,

@@ -2,38 +2,28 @@
 
 torch multiplies by a weight matrix in the layout that the matrix has in memory. For the twenty rows of a query, unlike
 the thousand of a batch of passages, this takes most of the time. oneDNN, which torch includes, can convert the weights
-to its own layout once, which halves the time. In half precision it also saves casting the weights for every batch.
+to its own layout once, which halves the time.
 """
 
 from __future__ import annotations
 
 import torch
 
-from knowgap.retrieval.device import bfloat16_on
-
 
 class _PackedLinear(torch.nn.Module):
-    """A linear layer with weights in oneDNN's layout: in single precision, and in bfloat16 if the CPU has it."""
+    """A linear layer with weights in oneDNN's layout, in single precision."""
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
         self.linear = linear
-        self._packed = {torch.float32: _packed(linear, torch.float32)}
-        if bfloat16_on("cpu"):
-            self._packed[torch.bfloat16] = _packed(linear, torch.bfloat16)
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self._bias = None if linear.bias is None else linear.bias.detach()
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """[..., in] to [..., out], in the precision of the current autocast."""
-        wanted = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
-        if wanted not in self._packed:
+        """[..., in] to [..., out]; as torch computes it under autocast to another precision."""
+        if torch.is_autocast_enabled("cpu"):
             return self.linear(values)
-        weight, bias = self._packed[wanted]
-        return torch.ops.mkldnn._linear_pointwise(values.to(wanted), weight, bias, "none", [], "")
-
-
-def _packed(linear: torch.nn.Linear, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:
-    weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype))
-    return weight, None if linear.bias is None else linear.bias.detach().to(dtype)
+        return torch.ops.mkldnn._linear_pointwise(values, self._weight, self._bias, "none", [], "")
 
 
 def pack_linear_layers(module: torch.nn.Module) -> None:

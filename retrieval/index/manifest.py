@@ -80,7 +80,7 @@ class Manifest:
         segments: its segments, in order.
         settings: the settings of the build.
         checkpoint: name and digest of the encoder, if the engine has one; what the embedded one was fitted to; and the
-            precision in which the build encoded, if knowgap chose it ("bfloat16", "float16" or "float32").
+            precision in which the build encoded, if knowgap chose it ("float16" on a GPU, otherwise "float32").
         deleted: how many of the passages were deleted.
         tombstones: the file of their positions; empty if there are none.
         changes: how many times the index was changed since it was built.

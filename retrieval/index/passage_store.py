@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import DataError
-from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Where: TypeAlias = Callable[[Passage], bool]
@@ -195,7 +195,8 @@ def select_positions(
 
 
 def scored_hits(passages: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
-    """The passages with the `k` best scores, as hits; other passages are not read."""
+    """The passages with the `k` best scores, rounded to `SCORE_DECIMALS`, as hits; other passages are not read."""
+    scores = np.round(scores.astype(np.float64), SCORE_DECIMALS)
     if len(scores) > k:
         chosen = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         positions, scores = positions[chosen], scores[chosen]

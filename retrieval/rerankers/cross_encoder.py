@@ -14,6 +14,7 @@ from knowgap.errors import CheckpointError
 from knowgap.plugins import make
 from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.passage import SCORE_DECIMALS
 from knowgap.retrieval.rerankers.reranker import PairScorer, Reranker, cached, is_bge_base
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model
 class CrossEncoderReranker(PairScorer):
     """A cross-encoder of sentence-transformers, such as `BAAI/bge-reranker-base`.
 
-    Scores are raw logits, computed in half precision if the device supports it, and accurate to two or three digits.
+    Scores are raw logits; a GPU computes them in half precision, accurate to two or three digits.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
@@ -132,7 +133,7 @@ def check_trained(model: str | Path, network: Any, source: str, arguments: dict[
 
 
 def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-    """Forward hook: compute the last layer again in the precision of its weights; bfloat16 would tie close scores."""
+    """Forward hook: compute the last layer again in the precision of its weights; 16 bits would tie close scores."""
     import torch
 
     with torch.autocast(output.device.type, enabled=False):
@@ -140,8 +141,8 @@ def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], out
 
 
 def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-    """Raw logits, [pairs, labels], in half precision if the device supports it; accurate to two or three digits."""
+    """Raw logits, [pairs, labels], rounded to `SCORE_DECIMALS`; a GPU computes them in half precision."""
     batch_size = _BATCH_SIZE.get(encoder.device.type, _BATCH_SIZE["cuda"])
     with _prediction_lock, half_precision(encoder.device.type):
         logits = encoder.predict(list(pairs), batch_size=batch_size, show_progress_bar=False)
-    return np.asarray(logits, dtype=np.float64).reshape(len(pairs), -1)
+    return np.asarray(logits, dtype=np.float64).reshape(len(pairs), -1).round(SCORE_DECIMALS)

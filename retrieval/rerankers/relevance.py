@@ -26,6 +26,7 @@ _NAME = "relevance"
 _FOUND, _SLOPE = 0.7, 10.0  # the cosine at which a query token counts as half found, and the steepness
 _LEAST_WEIGHT = 0.02  # added to the rarity of each query token
 _REMEMBERED = 2048
+_DECIMALS = 3  # from one processor to the next, logits differ by 2e-6, at most 6e-5
 _AT_ONCE = 256  # texts whose token vectors are in memory at once
 
 
@@ -204,7 +205,7 @@ class EmbeddedReranker(PairScorer):
     @cached
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The logit of each (query, text) pair; the lowest possible one, the model's intercept, if either is blank."""
-        return self._model.logits(self._features.compute(pairs)).round(4).tolist()
+        return self._model.logits(self._features.compute(pairs)).round(_DECIMALS).tolist()
 
 
 @lru_cache(maxsize=4)

@@ -150,9 +150,8 @@ def test_an_unreadable_reply_is_followed_by_the_last_reading():
 
 def test_nothing_useful_is_dropped_when_enough_is_kept():
     first = reply([1, 2], queries=[BORN], steps=["birthplace: MISSING"])
-    _, engine = ask(
-        [first, reply([1, 2, 3], queries=["mill"], steps=["birthplace: MISSING"])], verdict("x"), keep=2, iterations=3
-    )
+    second = reply([1, 2, 3], queries=["mill"], steps=["birthplace: MISSING"])
+    _, engine = ask([first, second], verdict("x"), keep=2, iterations=3)
     assert shown(engine)[1][:2] == ["Orle Bridge", "Orle"]
     assert shown(engine, "last") == [["Orle Bridge", "Orle", "Ada Venn", "Mill of Wick"]]
 

@@ -13,9 +13,3 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ColBERT checkpoint with random weights, 32 wide; not to be changed."""
     texts = [*map(str, corpus()), *QUERIES]
     return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts, dim=32)
-
-
-@pytest.fixture
-def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose processor does not compute in bfloat16."""
-    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)

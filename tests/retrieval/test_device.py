@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval import ColBERTIndex, DenseIndex, device
-from knowgap.retrieval.device import choose_device, padded_batches, two_at_once
+from knowgap.retrieval import ColBERTIndex, DenseIndex
+from knowgap.retrieval.device import choose_device, half_precision, padded_batches, precision_on, two_at_once
 from tests.retrieval.conformance import corpus
 
 
@@ -52,9 +52,16 @@ def test_one_batch_or_one_core_takes_no_thread(monkeypatch):
 @pytest.mark.parametrize("kind", [ColBERTIndex, DenseIndex])
 def test_an_index_says_in_which_precision_it_was_encoded(tmp_path, monkeypatch, kind):
     digests = set()
-    for precision in ("bfloat16", "float32"):
-        monkeypatch.setattr(device, "bfloat16_on", lambda _, half=precision == "bfloat16": half)
+    for precision in ("float16", "float32"):
+        monkeypatch.setattr("knowgap.retrieval.index.ray.precision_on", lambda _, named=precision: named)
         index = kind.build(list(corpus())[:3], tmp_path / precision, device="cpu")
         assert index.manifest.checkpoint["precision"] == precision
         digests.add(index.digest)
     assert len(digests) == 1
+
+
+def test_a_processor_computes_in_single_precision(monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: True)
+    assert precision_on("cpu") == "float32"
+    with half_precision("cpu"):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32

@@ -40,13 +40,13 @@ def test_probabilities(models, kind):
     assert copy.deepcopy(model) is model
 
 
-def test_nli_is_the_softmax_at_its_entailment_label(models, single_precision):
+def test_nli_is_the_softmax_at_its_entailment_label(models):
     expected = logits_of(models["nli"], PAIRS[:9]).softmax(-1)[:, 1].tolist()
     assert NLICrossEncoder(models["nli"]).entails(PAIRS[:9]) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "label"), [("DebertaV2", 0), ("XLMRoberta", 2)])
-def test_multilingual_models_judge_texts_of_any_length(tmp_path, single_precision, kind, label):
+def test_multilingual_models_judge_texts_of_any_length(tmp_path, kind, label):
     """The two architectures that are trained on XNLI, with the order of labels that each usually has."""
     pair = ("Der Leuchtturm von Tarn wurde 1884 gebaut.", "El faro es de 1884.")
     folder = write_multilingual_nli(tmp_path / "xnli", [*pair, *TEXTS], kind)
@@ -57,7 +57,7 @@ def test_multilingual_models_judge_texts_of_any_length(tmp_path, single_precisio
 
 
 @pytest.mark.parametrize("half", [True, False])
-def test_t5_is_the_odds_of_its_first_answer(models, request, half):
+def test_t5_is_the_odds_of_its_first_answer(models, monkeypatch, half):
     import torch
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
@@ -71,7 +71,7 @@ def test_t5_is_the_odds_of_its_first_answer(models, request, half):
         zero, one = logits[tokenizer.convert_tokens_to_ids(["0", "1"])]
         expected.append(1 / (1 + np.exp(zero - one)))
     if not half:
-        request.getfixturevalue("single_precision")
+        monkeypatch.setattr("knowgap.retrieval.entailment.bfloat16_on", lambda device: False)
     probabilities = T5TrueNLI(models["t5"]).entails(PAIRS[:9])
     assert probabilities == pytest.approx(expected, abs=0.05 if half else 1e-4)
 

@@ -134,6 +134,18 @@ def test_projection_keeps_the_strongest_directions():
     np.testing.assert_array_equal(fit_projection(vectors, 3), matrix)
 
 
+def test_a_projection_of_full_width_gives_the_cosines_of_the_principal_directions_and_is_hardly_moved_by_noise():
+    rng = np.random.default_rng(5)
+    vectors = rng.normal(size=(500, 12)) * np.array([9, 7, 5] + [0.1] * 9)
+    matrix = fit_projection(vectors, 12)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-6)
+    values, directions = np.linalg.eigh(vectors.T @ vectors)
+    damped = vectors @ directions * (values / values[-1]) ** -0.25
+    np.testing.assert_allclose((vectors @ matrix.T) @ (vectors @ matrix.T).T, damped @ damped.T, rtol=1e-4, atol=1e-3)
+    noisy = fit_projection(vectors * (1 + 1e-7 * rng.normal(size=vectors.shape)), 12)
+    np.testing.assert_allclose(noisy, matrix, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dim", [0, 100, 400])
 def test_width_out_of_bounds(dim, tmp_path):
     with pytest.raises(ValueOutOfBounds, match=f"dim = {dim}"):

@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     return write_pylate(tmp_path_factory.mktemp("pylate") / "modern", [str(passage) for passage in corpus()])
 
 
-def test_vectors_are_those_of_sentence_transformers(folder, single_precision):
+def test_vectors_are_those_of_sentence_transformers(folder):
     from sentence_transformers import MultiVectorEncoder
 
     encoder, expected = TokenEncoder(folder, device="cpu"), MultiVectorEncoder(str(folder), device="cpu")
