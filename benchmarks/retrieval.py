@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 def _engines(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
     passages = options.passages or (2000 if options.quick else 50_000)
     count = options.queries or (50 if options.quick else 200)
-    questions = [example.question for example in stream_questions(max(count, passages // 330 * 100))]
+    questions = [example.question for example in stream_questions(max(count, passages // 312 * 100))]
     queries = questions[:: len(questions) // count][:count]
     folder = folder.absolute() / f"{passages}-passages"
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowgap.compiling.evaluation.runner import QuestionRecord
     from knowgap.programs.base import Program
 
-_METHODS = ("rag", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+_METHODS = ("rag", "knowgap", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 _CANDIDATES = ("rag", "blend_filter")  # one hyperparameter; several switches
 _RANGES = {"top_k": (3, 20)}  # longer prompts would take most of the demo's time
 _SNIPPET = """
@@ -110,7 +110,7 @@ def _step(what: str) -> None:
 def find_question(
     examples: Sequence[dspy.Example], base: Program, program: Program, lm: dspy.LM
 ) -> tuple[int, dspy.Prediction, dspy.Prediction] | None:
-    """Find the first question that `program` answers exactly and `base` does not.
+    """Find the first question that has an answer, which `program` gives exactly and `base` does not.
 
     Returns:
         Its position in `examples`, from 0, with the predictions of `base` and of `program`; None if there is none.
@@ -118,9 +118,12 @@ def find_question(
     import dspy
 
     from knowgap.compiling.evaluation.metrics import exact_match
+    from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable, reference_answers
 
     with dspy.context(lm=lm):
         for number, example in enumerate(examples):
+            if is_unanswerable(reference_answers(example)):
+                continue
             of_base = base(question=example.question)
             if exact_match(example, of_base):
                 continue
@@ -131,12 +134,12 @@ def find_question(
 
 
 def _show_question(job: Job) -> None:
-    """Show the first question that MIGRES alone answers: its trace, both answers and the reference."""
-    base, program = (_programs(job, name)[name] for name in ("rag", "migres"))
-    examples = job.dataset.questions("dev", job.options.limit)
+    """Show the first question that KnowGap alone answers: its trace, both answers and the reference."""
+    base, program = (_programs(job, name)[name] for name in ("rag", "knowgap"))
+    examples = job.dataset.questions("dev")
     found = find_question(examples, base, program, job.lm)
     if found is None:
-        out.print(f"none: migres answers no question of {len(examples)} that rag does not", markup=False)
+        out.print(f"none: knowgap answers no question of {len(examples)} that rag does not", markup=False)
         return
     number, of_base, of_program = found
     out.print(
@@ -147,7 +150,7 @@ def _show_question(job: Job) -> None:
     out.print(of_program.trace)
     rows = [
         ["rag", of_base.answer, of_base.trace.cost.lm_calls],
-        ["migres", of_program.answer, of_program.trace.cost.lm_calls],
+        ["knowgap", of_program.answer, of_program.trace.cost.lm_calls],
         ["the encyclopedia", examples[number].answer, ""],
     ]
     show_table("the answers", ["who", "answer", "LM calls"], rows)

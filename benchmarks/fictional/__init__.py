@@ -5,7 +5,7 @@ names, in articles of several sentences that word each relation in several ways,
 digit, and articles that no question needs. A right answer therefore comes from retrieval and reading, not from memory.
 Most questions need a passage that the question's own words do not find, and a tenth have no answer in any passage.
 
-The encyclopedia is an endless series of worlds (`fictional.world`) of some 330 passages that share no entity. Each
+The encyclopedia is an endless series of worlds (`fictional.world`) of 312 passages that share no entity. Each
 world is the same to the byte on every machine and version of Python. The splits share no wording of a question.
 
 The sample that comes with knowgap is the three worlds of seed 0, one each for train, dev and test. Rewrite its files,

@@ -28,8 +28,8 @@ def test_runs_the_whole_loop(knowgap):
     assert "not a language model" in " ".join(remarks.split())
 
     [[gold, _]] = cells(printed, "the encyclopedia")
-    rag, migres = cells(printed, "rag")[0][0], cells(printed, "migres")[0][0]
-    assert normalize_answer(migres) == normalize_answer(gold) != normalize_answer(rag)
+    rag, found = cells(printed, "rag")[0][0], cells(printed, "knowgap")[0][0]
+    assert normalize_answer(found) == normalize_answer(gold) != normalize_answer(rag)
     [number] = re.findall(r"number (\d+)", printed)
     assert load_dataset("sample").splits["dev"][int(number) - 1].answer == gold
 
