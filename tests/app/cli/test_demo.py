@@ -24,9 +24,7 @@ def cells(printed: str, label: str) -> list[list[str]]:
 
 @pytest.mark.long
 def test_runs_the_whole_loop(knowgap):
-    printed, remarks = knowgap("demo", "--limit", "8", "--n-trials", "2", "--output-dir", "out")
-    assert "not a language model" in " ".join(remarks.split())
-
+    printed, _ = knowgap("demo", "--limit", "8", "--n-trials", "2", "--output-dir", "out")
     [[gold, _]] = cells(printed, "the encyclopedia")
     rag, found = cells(printed, "rag")[0][0], cells(printed, "knowgap")[0][0]
     assert normalize_answer(found) == normalize_answer(gold) != normalize_answer(rag)
