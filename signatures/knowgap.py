@@ -9,10 +9,11 @@ from knowgap.signatures.types import SourcePassage
 class ReadAndPlan(dspy.Signature):
     """Decide whether the passages answer the question; if they do not, write search queries for what is missing.
 
-    `steps`: one line for each fact that the question needs, in order; the last is the one that is asked for. Write the
-    fact and what fills it, then where that comes from: the numbers of the passages that state it, as [2]; or COMMON
-    KNOWLEDGE, such as the country of a capital; or REMEMBERED, if you are sure of it but no passage states it, such as
-    a person's year of birth. If nothing fills it, write the fact and MISSING. What follows from other steps, such as a
+    `steps`: one short line, of a few words, for each fact that the question needs, in order; the last is the one
+    that is asked for. Name the fact, what fills it, and where that comes from: the numbers of the passages that
+    state it; or COMMON KNOWLEDGE, such as the country of a capital; or REMEMBERED, if you are sure of it but no
+    passage states it, such as a person's year of birth. If nothing fills it, write MISSING. For example, "designer
+    of the bridge: Ada Venn [2]", then "birthplace of Ada Venn: MISSING". What follows from other steps, such as a
     comparison, has their numbers.
 
     `relevant_ids`: the passages that state a fact of any step, or name a thing that leads to one. Leave out those that
@@ -32,7 +33,7 @@ class ReadAndPlan(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     searched: list[str] = dspy.InputField(desc="what was searched so far, which is not repeated")
     steps: list[str] = dspy.OutputField(
-        desc="a line for each fact: what it is, what fills it, and [numbers], COMMON KNOWLEDGE, REMEMBERED or MISSING",
+        desc="short lines: a fact, what fills it, and [numbers], COMMON KNOWLEDGE, REMEMBERED or MISSING",
         default_factory=list,
     )
     relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help", default_factory=list)
