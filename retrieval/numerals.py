@@ -35,12 +35,12 @@ _UNITS = (
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _ORDINALS = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-_HUNDREDS = {"hundred": 10**2, "hundredth": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
-_WORDS = {word: n for n, word in enumerate(_UNITS.split())} | {
-    word: 20 + 10 * n for n, word in enumerate(_TENS.split())
-}
-_WORDS |= {f"{word.removesuffix('y') + 'ie' if n > 19 else word}th": n for word, n in _WORDS.items() if n > 12}
-_WORDS |= {word: n for n, word in enumerate(_ORDINALS.split())} | _HUNDREDS
+_CARDINAL = {word: n for n, word in enumerate(_UNITS.split())}
+_CARDINAL |= {word: 20 + 10 * n for n, word in enumerate(_TENS.split())}
+_ORDINAL = {f"{word.removesuffix('y') + 'ie' if n > 19 else word}th": n for word, n in _CARDINAL.items() if n > 12}
+_ORDINAL |= {word: n for n, word in enumerate(_ORDINALS.split())} | {"hundredth": 100}
+_CARDINAL |= {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_WORDS = _CARDINAL | _ORDINAL
 _ELSEWHERE = {
     word: n
     for language in (
@@ -60,7 +60,9 @@ _SCALES = {
 }
 _MOST = 3  # a smaller number in words is often none: "one of them", "the two", "a second"
 _CENTURY = r"\W?\s*(?:century|centuries|jahrhundert|siecle|世紀|世纪)"
-_IN_WORDS = re.compile(rf"\b(?:{'|'.join(_WORDS)})(?:(?:\s+and)?[\s-]+(?:{'|'.join(_WORDS)}))*\b({_CENTURY})?")
+_JOIN = r"(?:(?:(?<=hundred)|(?<=thousand)|(?<=million))\sand)?[\s-]"
+_ONE, _FIRST = f"(?:{'|'.join(_CARDINAL)})", f"(?:{'|'.join(_ORDINAL)})"
+_IN_WORDS = re.compile(rf"\b(?:{_ONE}(?:{_JOIN}{_ONE})*(?:{_JOIN}{_FIRST})?|{_FIRST})\b({_CENTURY})?")
 _CJK = re.compile(r"[〇零一二三四五六七八九十百千万億亿]+")
 _NAMES = "|".join(MONTHS)
 _MONTH = re.compile(rf"\d(?:st|nd|rd|th)?\W{{1,2}}(?:(?:de|of)\s)?({_NAMES})\b|\b({_NAMES})\W{{1,2}}(?:de\s)?\d")

@@ -116,7 +116,7 @@ class Text:
 
     def _has_part(self, word: str) -> bool:
         """Whether the text has a word of a name, which may have an ending, or be an adjective made from the name."""
-        if len(word) == 1 or roman_value(word) in self.values or self._has(word.lower()):
+        if len(word) == 1 or self.values & ({roman_value(word)} - {0}) or self._has(word.lower()):
             return True
         return any(_same_name(word.lower(), w, self.language != "en") for w in self._alike[word[:4].lower()])
 

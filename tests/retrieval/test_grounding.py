@@ -110,6 +110,11 @@ CASES = [  # a sentence, its source, what the source lacks
     ("이 영화는 1961년에 개봉했다.", "영화: 1961년 개봉작.", []),
     ("이 영화는 1962년에 개봉했다.", "영화: 1961년 개봉작.", ["1962"]),
     ("It says so [1].", "It says so.", []),
+    ("The first three were shown.", "He showed the first three.", []),
+    ("He has three and four.", "He has four, and three.", []),
+    ("It has two hundred and five rooms.", "It has 205 rooms.", []),
+    ("It was the twenty-fifth.", "It was the 25th.", []),
+    ("It was shown on CBS.", "It was shown at 00:01.", ["CBS"]),
     ("The pump KX-77 needs 230 V.", "KX-77: a pump for 230 volts.", []),
     ("The pump KX-78 needs 230 V.", "KX-77: a pump for 230 volts.", ["78"]),
 ]
