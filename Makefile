@@ -18,6 +18,7 @@ VENV ?= .venv-$(shell $(INTERPRETER) -c 'import sys; print("%d.%d" % sys.version
 endif
 BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
+TESTS ?= tests
 SOURCES := $(sort $(shell find app signatures retrieval lms programs compile -type f -not -name '*.pyc'))
 # The list of source files, not their dates: a file that comes or goes renews the installation, an edit does not.
 NAMES := $(VENV)/.files-$(shell printf '%s' '$(SOURCES)' | cksum | cut -d' ' -f1)
@@ -95,8 +96,8 @@ imports: install-test ## who may import whom
 collect: install-test # compiles what tests import, and the tests, once: each worker would, beside the others; `unit` says what fails
 	@$(BIN)/python -m pytest -q --collect-only tests > /dev/null 2>&1 || true
 
-unit: install-test ## the tests, and the notebooks; one thread each, since the workers keep all cores busy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal tests
+unit: install-test ## the tests, and the notebooks, or TESTS=…; one thread each, since the workers keep all cores busy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal $(TESTS)
 
 docs: install-test ## the documentation, in build/site
 	@mkdir -p build
