@@ -9,6 +9,7 @@ import pytest
 from support import UNREADABLE, scripted_lm
 
 from knowgap.cli.main import main
+from knowgap.programs.prediction import NOT_SUPPORTED
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 
@@ -63,6 +64,28 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
         "  [1] does not mention Bo Reed",
         "  read: Orle Bridge",
     ]
+
+
+def test_says_that_an_answer_is_not_supported(indexed):
+    doubting = ("ask", "Who designed it?", "--index", "idx", "--program", "tests.app.service.conftest:Doubting")
+    printed = indexed(*doubting)[0]
+    assert NOT_SUPPORTED in printed
+    assert ("  nearest: " in printed, "[1]" in printed) == (True, False)
+    *_, cost, verdict = indexed(*doubting, "--trace")[0].rpartition(NOT_SUPPORTED)[0].splitlines()
+    assert "not supported" in verdict
+    assert "which river" in verdict
+    assert "knowledge tokens" in cost
+    said = indexed.json(*doubting, "--style", "short")
+    assert (said["answer"], said["guess"], said["supported"]) == ("The Orle.", "The Orle.", False)
+    assert (len(said["nearest"]), said["sources"], said["citations"]) == (1, [], [])
+    assert "this is a guess" in indexed(*doubting, "--style", "short")[0]
+
+
+def test_greets_without_asking_anything(indexed):
+    [line] = indexed("ask", "Good morning!", "--index", "idx")[0].splitlines()
+    said = indexed.json("ask", "Good morning!", "--index", "idx")
+    assert said["answer"] == line
+    assert (said["sources"], said["passages"], said["trace"]["cost"]["retrievals"]) == ([], [], 0)
 
 
 def test_answers_as_json(indexed):
