@@ -116,7 +116,7 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--program", "migress"], "did you mean 'migres'"),
         ([*ASK, "--program", "rag", "--set", "top_k=500"], "from 1 to 50"),
         ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
-        ([*ASK, "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
+        ([*ASK, "--program", "migres", "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
         ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
         ([*ASK, "--program", "rag", "--part", "entailment=grounding"], "the program rag has no entailment"),
         ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: no such folder"),
