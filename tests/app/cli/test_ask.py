@@ -99,7 +99,7 @@ def test_answers_as_json(indexed):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--preset", "open_domain", "--set", "delta=-1"],
+        ["--program", "migres", "--preset", "open_domain", "--set", "delta=-1"],
         ["--program", "rerank", "--part", "reranker=embedded"],
         ["--program", "vtg", "--part", "entailment=grounding"],
     ],
