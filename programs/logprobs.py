@@ -7,11 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from knowgap.lms.metering import get_part
+from knowgap.programs.replies.asking import lm_of
 from knowgap.programs.replies.outputs import text_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 _SPACE = b" \t\r\n\f\v"
 
 _TOP = 10
+_REFUSING: WeakSet[Any] = WeakSet()
+"""Language models that have refused to give log-probabilities."""
 _YES, _NO = ("True", "true", "TRUE", "Yes", "yes"), ("False", "false", "FALSE", "No", "no")
 
 
@@ -58,12 +62,13 @@ def ask_for_tokens(
     top_logprobs: int | None = None,
     **inputs: Any,
 ) -> TokenReply:
-    """Ask the language model for a reply with token log-probabilities; ask again without if the backend refuses.
+    """Ask the language model for a reply with token log-probabilities; ask without if the backend refuses them.
 
     If `with_tokens` is False, log-probabilities are not requested. A temperature of None leaves the model's own.
     """
     config: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
-    if with_tokens:
+    lm: Any = lm_of(predictor, inputs)
+    if with_tokens and lm not in _REFUSING:
         wanted = {"logprobs": True, **({} if top_logprobs is None else {"top_logprobs": top_logprobs})}
         try:
             output = program.ask(predictor, **inputs, config={**config, **wanted})
@@ -71,7 +76,7 @@ def ask_for_tokens(
         except ContextWindowExceededError:
             raise
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
-            pass
+            _REFUSING.add(lm)
     return TokenReply(program.ask(predictor, **inputs, config=config), [], refused=with_tokens)
 
 

@@ -17,30 +17,11 @@ class Searched(BaseModel):
     found: list[int] = Field(default=[], description="ids of the passages that it found, best first")
 
 
-# Beyond the paper: the model chooses how to refine, and whether to.
-class RefineQuery(dspy.Signature):
-    """Write the search queries that are still needed to answer the question.
-
-    If the passages already state every fact that the answer needs, return an empty list. Else write at most
-    `max_queries`. If the question has parts, ask for what comes next and was not found yet. Use the names that the
-    passages give. If it is not clear who or what is meant, ask for that. Each query asks for one fact, in the words of
-    an encyclopedia. Do not repeat an earlier query, and do not put your own answer into a query.
-    """
-
-    question: str = dspy.InputField()
-    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
-    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
-    max_queries: int = dspy.InputField(desc="the most queries to write")
-    queries: list[str] = dspy.OutputField(desc="new queries; empty if nothing is missing")
-
-
 # Section 2.1.
 class RewriteQuery(dspy.Signature):
-    """Write a search query that finds more for the question than the question itself, or the earlier queries, did.
+    """Rewrite the question as a search query that is clearer and more precise, so that a search finds what answers it.
 
-    Make it complete and specific, in the words that an encyclopedia uses. Ask for what has not been found yet. If
-    everything was found, ask for what would confirm it. Do not put your own answer into it. Do not repeat an earlier
-    query.
+    Ask for what the earlier queries did not find.
     """
 
     question: str = dspy.InputField()
@@ -51,10 +32,9 @@ class RewriteQuery(dspy.Signature):
 
 # Section 2.1.
 class DecomposeQuery(dspy.Signature):
-    """Write a search query for the one part of the question that should be settled next.
+    """Decompose the question into simpler ones, and write the search query for the one that should be settled next.
 
-    Use the names that were found. If every part is settled, ask for what would confirm the answer. Do not put your own
-    answer into the query. Do not repeat an earlier query.
+    It follows from what the earlier queries found, and is understood and answered by itself.
     """
 
     question: str = dspy.InputField()
@@ -65,11 +45,9 @@ class DecomposeQuery(dspy.Signature):
 
 # Section 2.1.
 class DisambiguateQuery(dspy.Signature):
-    """Write a search query that resolves what is ambiguous in the question.
+    """Find what is ambiguous in the question, and write a search query that has a single, clear meaning.
 
-    Name the person, work, place or time that is meant. If that was not found, ask which it is. If nothing is ambiguous,
-    ask for the fact that is still needed, with full names. Do not put your own answer into the query. Do not repeat an
-    earlier query.
+    Say which person, work, place or time is meant, narrow down broad terms, or add what the earlier queries found.
     """
 
     question: str = dspy.InputField()

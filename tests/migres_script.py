@@ -1,5 +1,7 @@
 """What the tests of MIGRES share: its modules' replies in short, and a question that takes two steps."""
 
+import functools
+
 from support import TableEntailment, TableReranker, TableRetriever, play
 
 from knowgap.programs.migres import MIGRES
@@ -17,12 +19,12 @@ def learn(*facts):
 def decide(answer, missing="", confidence=1, explanation="That much is known."):
     """What the main module says."""
     said = {"answerable": answer != NOT_YET, "answer": answer, "confidence": confidence, "missing": missing}
-    return {**said, "explanation": explanation}
+    return {"explanation": explanation, **said}
 
 
 def last(answer, confidence=2):
     """What the last answer says."""
-    return {"answer": answer, "confidence": confidence, "explanation": "The best guess."}
+    return {"explanation": "The best guess.", "answer": answer, "confidence": confidence}
 
 
 def ask(*queries):
@@ -68,6 +70,11 @@ def small(table=None, score=None, threshold=3.0, entails=lambda *_: 1.0, **kwarg
         entailment=TableEntailment(entails),
         **kwargs,
     )
+
+
+PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
+paper = functools.partial(small, **PAPER)
+"""A program on the small corpus, with the paper's settings."""
 
 
 def two_steps(program, **script):

@@ -192,8 +192,10 @@ def _knowgap(v: Mapping[str, Any]) -> CallBound:
 
 def _migres(v: Mapping[str, Any]) -> CallBound:
     compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
-    step = 3 + max(compressing, v["prompt_knowledge"])  # leaf, main, queries
-    return CallBound(v["iterations"] * step - 1 + v["last_answer"], v["top_k"])
+    leaves = v["max_queries"] if v["read_apart"] else 1
+    deciding = 2 + v["second_look"]  # a question wrongly believed answered needs a call for its queries
+    ending = 1 + v["answer_alone"]
+    return CallBound(v["iterations"] * (leaves + deciding + v["prompt_knowledge"] + compressing) + ending, v["top_k"])
 
 
 def _adaptive_note(v: Mapping[str, Any]) -> CallBound:
@@ -213,13 +215,12 @@ _SUB_QUESTIONS = 4
 
 
 def _rq_rag(v: Mapping[str, Any]) -> CallBound:
-    children, asked = {"all": (3, 3), "needed": (v["max_queries"], 1)}.get(v["actions"], (1, 1))
+    children = 3 if v["actions"] == "all" else 1
     nodes, calls = 1, 1
     for _ in range(v["depth"]):
-        parents = min(nodes, v["beam_width"])
-        nodes = parents * children
-        calls += parents * asked + nodes
-    return CallBound(calls + 1, v["top_k"] * (v["depth"] + 1))  # one more where log-probabilities are refused
+        nodes = min(nodes, v["beam_width"]) * children
+        calls += 2 * nodes
+    return CallBound(calls, v["top_k"] * v["depth"])
 
 
 def _blend_filter(v: Mapping[str, Any]) -> CallBound:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dspy
 import orjson
@@ -155,7 +155,7 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
     facts: dict[str, dict[str, str]] = {}
     for argument, attribute in program.sub_models.items():
         part = getattr(program, attribute)
-        model: Any = part.lm if isinstance(part, dspy.Predict) else part
+        model = cast("Any", part.lm if isinstance(part, dspy.Predict) else part)
         folder = Path(
             lm_name(model).removeprefix("hf/") if isinstance(model, dspy.BaseLM) else getattr(model, "name", "")
         )

@@ -234,8 +234,8 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
         retention: the share of the questions that keep the data set's own answer instead of one made from what was
             retrieved (section 4.4, figure 4a: 0 is best).
         drop_unfound: leave out a question of several steps whose gold passages were not found (appendix B.4).
-        drop_answers: leave out a new answer that the passages do not support, or that is none of the known ones. Since
-            the data set's own answers are never dropped, compare several values of `retention` (figure 4a) without it.
+        drop_answers: leave out a new answer that the passages do not support, or that is none of the known ones; the
+            paper keeps all (section 4.4), so that answers are not tied to the known one.
         mask_evidence: leave the retrieved passages out of the loss.
         depth: the depth of the tree when the model is measured.
         measured_on: the split on whose questions the model is measured; `none` leaves that out.
@@ -243,6 +243,7 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
 
     paper: ClassVar[PaperRun | None] = PaperRun(
         base="meta-llama/Llama-2-7b-hf",
+        settings={"drop_answers": False},
         examples=42_810,
         gpus=(8, 80.0),
         data="42,810 transcripts by gpt-3.5-turbo-0125 for ARC-Easy, ARC-Challenge, OpenBookQA, HotpotQA, MuSiQue, "

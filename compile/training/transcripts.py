@@ -24,7 +24,8 @@ from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.errors import UsageError
 from knowgap.programs.replies.outputs import clean_lines, text_of
-from knowgap.programs.trajectory import Trajectory
+from knowgap.programs.rq_rag import Trajectory
+from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag_teacher import (
@@ -141,7 +142,8 @@ def construct_transcripts(
     """Make a transcript of every question that the record file `output` does not have yet; see `write_records`.
 
     The questions have an `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if given.
-    `passages` is the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
+    `passages` is the corpus by id: where a question names its candidates, BM25 searches these alone (appendix B.4), and
+    the teacher of a question of several steps sees them (table 5).
 
     Raises:
         UsageError: there are no questions, or the output was made with something else.
@@ -151,11 +153,14 @@ def construct_transcripts(
     about = {
         "teacher": [lm_name(teacher), lm_settings(teacher)],
         "index": retriever_facts(retriever),
+        "candidates": "bm25" if passages and any(each.get("candidates") for each in examples) else "",
         **config.model_dump(include=_DECISIVE),
     }
 
     def make(id: str) -> TranscriptRecord:
-        return _Author(retriever, teacher, config, passages or {}, by_id[id]).write(id)
+        example = by_id[id]
+        among = candidate_retriever(example, passages or {}) or retriever
+        return _Author(among, teacher, config, passages or {}, example).write(id)
 
     written = read_records(output, TranscriptRecord, "transcript")[1] if Path(output).is_file() else {}
     for id, record in written.items():
@@ -164,6 +169,12 @@ def construct_transcripts(
     return write_records(
         list(by_id), make, output, TranscriptRecord, about, "transcript", num_threads=num_threads, progress=progress
     )
+
+
+def candidate_retriever(example: dspy.Example, passages: Mapping[str, Passage]) -> Retriever | None:
+    """BM25 over a question's own candidates (appendix B.4); None if it names none, or they are not in the corpus."""
+    own = [passages[name] for name in example.get("candidates") or () if name in passages]
+    return BM25Index.from_passages(own) if own else None
 
 
 def draft_transcripts(

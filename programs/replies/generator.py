@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import Usage
 from knowgap.programs.passages import knowledge_tokens
 from knowgap.programs.trace.recorder import current_recorder
-from knowgap.retrieval.passage import Passage
+from knowgap.programs.trace.steps import Malformed, Rejected
+from knowgap.retrieval.passage import Hit, Passage
+
+if TYPE_CHECKING:
+    from knowgap.programs.base import Program
 
 
 class Written(Protocol):
@@ -52,12 +57,8 @@ class Transcript(Protocol):
         """Append what the query of a node found; returns how many of the passages, best first, fit."""
         ...
 
-    def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> Sequence[Written]:
+    def write(self, branches: Sequence[tuple[str, str]]) -> Sequence[Written]:
         """Write a query or the "answer" at each (path, action); a query makes a node."""
-        ...
-
-    def choose(self, paths: Sequence[str], letters: Sequence[str]) -> Sequence[Written]:
-        """Answer at each node with the most likely of several lettered options."""
         ...
 
 
@@ -77,32 +78,85 @@ class Generator(Protocol):
         ...
 
 
-def write_branches(
-    transcript: Transcript,
-    branches: Sequence[tuple[str, str]],
-    *,
-    sample: bool = False,
-    letters: Sequence[str] = (),
-) -> list[tuple[Written, float]]:
-    """Write at nodes of a transcript, each a path and an action; in one batch if the branches may run concurrently.
+class BranchReply(NamedTuple):
+    """A query or an answer, as a model gave it.
 
-    With `letters`, each answer is the likeliest of these options; with `sample`, tokens are drawn.
-
-    Returns:
-        What was written for each, and the seconds that it took; branches of a batch take as long as the batch.
+    Attributes:
+        text: empty if it cannot be read.
+        logprobs: log-probabilities of all tokens of the text; None if they are unknown.
+        stated: the confidence that the model states.
     """
-    together = current_recorder().concurrent
-    written: list[tuple[Written, float]] = []
-    for group in [branches] if together and branches else [[branch] for branch in branches]:
-        check_cancelled()
-        started = time.perf_counter()
-        if letters:
-            replies = transcript.choose([path for path, _ in group], letters)
-        else:
-            replies = transcript.write(group, sample=sample)
-        seconds = time.perf_counter() - started
-        written += [(reply, seconds) for reply in replies]
-    return written
+
+    text: str
+    logprobs: tuple[float, ...] | None
+    stated: float = 0.0
+
+
+Branch = tuple[str, Any, str]
+"""The path of a node, the node itself with its `passages`, and what is written there: an action, or the "answer"."""
+
+
+class Branches(Protocol):
+    """What writes at the nodes of a question's tree."""
+
+    def write(self, branches: Sequence[Branch]) -> Sequence[Callable[[], BranchReply]]:
+        """For each branch, a function that is called within it, and returns its reply."""
+        ...
+
+    def read(self, path: str, query: str, hits: Sequence[Hit]) -> tuple[Passage, ...]:
+        """Take what the query of a node found; returns the passages that later replies are written from."""
+        ...
+
+
+class PromptBranches:
+    """Asks a language model at every node by itself; `ask` takes a node and an action."""
+
+    def __init__(self, ask: Callable[[Any, str], BranchReply]):
+        self._ask = ask
+
+    def write(self, branches: Sequence[Branch]) -> list[Callable[[], BranchReply]]:
+        """The call of each branch."""
+        return [functools.partial(self._ask, node, action) for _, node, action in branches]
+
+    def read(self, path: str, query: str, hits: Sequence[Hit]) -> tuple[Passage, ...]:
+        """All passages."""
+        return tuple(hit.passage for hit in hits)
+
+
+class GeneratorBranches:
+    """Lets a generator write at nodes; in one batch if the branches may run concurrently."""
+
+    def __init__(self, program: Program, generator: Generator, question: str):
+        self._program, self._transcript = program, generator.start(question, program.wording)
+
+    def write(self, branches: Sequence[Branch]) -> list[Callable[[], BranchReply]]:
+        """Write at all branches; the functions count what was written."""
+        answering = all(action == "answer" for *_, action in branches)
+        current_recorder().allot(len(branches), leave=int(not answering))
+        made: list[Callable[[], BranchReply]] = []
+        together = current_recorder().concurrent
+        for group in [branches] if together and branches else [[branch] for branch in branches]:
+            check_cancelled()
+            started = time.perf_counter()
+            written = self._transcript.write([(path, action) for path, _, action in group])
+            seconds = time.perf_counter() - started
+            for (_, node, action), each in zip(group, written, strict=True):
+                made.append(functools.partial(self._reply, each, seconds, node, action))
+        return made
+
+    def _reply(self, written: Written, seconds: float, node: Any, action: str) -> BranchReply:
+        count_written(written, seconds, node.passages)
+        if written.problem:
+            self._program.record(Malformed(act=action, problem=written.problem))
+        return BranchReply(written.text, written.logprobs)
+
+    def read(self, path: str, query: str, hits: Sequence[Hit]) -> tuple[Passage, ...]:
+        """The passages that fit into the transcript."""
+        found = tuple(hit.passage for hit in hits)
+        if (room := self._transcript.read(path, found)) < len(found):
+            left_out = [passage.id for passage in found[room:]]
+            self._program.record(Rejected(what=query, why="no room in the transcript", passages=left_out))
+        return found[:room]
 
 
 def count_written(written: Written, seconds: float, passages: Sequence[Passage]) -> None:

@@ -51,12 +51,12 @@ class _Transcript:
         self.shown[path] = list({**before, **new}.values())
         return count
 
-    def write(self, branches, *, sample=False):
+    def write(self, branches):
         for path, action in branches:
             inputs = {"passages": self.shown[path], **({"style": self.instruction} if action == "answer" else {})}
             with self.recorder._lock:
                 self.recorder.calls.append(((action,), inputs))
-        written = self.transcript.write(branches, sample=sample)
+        written = self.transcript.write(branches)
         if self.recorder.spoil is None:
             return written
         return [
@@ -141,11 +141,3 @@ class TestRQRAGWithGenerator(ProgramConformance):
         narrow, recorder = self.ask(self.make(depth=2, beam_width=1))
         assert len([act for act, _ in recorder.calls if act != ("answer",)]) <= 6
         assert len(narrow.leaves) <= 7
-
-    def test_a_choice_is_made_among_the_options_of_the_question(self):
-        question = "Which is a town?\nA. Tarn\nB. ships\nC. painters"
-        program = self.make(depth=0, style="choice", score_option=True)
-        prediction = program(question=question)
-        assert prediction.answer in "ABC"
-        assert 1 / 3 <= prediction.confidence <= 1
-        assert program(question="Which town?").trace.cost.lm_calls == 1  # without options, a free answer

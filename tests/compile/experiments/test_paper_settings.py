@@ -76,7 +76,7 @@ def stated(paper: str, cell: Cell) -> dict[str, Any]:
         case "rq_rag":  # B.2, B.4, section 4.3
             chosen = label.lower() if label in ("Perplexity", "Confidence", "Ensemble") else "ensemble"
             depth = 4 if dataset in ("2wikimultihopqa", "musique") else 2
-            facts |= {"top_k": 3, "depth": depth, "strategy": chosen, "stop_confidence": None}
+            facts |= {"top_k": 3, "depth": depth, "strategy": chosen}
             facts |= {"actions": label.lower()} if label in ("All", "Rewrite", "Decompose", "Disambiguate") else {}
     numbers = r"CI (?P<iterations>\d+)|IU (?P<invalid_updates>\d+)|(top|K =) (?P<top_k>\d+)|depth (?P<depth>\d+)"
     for match in re.finditer(numbers, label):

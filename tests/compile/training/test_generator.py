@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from typing import NamedTuple
+
+import dspy
 import pytest
 from safetensors.numpy import load_file
 from support import OverlapRetriever
 
-from knowgap.compiling.training import GeneratorConfig
+from knowgap.compiling.data import Dataset
+from knowgap.compiling.evaluation import evaluator
+from knowgap.compiling.training import GeneratorConfig, rq_rag
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job, save_untrained
 from knowgap.compiling.training.transcripts import SearchStep, TranscriptRecord
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.trace.steps import Selected
 from knowgap.retrieval.passage import Passage
 from tests.lms.rq_rag.tiny import write_base_model
 
@@ -76,3 +83,59 @@ def test_what_cannot_be_trained_is_refused(base, tmp_path):
     assert len(too_long) == 12
     with pytest.raises(UsageError, match="nothing to train on"):
         fit(job)
+
+
+def test_the_trained_generator_is_measured_with_the_papers_tree(base, tmp_path, monkeypatch):
+    """Section 2.3: all 1 + 3 + 9 answers, also if the first ones are sure, and the ensemble of them."""
+    measured, evaluate = [], evaluator.evaluate
+
+    def recorded(program, *args, **kwargs):
+        measured.append(program)
+        return evaluate(program, *args, **kwargs)
+
+    monkeypatch.setattr("knowgap.compiling.training.generator.evaluate", recorded)
+    examples = [
+        dspy.Example(id=p.id, question=f"How old is {p.id}?", answer="old", aliases=["old"]).with_inputs("question")
+        for p in PASSAGES
+    ]
+    said = "[S_Rewritten_Query] age [EOS][R_Evidences]Title: Orle\nText: old[/R_Evidences][A_Response]old[EOS]"
+    turns = [{"role": "user", "content": "How old?"}, {"role": "assistant", "content": said}]
+    (tmp_path / "released.jsonl").write_text(json.dumps({"id": "1", "messages": turns}) + "\n")
+    rq_rag(
+        Dataset("data", {"train": examples[:3], "test": examples[3:]}, PASSAGES, ""),
+        OverlapRetriever(PASSAGES),
+        tmp_path / "made",
+        base=base,
+        transcripts=tmp_path / "released.jsonl",
+        config=GeneratorConfig.as_in_paper(**SMALL),
+        limit=1,
+    )
+    *_, program = measured
+
+    class Sure:
+        """Writes another query at every node, and the same answer without a doubt."""
+
+        name, digest = "sure", ""
+
+        def start(self, question, instruction):
+            return self
+
+        def read(self, path, passages):
+            return len(passages)
+
+        def write(self, branches, **_):
+            texts = ["old" if action == "answer" else f"{path} {action} Orle" for path, action in branches]
+            return [_Sure(text) for text in texts]
+
+    program.generator = Sure()
+    prediction = program(question="How old is Orle?")
+    assert len(prediction.answers) == 13
+    assert prediction.trace.of(Selected)[0].strategy == "ensemble"
+
+
+class _Sure(NamedTuple):
+    text: str
+    logprobs: tuple = (-0.001,)
+    problem: str = ""
+    cut: bool = False
+    tokens_read: int = 1

@@ -202,3 +202,31 @@ def test_own_questions_may_have_a_history(tmp_path):
     [draft] = draft_transcripts([examples["And when?"]], OverlapRetriever(CORPUS), GeneratorConfig())
     assert "history" not in examples["Who?"]
     assert draft.history == turns
+
+
+def test_the_papers_run_keeps_answers_that_are_none_of_the_known_ones(tmp_path):
+    """Section 4.4: new answers are not tied to the data set's own."""
+    lm, _ = teach(answers={HOPS: "Osk"}, supported=False)
+    config = GeneratorConfig.as_in_paper(top_k=1, max_queries=2)
+    made = construct_transcripts(
+        [EXAMPLES[1]], OverlapRetriever(CORPUS), lm, tmp_path / "t.jsonl", config=config, passages=BY_ID
+    )
+    assert [(record.answer, record.dropped) for record in made.records] == [("Osk", "")]
+
+
+def test_a_question_is_searched_among_its_own_candidates(tmp_path):
+    """Appendix B.4: by BM25."""
+
+    class Elsewhere:
+        def search(self, queries, k):
+            raise AssertionError("the whole index was searched")
+
+    example = make_example(
+        id="two", question=HOPS, answers=["Wick"], type="bridge", gold_ids=["ferry", "moor"],
+        candidates=["tarn", "moor", "ferry"],
+    )  # fmt: skip
+    config = GeneratorConfig(top_k=1)
+    made = construct_transcripts(
+        [example], Elsewhere(), teach()[0], tmp_path / "t.jsonl", config=config, passages=BY_ID
+    )
+    assert [[p["id"] for p in step.passages] for step in made.records[0].steps] == [["ferry"], ["moor"]]

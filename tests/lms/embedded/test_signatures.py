@@ -26,7 +26,7 @@ PASSAGES = [
 ]
 QUESTION = "Where was the director of the film The Glass Orchard born?"
 INPUTS = {
-    **{key: [QUERY] for key in ("queries", "asked", "questions")},
+    **{key: [QUERY] for key in ("queries", "asked", "found_nothing", "questions")},
     "searched": [Searched(query=QUERY, found=[1, 3])],
     "max_queries": 2,
     "max_questions": 4,
@@ -37,7 +37,6 @@ INPUTS = {
     "passages": PASSAGES,
     "passage": FILM,
     "known": [NOTE],
-    "statements": [NOTE],
     "missing": "the place of birth of Ilse Morn",
     "new_note": f"{NOTE}\nIlse Morn was born in Aarhus.",
     "sub_answers": [SubAnswer(question=STEP, answer="Ilse Morn")],
@@ -55,7 +54,7 @@ INPUTS = {
 ALL = {
     n: v for n in signatures.__all__ if isinstance(v := getattr(signatures, n), type) and issubclass(v, dspy.Signature)
 }
-BEYOND = {"AnswerFromText", "QuestionsOnText", "WhichPassages"}
+BEYOND = {"AnswerFromText", "QuestionsOnText"}
 """What a metric asks and rules cannot answer; the reader says so."""
 SERVED = [name for name in ALL if name not in BEYOND]
 REASONED = {"reasoning": "Ilse Morn was born in Aarhus.", "answer": "Aarhus"}

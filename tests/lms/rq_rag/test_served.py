@@ -23,8 +23,7 @@ def answer(generator, **settings):
 
 @pytest.mark.parametrize(("by_text", "strategy"), [(False, "perplexity"), (False, "ensemble"), (True, "confidence")])
 def test_tree_leaves_and_choice_are_the_same(tiny_generator, by_text, strategy):
-    settings = {"depth": 2, "top_k": 1, "strategy": strategy, "actions": "all", "answer_once": False}
-    settings |= {"stop_confidence": None}
+    settings = {"depth": 2, "top_k": 1, "strategy": strategy}
     here = answer(TranscriptGenerator(tiny_generator, max_new_tokens=24), **settings)
     with serving(tiny_generator, by_text=by_text) as (url, asked):
         there = answer(load_trained("generator", f"{tiny_generator}@{url}"), **settings)
