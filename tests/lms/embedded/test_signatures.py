@@ -50,12 +50,13 @@ INPUTS = {
     "style": signatures.STYLES["short"],
     "prediction": "It was Aarhus, in Denmark.",
     "reference": "Aarhus",
+    "statements": [NOTE],
 }
 ALL = {
     n: v for n in signatures.__all__ if isinstance(v := getattr(signatures, n), type) and issubclass(v, dspy.Signature)
 }
-BEYOND = {"AnswerFromText", "QuestionsOnText"}
-"""What a metric asks and rules cannot answer; the reader says so."""
+BEYOND = {"AnswerFromText", "QuestionsOnText", "WhichPassages"}
+"""What a judge is asked and rules cannot answer; the reader says so."""
 SERVED = [name for name in ALL if name not in BEYOND]
 REASONED = {"reasoning": "Ilse Morn was born in Aarhus.", "answer": "Aarhus"}
 AARHUS = ["AnswerWithCitations", "ReadingNotes", "AnswerFromPassages", "AnswerWithConfidence"]
