@@ -121,12 +121,6 @@ class TranscriptLayout:
         text = str(self.tokenizer.decode(ids[:-1])).strip()
         return text, "" if text else "no text"
 
-    def options(self, letters: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The ids with which all lettered options begin as answers, and the next id of each option."""
-        answers = [self.written("answer", letter) for letter in letters]
-        same = next(i for i, column in enumerate(zip(*answers, strict=False)) if len(set(column)) > 1)
-        return answers[0][:same], [answer[same] for answer in answers]
-
     def _harmless(self, text: str) -> str:
         return self._marks.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}", text.strip())
 

@@ -86,12 +86,11 @@ class ServedTree(TranscriptTree):
         super().__init__(None, layout, prompt, share=False, **settings)
         self._server = server
 
-    def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> list[Written]:
+    def write(self, branches: Sequence[tuple[str, str]]) -> list[Written]:
         """Write queries or answers at nodes; see `TranscriptTree.write`."""
-        rows = [self._row(path, action, sample) for path, action in branches]
+        rows = [self._row(path, action) for path, action in branches]
 
         def request(row: Any) -> tuple[list[str], list[float | None], str]:
-            drawn = {} if row.draws is None else {"temperature": 1, "seed": row.draws.initial_seed() % 2**31}
             return self._server.complete(
                 [*row.node.ids, *row.ids],
                 max_tokens=row.limit,
@@ -99,7 +98,6 @@ class ServedTree(TranscriptTree):
                 return_tokens_as_token_ids=True,
                 skip_special_tokens=False,
                 add_special_tokens=False,
-                **drawn,
             )
 
         going = [row for row in rows if row.limit > 0]
@@ -111,26 +109,6 @@ class ServedTree(TranscriptTree):
             self.counts.read += len(row.node.ids)
             self.counts.written += len(tokens)
         return [self._finish(row, len(row.node.ids)) for row in rows]
-
-    def choose(self, paths: Sequence[str], letters: Sequence[str]) -> list[Written]:
-        """Answer at nodes with the most likely of several lettered options; see `TranscriptTree.choose`."""
-        from scipy.special import log_softmax
-
-        forced, options = self.layout.options(letters)
-        prompts = [[*self._nodes[path].ids, *forced, option] for path in paths for option in options]
-
-        def score(prompt: list[int]) -> float:
-            _, logprobs, _ = self._server.complete(prompt, max_tokens=1, echo=True, add_special_tokens=False)
-            if len(logprobs) < len(prompt):
-                raise LanguageModelError(f"{self._server.url} ignores `echo`, so that it cannot score options")
-            return float(logprobs[len(prompt) - 1] or 0.0)
-
-        scores, chosen = self._at_once(score, prompts), list[Written]()
-        for number, path in enumerate(paths):
-            own = log_softmax(scores[number * len(options) : (number + 1) * len(options)])
-            best = int(own.argmax())
-            chosen.append(Written(letters[best], (float(own[best]),), len(self._nodes[path].ids)))
-        return chosen
 
     def _at_once(self, ask: Any, requests: Sequence[Any]) -> list[Any]:
         if not requests:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -67,14 +66,13 @@ class _Node:
 
 @dataclass
 class _Row:
-    """A branch being written: its tokens from the control token on, the most it may have, and its random generator."""
+    """A branch being written: its tokens from the control token on, and the most it may have."""
 
     path: str
     action: str
     node: _Node
     ids: list[int]
     limit: int
-    draws: Any
     logprobs: list[float] = field(default_factory=list)
     states: list[tuple[Any, Any]] = field(default_factory=list)
 
@@ -128,16 +126,15 @@ class TranscriptTree:
         node.ids += evidence
         return count
 
-    def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> list[Written]:
+    def write(self, branches: Sequence[tuple[str, str]]) -> list[Written]:
         """Write a query or an answer at nodes; a query makes a child, whose path is its parent's and the action.
 
         Args:
             branches: the path of a node ("", "rewrite", "rewrite/decompose", …) and an action of `ACTION_TOKENS`.
-            sample: draw tokens at temperature 1, with a seed for each branch, instead of taking the most likely.
         """
         import torch
 
-        rows = [self._row(path, action, sample) for path, action in branches]
+        rows = [self._row(path, action) for path, action in branches]
         with self._lock, torch.inference_mode():
             reading = self._read_pending(row.node for row in rows)
             for begin in range(0, len(rows), self.batch_size):
@@ -148,40 +145,10 @@ class TranscriptTree:
                     reading[id(row.node)] = reading.get(id(row.node), 0) + self._write_alone(row)
         return [self._finish(row, reading.pop(id(row.node), 0)) for row in rows]
 
-    def choose(self, paths: Sequence[str], letters: Sequence[str]) -> list[Written]:
-        """Answer at nodes with the most likely of several lettered options; probabilities are among these options."""
-        import torch
-
-        forced, options = self.layout.options(letters)
-        nodes = [self._nodes[path] for path in paths]
-        chosen: list[Written] = []
-        with self._lock, torch.inference_mode():
-            reading = self._read_pending(nodes)
-            for begin in range(0, len(nodes), self.batch_size):
-                together = nodes[begin : begin + self.batch_size]
-                self.counts.written += len(forced) * len(together)
-                if self.share:
-                    logits = self._feed(Batch(self.model, [node.known for node in together]), [forced] * len(together))
-                else:
-                    reading |= {id(node): len(node.ids) for node in together}
-                    self.counts.read += sum(len(node.ids) for node in together)
-                    given = [torch.tensor([[*node.ids, *forced]], device=self.model.device) for node in together]
-                    logits = torch.stack([self.model(input_ids=ids).logits[0, -1] for ids in given])
-                for node, row in zip(together, logits[:, options].float().log_softmax(-1), strict=True):
-                    best = int(torch.argmax(row))
-                    chosen.append(Written(letters[best], (float(row[best]),), reading.pop(id(node), 0)))
-        return chosen
-
-    def _row(self, path: str, action: str, sample: bool) -> _Row:
-        node, draws = self._nodes[path], None
-        if sample:
-            import torch
-
-            name = f"{self._nodes[''].ids} {path} {action}".encode()
-            seed = int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
-            draws = torch.Generator().manual_seed(seed)
+    def _row(self, path: str, action: str) -> _Row:
+        node = self._nodes[path]
         limit = min(self.max_new_tokens, self.max_length - len(node.ids) - 1)
-        return _Row(path, action, node, [self.layout.actions[action]], limit, draws)
+        return _Row(path, action, node, [self.layout.actions[action]], limit)
 
     def _read_pending(self, nodes: Iterable[_Node]) -> dict[int, int]:
         """Let the model read the pending tokens of nodes; return their number by the node's `id()`."""
@@ -236,14 +203,11 @@ class TranscriptTree:
             options = {name: cache} if name else {}
 
     def _add_token(self, row: _Row, logits: Any) -> bool:
-        """Add the most likely token, or one that is drawn; return whether the branch continues."""
+        """Add the most likely token; return whether the branch continues."""
         import torch
 
         logprobs = logits.float().log_softmax(-1)
-        if row.draws is None:
-            token = int(torch.argmax(logprobs))
-        else:
-            token = int(torch.multinomial(logprobs.exp().cpu(), 1, generator=row.draws))
+        token = int(torch.argmax(logprobs))
         row.ids.append(token)
         row.logprobs.append(float(logprobs[token]))
         return token not in self.layout.stops and len(row.logprobs) < row.limit

@@ -19,15 +19,12 @@ def _complete(model: Any, body: dict[str, Any], as_ids: Any) -> dict[str, Any]:
     with torch.inference_mode():
         for _ in range(body["max_tokens"]):
             logprobs = model(input_ids=torch.tensor([[*ids, *written]])).logits[0].log_softmax(-1)
-            if body.get("echo") and not written:
-                scores = [None, *(float(logprobs[at, token]) for at, token in enumerate(ids[1:]))]
             written.append(int(logprobs[-1].argmax()))
             scores.append(float(logprobs[-1].max()))
             if written[-1] in body.get("stop_token_ids", ()):
                 reason = "stop"
                 break
-    tokens = as_ids([*(ids if body.get("echo") else []), *written])
-    choice = {"logprobs": {"tokens": tokens, "token_logprobs": scores}, "finish_reason": reason, "text": ""}
+    choice = {"logprobs": {"tokens": as_ids(written), "token_logprobs": scores}, "finish_reason": reason, "text": ""}
     return {"choices": [choice]}
 
 

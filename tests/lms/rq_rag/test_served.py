@@ -10,7 +10,6 @@ from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.trained import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
-from tests.lms.rq_rag import completion_server
 from tests.lms.rq_rag.completion_server import serving
 
 PASSAGES = [Passage("a", "Ada Moor", "She painted ships in the harbour of Tarn."), Passage("b", "Wick", "A town.")]
@@ -37,31 +36,9 @@ def test_tree_leaves_and_choice_are_the_same(tiny_generator, by_text, strategy):
     assert {body["model"] for body in asked} == {str(tiny_generator)}
 
 
-def test_options_are_scored_alike(tiny_generator):
-    question = "Which? A: ships B: mills C: towns"
-    with serving(tiny_generator) as (url, _):
-        trees = [TranscriptGenerator(tiny_generator, server=each).start(question, "choose") for each in (None, url)]
-        for tree in trees:
-            assert tree.read("", PASSAGES[:1]) == 1
-        here, there = (tree.choose([""], ["A", "B", "C"]) for tree in trees)
-    assert there[0].text == here[0].text
-    assert there[0].logprobs == pytest.approx(here[0].logprobs, abs=1e-4)
-
-
 def test_a_server_that_fails_is_named(tiny_generator):
     with serving(tiny_generator) as (url, asked):
         generator = TranscriptGenerator(tiny_generator, server=url + "/nothing")
         asked.clear()
     with pytest.raises(LanguageModelError, match=r"http://127.0.0.1:\d+/v1/nothing/models: "):
         generator.start("Who?", "short").write([("", "answer")])
-
-
-def test_a_server_that_does_not_score_prompts_is_named(tiny_generator, monkeypatch):
-    complete = completion_server._complete
-    monkeypatch.setattr(
-        completion_server, "_complete", lambda model, body, ids: complete(model, body | {"echo": 0}, ids)
-    )
-    with serving(tiny_generator) as (url, _):
-        tree = TranscriptGenerator(tiny_generator, server=url).start("Which? A: ships B: mills", "choose")
-        with pytest.raises(LanguageModelError, match="ignores `echo`"):
-            tree.choose([""], ["A", "B"])

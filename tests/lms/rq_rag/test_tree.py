@@ -25,12 +25,12 @@ def generator(tiny_generator):
     return TranscriptGenerator(tiny_generator, device="cpu", max_new_tokens=40)
 
 
-def grow(tree, sample=False):
+def grow(tree):
     """Write a whole tree of depth two; returns what was written, by path and action."""
     written, paths = {}, [""]
     for _ in range(2):
         branches = [(path, action) for path in paths for action in ACTIONS]
-        written |= dict(zip(branches, tree.write(branches, sample=sample), strict=True))
+        written |= dict(zip(branches, tree.write(branches), strict=True))
         paths = [f"{path}/{action}".strip("/") for path, action in branches if not written[path, action].problem]
         for path in paths:
             tree.read(path, FOUND[: 1 + len(path) % 3])
@@ -56,11 +56,10 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 16])
-@pytest.mark.parametrize("sample", [False, True])
-def test_shared_prefixes_give_the_same_trajectories_and_log_probabilities(generator, batch_size, sample):
+def test_shared_prefixes_give_the_same_trajectories_and_log_probabilities(generator, batch_size):
     shared = copies(generator.start(QUESTION, "short"), batch_size=batch_size)
     alone = copies(shared, share=False)
-    one, other = grow(shared, sample), grow(alone, sample)
+    one, other = grow(shared), grow(alone)
     assert_same(one, other)
     assert len(one) > 18  # of 25
     assert sum(not written.problem for written in one.values()) > 12
@@ -95,23 +94,10 @@ def _decoded_alone(tree, path):
 
     twin = copies(tree, share=False)
     twin._nodes = {name: dataclasses.replace(node, known=None) for name, node in tree._nodes.items()}
-    row = twin._row(path, "answer", False)
+    row = twin._row(path, "answer")
     with torch.inference_mode():
         twin._write_alone(row)
     return row.ids
-
-
-def test_options_are_chosen_by_their_probability_among_the_options(generator):
-    tree = generator.start(QUESTION, "choice")
-    alone = copies(tree, share=False)
-    for each in (tree, alone):
-        each.write([("", action) for action in ACTIONS])
-    chosen, other = (each.choose(["", "rewrite"], "ABC") for each in (tree, alone))
-    assert [each.text for each in chosen] == [each.text for each in other]
-    for one, two in zip(chosen, other, strict=True):
-        assert one.logprobs == pytest.approx(two.logprobs, abs=1e-4)
-        assert -3 < one.logprobs[0] <= 0
-    assert chosen[0].text in "ABC"
 
 
 def test_what_does_not_fit_is_left_out_and_said(generator):
