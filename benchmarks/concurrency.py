@@ -87,8 +87,8 @@ class OneAndThree(Program):
 def programs(method: str, passages: Sequence[Passage]) -> tuple[Program, Program]:
     """Make a method twice: with independent steps run at once, and one by one."""
     parts: dict[str, Any] = {}
-    if method == "migres":  # read each query's passages apart, so that there are steps to run at once
-        parts = {"reranker": Agreeing(), "entailment": Agreeing(), "read_apart": True}
+    if method == "migres":
+        parts = {"reranker": Agreeing(), "entailment": Agreeing()}
     cls = OneAndThree if method == OneAndThree.name else get_program(method)
     retriever = FixedRetriever(passages)
     return cls(retriever, **parts), cls(retriever, concurrent=False, **parts)

@@ -31,7 +31,6 @@ BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing
 """Fields that an algorithm can do without, where others stand beside them."""
 
 DECIDING = {
-    "AnswerOrPlan": ("answer",),
     "AnswerWithCitations": ("answer",),
     "ExtractSnippet": ("snippet",),
     "FollowUp": ("needed",),
@@ -41,6 +40,7 @@ DECIDING = {
     "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
     "PromptedKnowledge": ("passage",),
+    "ReadRelevant": ("answerable",),
     "ReadingNotes": ("answer",),
     "SummarisePassage": ("summary",),
 }

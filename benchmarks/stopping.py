@@ -34,9 +34,6 @@ OWN_ACCORD = ("answered", "no new question", "no new query")
 """Reasons of steps with which the model ends a search."""
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "MIGRES": ("migres", {}),
-    "MIGRES, answer alone": ("migres", {"answer_alone": True}),
-    "MIGRES, second look": ("migres", {"second_look": True}),
-    "MIGRES, second look, answer alone": ("migres", {"second_look": True, "answer_alone": True}),
     "Adaptive-Note": ("adaptive_note", {}),
     "IRCoT": ("ircot", {}),
     "plain retrieval": ("rag", {}),

@@ -9,10 +9,8 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from contextvars import ContextVar
 from typing import Any, ClassVar
 
-import cloudpickle
 import dspy
 from typing_extensions import Self
 
@@ -21,6 +19,7 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
 from knowgap.programs.passages import knowledge_tokens, number_passages
+from knowgap.programs.pickling import Pickled
 from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
@@ -38,7 +37,6 @@ from knowgap.signatures.values import is_unknown
 
 _PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
 """The predictor that answers if the method's own replies cannot be read, and the number of passages it is shown."""
-_PICKLING: ContextVar[bool] = ContextVar("pickling", default=False)  # whether cloudpickle is at work on a program
 
 PAPER = "paper"
 """The preset name that stands for the preset of the questions' task; see `Program.paper_preset`."""
@@ -52,7 +50,7 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     return declared
 
 
-class Program(Streamable, dspy.Module):
+class Program(Streamable, Pickled):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
@@ -416,26 +414,6 @@ class Program(Streamable, dspy.Module):
         return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
 
     # What DSPy calls to save, load and copy a program.
-
-    def save(self, path: Any, save_program: bool = False, modules_to_serialize: Any = None) -> None:
-        """Save as `dspy.Module.save` does; an index is saved as the path of its folder."""
-        try:
-            super().save(path, save_program, modules_to_serialize)
-        except RuntimeError as error:
-            raise UsageError(
-                f"{self.name} has a part that cannot be saved ({error.__context__}): use knowgap.save(program, "
-                "folder) and knowgap.load(folder, retriever=…), which leave index and models out"
-            ) from error
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        # cloudpickle also pickles signatures that DSPy has made at run time, by optimizers for one.
-        if _PICKLING.get():
-            return super().__reduce_ex__(protocol)
-        token = _PICKLING.set(True)
-        try:
-            return cloudpickle.loads, (cloudpickle.dumps(self),)
-        finally:
-            _PICKLING.reset(token)
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
         """Load demonstrations and hyperparameters; a hyperparameter that the state lacks gets its default."""

@@ -6,7 +6,6 @@ Source: MIGRES, section 3.2 (sentence-level reranking and filtering) and table 5
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -21,8 +20,6 @@ from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences
-
-_LOG = logging.getLogger("knowgap")
 
 
 class ScoredPassage(NamedTuple):
@@ -39,16 +36,6 @@ class ReadPassage(NamedTuple):
     shown: Passage
     original: Passage
     query: str
-
-
-@functools.cache
-def suggest_calibrating(reranker: str) -> None:
-    """Warn, once for each reranker, that it has no default relevance threshold."""
-    _LOG.warning(
-        "the reranker %s has no relevance threshold of its own: the best passages are read whatever their scores; "
-        "`knowgap compile --optimizer calibrate` finds a δ for it",
-        reranker,
-    )
 
 
 def resolve_threshold(reranker: Reranker, delta: float | None) -> float:
@@ -69,11 +56,10 @@ def rerank(
     queries: Sequence[str],
     hits: Sequence[Sequence[Hit]],
     delta: float | None = None,
-    min_passages: int = 0,
 ) -> list[ScoredPassage]:
     """Score passages against the queries that found them, and record a `Reranked` step.
 
-    A passage that scores less than `delta` is dropped, unless it is one of the best `min_passages`; None drops none.
+    A passage that scores less than `delta` is dropped; None drops none.
 
     Returns:
         Each passage once, with its highest score over the queries; best first, ties by id.
@@ -85,7 +71,7 @@ def rerank(
         if passage.id not in best or score > best[passage.id].score:
             best[passage.id] = ScoredPassage(score, query, passage)
     ranked = sorted(best.values(), key=lambda scored: (-scored.score, scored.passage.id))
-    kept = [s for place, s in enumerate(ranked) if delta is None or s.score >= delta or place < min_passages]
+    kept = [scored for scored in ranked if delta is None or scored.score >= delta]
     dropped = ranked[len(kept) :]
     program.record(Reranked(threshold=delta, kept=_rounded(kept), dropped=_rounded(dropped)))
     return kept

@@ -230,6 +230,4 @@ def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) 
         return dict(values), ""
     name = getattr(reranker, "name", reranker) or "the embedded one"
     remark = f"delta={delta:g} is left out: it is on the scale of BGE-reranker-base, and the reranker is {name}"
-    if values.get("min_passages") == 0:
-        remark += "; all passages below δ are still dropped"
     return {key: value for key, value in values.items() if key != "delta"}, remark

@@ -13,7 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.filtering import rerank
 from knowgap.programs.hyperparameters import Integer, OptionalReal
 from knowgap.programs.passages import cited, distinct, split_words
-from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
+from knowgap.programs.replies.outputs import clean_lines, fits_style, known_text, text_of
 from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
@@ -103,7 +103,7 @@ class KnowGap(Program):
             queries, repeated = clean_lines(proposed, self.max_queries, asked)
             if not queries or dry == self.patience:
                 self.record(Stopped(reason="no new query" if not queries else "nothing new"))
-                if answer:
+                if fits_style(answer, self.style, question):
                     return self.conclude(answer, kept or new, supported=False, missing=missing, steps=steps)
                 break
             self.record(Queried(queries=queries, repeated=repeated))

@@ -14,6 +14,7 @@ from knowgap.retrieval.lexical import content_words
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
 
+_NEAREST = 5  # passages shown beside an answer that is not supported
 _CLOSING = ".!?。！？…"
 
 
@@ -23,7 +24,7 @@ class AnswerSource:
 
     Attributes:
         number: from 1. The passages that statements of the answer cite, at most three each, come first, in the order of
-            citation.
+            citation. 0 for a passage that is only the nearest to an answer that nothing supports.
         sentence: the sentence of the passage that is closest to the statements that cite it; empty if none does.
         place: the passage's file and its position there, if the index has recorded them.
     """
@@ -59,7 +60,8 @@ class AnswerSource:
         """The number, the title, and the place, except for lines of JSON Lines and TSV files."""
         place = self.place
         places = [place.file, self.position] if place is not None and place.unit != "line" else []
-        return f"[{self.number}] " + ", ".join(part for part in dict.fromkeys([self.title, *places]) if part)
+        named = ", ".join(part for part in dict.fromkeys([self.title, *places]) if part)
+        return f"[{self.number}] {named}" if self.number else named
 
     def to_dict(self) -> dict[str, Any]:
         """The source as a JSON-ready mapping; what is not known is left out."""
@@ -83,8 +85,9 @@ class CitedAnswer:
 
     Attributes:
         text: the answer, with a number such as `[1]` after each statement that a passage supports.
-        sources: the passages that were read.
+        sources: the passages that were read; none if the program found that they do not support the answer.
         citations: which passages support which statement.
+        nearest: at most five passages, the nearest to an answer that is not supported, without numbers.
 
     >>> import dspy, knowgap
     >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
@@ -101,11 +104,17 @@ class CitedAnswer:
     text: str
     sources: list[AnswerSource]
     citations: list[Citation]
+    nearest: Sequence[AnswerSource] = ()
 
     @classmethod
     def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
         """Number the sources of a prediction; the index that found the passages may know their files."""
         found, passages = prediction.citations, prediction.passages
+        if prediction.nearest:
+            shown = passages[:_NEAREST]
+            places = places_of(retriever, [passage.id for passage in shown])
+            nearest = [AnswerSource(0, passage, place=places.get(passage.id)) for passage in shown]
+            return cls(prediction.answer, [], [], nearest)
         citations = [replace(citation, passages=citation.passages[:MAX_CITATIONS]) for citation in found]
         order = distinct([*(p for citation in citations for p in citation.passages), *passages])
         places = places_of(retriever, [passage.id for passage in order])

@@ -32,16 +32,12 @@ from .judging import QuestionsOnText as QuestionsOnText
 from .judging import WhichPassages as WhichPassages
 from .knowgap import LastReading as LastReading
 from .knowgap import ReadAndPlan as ReadAndPlan
-from .migres import AnswerOrPlan as AnswerOrPlan
-from .migres import ExtractNewInfo as ExtractNewInfo
 from .migres import ExtractSnippet as ExtractSnippet
 from .migres import ExtractUsefulInfo as ExtractUsefulInfo
 from .migres import LastAnswer as LastAnswer
-from .migres import LastLook as LastLook
 from .migres import MissingInfo as MissingInfo
 from .migres import PromptedKnowledge as PromptedKnowledge
 from .migres import ProposeQueries as ProposeQueries
-from .migres import StatementsSuffice as StatementsSuffice
 from .migres import SummarisePassage as SummarisePassage
 from .ra_isf import Decompose as Decompose
 from .ra_isf import JointRelevance as JointRelevance

@@ -10,8 +10,8 @@ from knowgap.signatures.answers import STYLES
 from knowgap.signatures.types import SourcePassage
 
 NOTE_STYLES = {
-    "long": "Accurate, engaging and concise sentences, unbiased and journalistic in tone, from the note alone.",
-    "news": f"As a news editor, from the note and from what you know yourself. {STYLES['news']}",
+    "long": f"{STYLES['long']} Be accurate, engaging, concise, unbiased and journalistic. Use the note alone.",
+    "news": f"{STYLES['news']} Write as a news editor, from the note and from what you know yourself.",
 }
 """How an answer from a note should be worded where table A4 has a prompt of its own: for ASQA, and for CRUD."""
 

@@ -13,8 +13,8 @@ class ReadAndPlan(dspy.Signature):
     that is asked for. Name the fact, what fills it, and where that comes from: the numbers of the passages that
     state it; or COMMON KNOWLEDGE, such as the country of a capital; or REMEMBERED, if you are sure of it but no
     passage states it, such as a person's year of birth. If nothing fills it, write MISSING. For example, "designer
-    of the bridge: Ada Venn [2]", then "birthplace of Ada Venn: MISSING". What follows from other steps, such as a
-    comparison, has their numbers.
+    of the bridge: Ada Venn [2]", then "what is asked of Ada Venn: MISSING". What follows from other steps, such as
+    a comparison, has their numbers.
 
     `relevant_ids`: the passages that state a fact of any step, or name a thing that leads to one. Leave out those that
     only repeat it.

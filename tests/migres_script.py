@@ -1,7 +1,5 @@
 """What the tests of MIGRES share: its modules' replies in short, and a question that takes two steps."""
 
-import functools
-
 from support import TableEntailment, TableReranker, TableRetriever, play
 
 from knowgap.programs.migres import MIGRES
@@ -19,12 +17,12 @@ def learn(*facts):
 def decide(answer, missing="", confidence=1, explanation="That much is known."):
     """What the main module says."""
     said = {"answerable": answer != NOT_YET, "answer": answer, "confidence": confidence, "missing": missing}
-    return {"explanation": explanation, **said}
+    return {**said, "explanation": explanation}
 
 
 def last(answer, confidence=2):
     """What the last answer says."""
-    return {"explanation": "The best guess.", "answer": answer, "confidence": confidence}
+    return {"answer": answer, "confidence": confidence, "explanation": "The best guess."}
 
 
 def ask(*queries):
@@ -70,11 +68,6 @@ def small(table=None, score=None, threshold=3.0, entails=lambda *_: 1.0, **kwarg
         entailment=TableEntailment(entails),
         **kwargs,
     )
-
-
-PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
-paper = functools.partial(small, **PAPER)
-"""A program on the small corpus, with the paper's settings."""
 
 
 def two_steps(program, **script):

@@ -162,6 +162,7 @@ def ask(
     from dspy.utils.exceptions import LMError
 
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
+    from knowgap.programs.greetings import greet
     from knowgap.programs.prediction import CitedPrediction
     from knowgap.programs.sources import CitedAnswer
     from knowgap.retrieval.searching import only_documents
@@ -171,7 +172,8 @@ def ask(
     with _opened(options) as (program, lm):
         try:
             with dspy.context(lm=lm), only_documents(program.retriever, wanted.filter()):
-                prediction = program(question=question)
+                greeting = greet(program, question)
+                prediction = program(question=question) if greeting is None else greeting
         except LMError as error:
             raise as_language_model_error(error, lm) from error
         cited = CitedAnswer.of(cast(CitedPrediction, prediction), program.retriever)
@@ -194,6 +196,8 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
             "question": question,
             "answer": prediction.answer,
             "cited_answer": cited.text,
+            **{name: prediction[name] for name in ("supported", "missing", "guess")},
+            "nearest": [source.to_dict() for source in cited.nearest],
             "sources": [source.to_dict() for source in cited.sources],
             "passages": passages,
             "citations": [citation.to_dict() for citation in cited.citations],
@@ -203,11 +207,17 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
         return
     if whole_trace:
         out.print(prediction.trace)
-    else:
+    elif prediction.trace.cost.lm_calls or prediction.passages:  # not for a greeting
         calls = str(prediction.trace.cost).splitlines()[0]
         told = Story.of(prediction.trace), f"[dim]{calls}; --trace shows each step[/dim]"
         out.print(*told, sep="\n", no_wrap=True, overflow="ellipsis")
-    out.print(f"[bold green]{escape(cited.text)}[/bold green]")
+    colour = "yellow" if prediction.supported is False else "green"
+    out.print(f"[bold {colour}]{escape(cited.text)}[/bold {colour}]")
+    if prediction.guess and prediction.guess == cited.text:
+        lacking = f"; missing: {prediction.missing}" if prediction.missing else ""
+        out.print(f"  [dim]this is a guess: your documents do not say this{escape(lacking)}[/dim]")
+    for source in cited.nearest:
+        out.print(f"  {escape(f'nearest: {source}')}", style="dim")
     own = {name for citation in cited.citations for name in citation.own}
     for source in cited.sources:
         if source.sentence:

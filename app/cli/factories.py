@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
-_DEFAULT_PROGRAM = "migres"
 _BASE = "rag"  # the program that the others of `all` are compared with
 _LM_OPTIONS, _API_BASE = "KNOWGAP_LM_OPTIONS", "KNOWGAP_API_BASE"
 _EMBEDDED_NOTICE = (
@@ -388,5 +387,5 @@ def program_class_of(program: str | None) -> type[Program]:
     if artifact is None:
         if "/" in (name or "").partition(":")[0]:
             raise UsageError(f"{program}: no such folder")
-        return get_program(name or _DEFAULT_PROGRAM)
+        return get_program(name or o.DEFAULT_PROGRAM)
     return artifact_class(artifact, name)

@@ -149,6 +149,8 @@ Measure = Annotated[
 
 NEW_INDEX = "colbert"
 """The engine of a new index if none is named."""
+DEFAULT_PROGRAM = "knowgap"
+"""The program if none is named."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ class ProgramOptions:
             help="Program: see `knowgap ls`; the folder of a compiled one; or module:Name, one of your own "
             "or a dspy.Module (module:Name:FOLDER if it is compiled). "
             "eval and compile also take several, separated by commas, or all.",
-            show_default="migres",
+            show_default=DEFAULT_PROGRAM,
         ),
     ] = None
     preset: Annotated[

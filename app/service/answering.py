@@ -18,6 +18,7 @@ from knowgap.errors import IndexMissing
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.follow_up import FollowUp
+from knowgap.programs.greetings import Greeting, greet
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import AnswerSource, CitedAnswer
 from knowgap.programs.streaming import Recorded
@@ -44,7 +45,7 @@ class StepTold(dict[str, Any]):
 
 
 class Answer(dict[str, Any]):
-    """An answer, JSON-ready: `question`, `answer`, `passages`, `cost`.
+    """An answer, JSON-ready: `question`, `answer`, `supported`, `missing`, `guess`, `nearest`, `passages`, `cost`.
 
     On request, it also has `cited_answer`, `sources` and `citations`, and `story`; for a follow-up question,
     `understood_as`.
@@ -132,7 +133,8 @@ class Answering:
     ) -> AsyncGenerator[StepTold | Answer, None]:
         """Answer a question; the last item is the `Answer`.
 
-        Closing the generator ends the work: no further call to a model or an index begins.
+        Closing the generator ends the work: no further call to a model or an index begins. A greeting or thanks gets a
+        friendly line: nothing is searched or asked.
 
         Args:
             question: the question.
@@ -161,8 +163,9 @@ class Answering:
         try:
             async with Patience(gone, self._deadline) as patience:
                 await patience.wait_for(self._warmed_up())
+                greeting, said = await patience.wait_for(asyncio.to_thread(self._hear, question, said))
                 completed = None
-                if said:
+                if said and greeting is None:
                     completed = await patience.wait_for(self._call(FollowUp(said), question, lm))
                     step = Refined(action="understood as", query=completed.answer)
                     yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
@@ -171,6 +174,7 @@ class Answering:
                 told = Trace(program=self._program.name, question=asked)
                 with dspy.context(lm=lm), only_passages(part):
                     stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)
+                    stream = stream if greeting is None else _only(greeting)
                 async with contextlib.aclosing(stream):
                     while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
                         told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
@@ -196,6 +200,10 @@ class Answering:
         with dspy.context(lm=lm):
             return await program.acall(question=question)
 
+    def _hear(self, question: str, said: Sequence[SubAnswer]) -> tuple[Greeting | None, list[SubAnswer]]:
+        """The reply to a greeting, if the question is one, and what was said before without greetings."""
+        return greet(self._program, question), [turn for turn in said if greet(self._program, turn.question) is None]
+
     async def _predict(self, question: str, lm: dspy.BaseLM, part: Part | None) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
         with only_passages(part):
@@ -208,13 +216,15 @@ class Answering:
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)
         answer = Answer(question=question, answer=prediction.answer)
+        answer.update({name: prediction[name] for name in ("supported", "missing", "guess")}, nearest=[])
         answer["passages"] = [passage.to_dict() for passage in prediction.passages]
         if completed is not None:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer["cost"] = cost.model_dump(mode="json")
         answer.update(how_far(self._program.retriever))
-        if citations:
+        if citations or prediction.nearest:
             cited = CitedAnswer.of(prediction, self._program.retriever)
+            answer["nearest"] = [self._source(source) for source in cited.nearest]
             answer["cited_answer"] = cited.text
             answer["sources"] = [self._source(source) for source in cited.sources]
             answer["citations"] = [citation.to_dict() for citation in cited.citations]
@@ -225,6 +235,10 @@ class Answering:
     def _source(self, source: AnswerSource) -> dict[str, Any]:
         link = self._link(source) if self._link is not None else ""
         return {**source.to_dict(), **({"link": link} if link else {})}
+
+
+async def _only(prediction: Greeting) -> AsyncGenerator[Any, None]:
+    yield prediction
 
 
 async def last_of(items: AsyncGenerator[StepTold | Answer, None]) -> dict[str, Any]:

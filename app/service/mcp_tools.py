@@ -81,7 +81,8 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         """Answer a question from the indexed documents.
 
         `cited_answer` is the answer with `[1]` behind each statement that a source supports; `sources` has their files,
-        pages and sentences. A statement without a number is supported by none.
+        pages and sentences. A statement without a number is supported by none. If `supported` is false, the
+        documents do not say it: `missing` is what they lack, `guess` is only a guess, and `nearest` are no sources.
         """
         try:
             wanted = DocumentFilter(files, since)

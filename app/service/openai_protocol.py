@@ -4,8 +4,9 @@ docs/service.md says which messages and settings are read, which are refused, an
 
 A streamed reply sends the steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in
 the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and the sentence in `content`.
-In addition to OpenAI's fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`,
-`unread_settings`, and `understood_as` for a completed question.
+An answer that the documents do not support has neither; the nearest passages are named after it.
+In addition to OpenAI's fields, a reply has `knowgap`: supported, missing, guess, nearest, passages, sources, citations,
+cost, `unread_messages`, `unread_settings`, and `understood_as` for a completed question.
 """
 
 from __future__ import annotations
@@ -161,7 +162,13 @@ def _head(kind: str, asked: ChatRequest) -> dict[str, Any]:
 
 def _message(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> tuple[dict[str, Any], str]:
     """The answer with an annotation of OpenAI's form for each number of a source, and the reason for its end."""
-    text, reason = asked.shortened(answer.get("cited_answer", answer["answer"]))
+    text = answer.get("cited_answer", answer["answer"])
+    if nearest := answer["nearest"]:
+        named = (
+            [source["title"], *(source[name] for name in ("file", "position") if name in source)] for source in nearest
+        )
+        text += "\n\nNearest passages: " + "; ".join(", ".join(parts) for parts in named)
+    text, reason = asked.shortened(text)
     sources = {str(source["number"]): source for source in answer.get("sources", ())}
     annotations = []
     for number in re.finditer(r"\[(\d+)\]", text):
@@ -186,9 +193,8 @@ def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    kept = {
-        name: answer[name] for name in ("understood_as", "passages", "sources", "citations", "cost") if name in answer
-    }
+    names = ("understood_as", "supported", "missing", "guess", "nearest", "passages", "sources", "citations", "cost")
+    kept = {name: answer[name] for name in names if name in answer}
     unread = {"unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
     return {**kept, **unread, "unread_settings": sorted(asked.model_extra or ())}
 

@@ -85,10 +85,15 @@ class KnowingReader(PromptEngine):
 
     def outputs(self, prompt: Prompt) -> dict[str, Any]:
         """The output fields of an act, by their names."""
-        goal = self._goals.get(normal(str(prompt.inputs.get("question", ""))))
+        question = prompt.inputs.get("question")
+        texts = [str(question)] if question else _units(prompt.inputs.get("queries"))
+        goals = [self._goals[normal(text)] for text in texts if normal(text) in self._goals]
+        goal = goals[0] if goals else None
         if goal is None:
             return {name: _nothing(name, kind) for name, kind in prompt.outputs.items()}
-        return self._reply(prompt, self._view(goal, prompt.inputs))
+        if goals[1:]:
+            goal = _Goal(goal.root, tuple(dict.fromkeys(fact for each in goals for fact in each.facts)), goal.answer)
+        return self._reply(prompt, self._view(goal, {"question": " ".join(texts), **prompt.inputs}))
 
     def _reply(self, prompt: Prompt, view: _View) -> dict[str, Any]:
         return {name: self._output(name, prompt, view) for name in prompt.outputs}

@@ -192,10 +192,8 @@ def _knowgap(v: Mapping[str, Any]) -> CallBound:
 
 def _migres(v: Mapping[str, Any]) -> CallBound:
     compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
-    leaves = v["max_queries"] if v["read_apart"] else 1
-    deciding = 2 + v["second_look"]  # a question wrongly believed answered needs a call for its queries
-    ending = 1 + v["answer_alone"]
-    return CallBound(v["iterations"] * (leaves + deciding + v["prompt_knowledge"] + compressing) + ending, v["top_k"])
+    step = 3 + max(compressing, v["prompt_knowledge"])  # leaf, main, queries
+    return CallBound(v["iterations"] * step - 1 + v["last_answer"], v["top_k"])
 
 
 def _adaptive_note(v: Mapping[str, Any]) -> CallBound:

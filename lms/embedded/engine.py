@@ -291,10 +291,9 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "relevant": (_relevant, "question passage"),
     "relevant_ids": (_relevant_ids, "question passages"),
     "snippet": (lambda prompt: (_excerpts(prompt) or [""])[0], "question passage"),
-    "statements": (_statements, "question passages"),
+    "statements": (_statements, "question passages", "queries passages"),
     "steps": (_steps, "question passages"),
     "supported": (lambda prompt: prompt.found.settled, "question passages"),
-    "suffices": (lambda prompt: prompt.found.settled, "question known"),
     "summary": (lambda prompt: " ".join(_excerpts(prompt)), "question passage"),
     "topic": (lambda prompt: ", ".join(analyse(prompt.question).names), "question"),
 }

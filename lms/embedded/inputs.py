@@ -48,7 +48,8 @@ class Prompt:
 
     def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, str], style: str, system: str = "") -> None:
         self.inputs, self.outputs, self.style, self.system = inputs, outputs, style, system
-        self.question = str(inputs.get("question") or inputs.get("query") or "")
+        queries = strings(inputs.get("queries", []))[:1]
+        self.question = str(inputs.get("question") or inputs.get("query") or "".join(queries))
         pairs = inputs.get("sub_answers")
         pairs = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
         said = {str(pair.get("question", "")): str(pair.get("answer", "")).strip() for pair in pairs}

@@ -123,7 +123,6 @@ class VTG(Program):
             known=list(known),
             missing=missing,
             asked=list(asked),
-            found_nothing=[],
             max_queries=self.max_queries,
             leave=2,
         )

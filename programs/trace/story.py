@@ -111,7 +111,7 @@ class Story(BaseModel):
 
     rounds: list[Round] = []
     ending: str = Field(default="", description="why the search ended, in a sentence; empty if the program did not say")
-    answered: bool = Field(default=False, description="whether the answer says more than that it is not known")
+    answered: bool = Field(default=False, description="whether the answer is known, and not found to be unsupported")
     titles: dict[str, str] = {}
 
     @classmethod
@@ -129,7 +129,8 @@ class Story(BaseModel):
         titles = {name: trace.passages[name]["title"] or name for name in sorted(named) if name in trace.passages}
         ending = _ENDINGS.get(trace.stopped, f"It stopped: {trace.stopped}." if trace.stopped else "")
         answers = trace.of(s.Answered)
-        answered = bool(answers) and bool(answers[-1].answer) and not is_unknown(answers[-1].answer)
+        known = bool(answers) and bool(answers[-1].answer) and not is_unknown(answers[-1].answer)
+        answered = known and answers[-1].supported is not False
         return cls(rounds=rounds, ending=ending, answered=answered, titles=titles)
 
     def __rich__(self) -> Text:

@@ -140,7 +140,7 @@ class Trace(BaseModel):
     __str__ = __repr__
 
     def __rich__(self) -> Tree:
-        """A tree of iterations, branches and steps, and the cost at the end."""
+        """A tree of iterations, branches and steps, and at the end the cost, and whether the answer is supported."""
         from rich.text import Text
         from rich.tree import Tree
 
@@ -156,6 +156,10 @@ class Trace(BaseModel):
                     for line in details:
                         told.add(printable(line))
         root.add(Text(str(self.cost), style="dim"))
+        if self.steps and isinstance(last := self.steps[-1], s.Answered) and last.supported is not None:
+            said = "supported by what was read" if last.supported else "not supported by what was read"
+            missing = f"; missing: {last.missing}" if last.missing else ""
+            root.add(printable(said + missing, "green" if last.supported else "yellow"))
         return root
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Trace:
@@ -232,7 +236,8 @@ def describe_step(trace: Trace, step: Step) -> list[str]:
             return [f"{step.what}: {shorten(step.text, 300)}"]
         case s.Answered():
             sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
-            return [f"answer: {step.answer or '(empty)'}{sure}"]
+            doubt = " (not supported by what was read)" if step.supported is False else ""
+            return [f"answer: {step.answer or '(empty)'}{sure}{doubt}"]
         case s.Selected():
             return [f"selected by {step.strategy}: {step.answer}"]
         case s.Malformed():

@@ -303,8 +303,7 @@ class ProgramConformance:
 
     def test_a_whole_program_is_pickled_and_saved_with_the_path_of_its_index(self, tmp_path):
         build_index(CORPUS, tmp_path / "index", engine="bm25")
-        models = {"entailment": TableEntailment()} if "entailment" in self.program.part_names else {}
-        program = self.program(tmp_path / "index", **models)
+        program = self.program(tmp_path / "index")  # with the models that it has by default
         for predictor in program.predictors():  # as an optimizer does, which makes another class
             predictor.signature = predictor.signature.with_instructions(predictor.signature.instructions + " Be brief.")
         program.save(tmp_path / "whole", save_program=True)

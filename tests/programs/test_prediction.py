@@ -179,8 +179,8 @@ def test_passages_that_the_model_wrote_are_its_own():
         program,
         {
             "knowledge": {"knows": True, "passage": "Ada Moor was born in Wick."},
-            "leaf_linking": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
-            "last": {"answer": "Wick", "confidence": 4, "explanation": "…"},
+            "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
+            "main": {"answerable": True, "answer": "Wick", "confidence": 4, "explanation": "…"},
         },
     )
     with dspy.context(lm=lm_of(engine)):

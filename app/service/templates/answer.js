@@ -2,10 +2,10 @@
 
 const SOURCES_SHOWN = 6; // others are folded
 
-// The sources of an answer, each with the text of its passage.
+// The sources of an answer, or the nearest passages without numbers, each with the text of its passage.
 function sourcesOf(answer) {
   const texts = new Map(answer.passages.map(passage => [passage.id, passage.text]));
-  return answer.sources.map(source => ({ ...source, text: texts.get(source.passage_id) }));
+  return [...answer.sources, ...answer.nearest ?? []].map(source => ({ ...source, text: texts.get(source.passage_id) }));
 }
 
 // The answer cut into pieces: {text, numbers}, where numbers are those of the sources that a piece rests on. Statements
@@ -63,9 +63,9 @@ function glue(paragraph, links) {
 }
 
 function answerText(answer, sources, key) {
-  const known = answer.story.answered;
-  const text = known ? answer.answer : "The documents that were read do not answer this question.";
-  const box = make("div", { class: "answer" + (known && text.length < 80 ? " brief" : "") });
+  const refused = answer.supported === false, known = refused || answer.story.answered;
+  const text = known ? answer.answer : "Your documents do not say this.";
+  const box = make("div", { class: "answer" + (refused ? " refused" : known && text.length < 80 ? " brief" : "") });
   let paragraph = make("p");
   for (const piece of known ? pieces(answer, sources) : [{ text, numbers: [] }]) {
     piece.text.split(/\n{2,}/).forEach((part, place) => {
@@ -75,6 +75,7 @@ function answerText(answer, sources, key) {
     if (piece.numbers.length) glue(paragraph, piece.numbers.map(number => citeLink(number, key)));
   }
   box.append(paragraph);
+  if (refused && answer.guess === answer.answer) box.append(make("p", { class: "note", text: "This is a guess: your documents do not say this." + (answer.missing ? " Missing: " + answer.missing + "." : "") }));
   const doubted = answer.citations.filter(citation => !citation.supported);
   if (doubted.length) {
     const all = doubted.length === answer.citations.length;
@@ -108,9 +109,9 @@ function sourceCard(source, key) {
     const end = found.index + found[0].length;
     whole.append(source.text.slice(0, found.index), make("mark", { text: found[0] }), source.text.slice(end));
   }
-  return make("li", {}, make("details", { class: "source", id: key + "-s" + source.number },
+  return make("li", {}, make("details", { class: "source", id: source.number ? key + "-s" + source.number : null },
     make("summary", {},
-      make("span", { class: "number", text: source.number }),
+      source.number ? make("span", { class: "number", text: source.number }) : null,
       make("span", { class: "name", text: source.title }),
       place.length ? make("span", { class: "place", text: [...new Set(place)].join(" · ") }) : null,
       quote ? make("span", { class: "quote", text: quote }) : null),
@@ -125,7 +126,7 @@ function sourceList(answer, sources, key) {
   const first = sources.filter(source => cited.has(source.number)).slice(0, SOURCES_SHOWN), others = sources.filter(source => !first.includes(source));
   const list = some => make("ul", {}, ...some.map(source => sourceCard(source, key)));
   return make("aside", { class: "sources", "aria-label": "Sources: " + answer.question },
-    make("p", { class: "label", text: first.length ? "Sources" : "Read for the answer" }),
+    make("p", { class: "label", text: first.length ? "Sources" : answer.supported === false ? "Nearest passages" : "Read for the answer" }),
     first.length ? list(first) : null,
     others.length && first.length
       ? make("details", { class: "more" }, make("summary", {}, icon("fold", "fold"), count(others.length, "more passage was", "more passages were") + " read"), list(others))
@@ -135,6 +136,6 @@ function sourceList(answer, sources, key) {
 function plainAnswer(turn) {
   const sources = sourcesOf(turn.answer);
   const text = pieces(turn.answer, sources).map(piece => piece.text + piece.numbers.map(number => " [" + number + "]").join("")).join("");
-  const lines = sources.map(source => "[" + source.number + "] " + [source.title, source.file, source.position].filter(Boolean).join(", "));
+  const lines = sources.map(source => (source.number ? "[" + source.number + "] " : "Nearest: ") + [source.title, source.file, source.position].filter(Boolean).join(", "));
   return turn.question + "\n\n" + text + "\n\n" + lines.join("\n");
 }

@@ -37,6 +37,7 @@ function stepLine(step) {
     case "retrieved": return ["Looked for “" + step.queries.join("”, “") + "”: " + where(step.text[1])];
     case "extracted": return [step.statements.length ? "Learnt " + count(step.statements.length, "statement", "statements") : "Learnt nothing new"];
     case "missing": return ["Missing: " + step.missing, "lack"];
+    case "reasoned": if (step.what.startsWith("answer")) return null; // it may be a guess; falls through
     default: return [step.text[0].replace(/^./, first => first.toUpperCase())];
   }
 }
@@ -152,7 +153,7 @@ async function answerTurn(turn) {
     const headers = { "Content-Type": "application/json" };
     if (tabKey()) headers.Authorization = "Bearer " + tabKey();
     const body = { question: turn.question, stream: true };
-    const said = conversation.turns.slice(0, place).filter(each => each.answer?.story?.answered).slice(-TURNS_SAID);
+    const said = conversation.turns.slice(0, place).filter(each => each.answer?.story?.answered || each.answer?.supported === false).slice(-TURNS_SAID);
     if (said.length) body.said = said.map(each => ({ question: each.answer.understood_as ?? each.question, answer: each.answer.answer }));
     const response = await fetch("v1/ask", { method: "POST", headers, body: JSON.stringify(body), signal: abort.signal });
     if (!response.ok) {

@@ -9,6 +9,7 @@ import pytest
 from support import UNREADABLE, scripted_lm
 
 from knowgap.cli.main import main
+from knowgap.programs.prediction import NOT_SUPPORTED
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 
@@ -65,6 +66,28 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
     ]
 
 
+def test_says_that_an_answer_is_not_supported(indexed):
+    doubting = ("ask", "Who designed it?", "--index", "idx", "--program", "tests.app.service.conftest:Doubting")
+    printed = indexed(*doubting)[0]
+    assert NOT_SUPPORTED in printed
+    assert ("  nearest: " in printed, "[1]" in printed) == (True, False)
+    *_, cost, verdict = indexed(*doubting, "--trace")[0].rpartition(NOT_SUPPORTED)[0].splitlines()
+    assert "not supported" in verdict
+    assert "which river" in verdict
+    assert "knowledge tokens" in cost
+    said = indexed.json(*doubting, "--style", "short")
+    assert (said["answer"], said["guess"], said["supported"]) == ("The Orle.", "The Orle.", False)
+    assert (len(said["nearest"]), said["sources"], said["citations"]) == (1, [], [])
+    assert "this is a guess" in indexed(*doubting, "--style", "short")[0]
+
+
+def test_greets_without_asking_anything(indexed):
+    [line] = indexed("ask", "Good morning!", "--index", "idx")[0].splitlines()
+    said = indexed.json("ask", "Good morning!", "--index", "idx")
+    assert said["answer"] == line
+    assert (said["sources"], said["passages"], said["trace"]["cost"]["retrievals"]) == ([], [], 0)
+
+
 def test_answers_as_json(indexed):
     answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2", "--style", "short")
     assert (answer["answer"], answer["cited_answer"]) == ("Ada Venn", "Ada Venn [1]")
@@ -76,7 +99,7 @@ def test_answers_as_json(indexed):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--preset", "open_domain", "--set", "delta=-1"],
+        ["--program", "migres", "--preset", "open_domain", "--set", "delta=-1"],
         ["--program", "rerank", "--part", "reranker=embedded"],
         ["--program", "vtg", "--part", "entailment=grounding"],
     ],
@@ -93,7 +116,7 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--program", "migress"], "did you mean 'migres'"),
         ([*ASK, "--program", "rag", "--set", "top_k=500"], "from 1 to 50"),
         ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
-        ([*ASK, "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
+        ([*ASK, "--program", "migres", "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
         ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
         ([*ASK, "--program", "rag", "--part", "entailment=grounding"], "the program rag has no entailment"),
         ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: no such folder"),

@@ -42,7 +42,7 @@ def test_commands_stand_in_groups(knowgap):
 @pytest.mark.parametrize(
     ("command", "option", "default"),
     [
-        ("ask", "--program", "migres"),
+        ("ask", "--program", "knowgap"),
         ("ask", "--style", "sentence; an artifact's own"),
         ("compile", "--hold-out", "a third; 20 of 40 to 59; none of fewer than 40; and training questions besides"),
         ("compile", "--storage", "in the output folder"),

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 from support import scripted_lm
 
+from knowgap.programs.base import Program
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.service import Server
 
@@ -22,6 +23,14 @@ class OneRiver:
 
     def search(self, queries, k):
         return [[Hit(ISK, 1.0, 1)][:k] for _ in queries]
+
+
+class Doubting(Program):
+    """Finds one passage, which does not state the answer, and guesses."""
+
+    def forward(self, question):
+        passages = self.retrieve_passages(question, 1)
+        return self.conclude("The Orle.", passages, supported=False, missing="which river flows through Orle")
 
 
 @contextmanager

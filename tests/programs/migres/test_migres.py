@@ -38,7 +38,7 @@ class Round:
         answerable = bool(self.answer)
         confidence = 5 if answerable else 1
         said = {"answerable": answerable, "answer": self.answer, "confidence": confidence, "missing": self.missing}
-        return {"explanation": "That much is known.", **said}
+        return {**said, "explanation": "That much is known."}
 
 
 ROUNDS = [
@@ -82,7 +82,7 @@ def test_case_of_table_14():
     [question] = rounds[0].queries
     table = {query: [*each.passages, NOISE] for each in rounds for query in each.queries}
     relevant = {
-        (query, str(passage)): 9.0 - place
+        (query, str(passage)): 9.0 - place - 0.5 * any(passage.title in q for q in each.queries if q != query)
         for each in rounds
         for query in each.queries
         for place, passage in enumerate(each.passages)
@@ -122,6 +122,8 @@ def test_case_of_table_14():
     assert [step.sources for step in trace.of(Extracted)] == [[[one] for one in ids] for ids in sources]
     known = list(accumulate(statements))
     assert [given["known"] for given in engine.asked("main")] == known
+    assert all(given.keys() == {"passages", "queries"} for given in leaf)  # not the question above them
+    assert [given["queries"] for given in leaf] == [each.queries for each in rounds]
     assert [(step.missing, step.known) for step in trace.of(Missing)] == [
         (each.missing, learnt) for each, learnt in zip(rounds[:-1], known, strict=False)
     ]
@@ -136,3 +138,4 @@ def test_case_of_table_14():
     cited = [each.shown[number - 1] for each in rounds for _, number in each.learnt]
     assert prediction.passages == cited
     assert entailment.pairs == list(zip(map(str, cited), known[-1], strict=True))
+    assert prediction.supported is True

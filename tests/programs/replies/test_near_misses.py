@@ -12,8 +12,8 @@ from knowgap.programs.replies.adapter import lenient
 from knowgap.programs.replies.fields import read_fields
 from knowgap.signatures import AnswerDirectly, PassageRelevance, ReasonedAnswer
 
-GATED = dict.fromkeys(("AnswerOrPlan", "MissingInfo"), "answerable")
-GATED |= dict.fromkeys(("InternalKnowledge", "PromptedKnowledge"), "knows")
+GATED = {"MissingInfo": "answerable"}
+GATED |= {"PromptedKnowledge": "knows"}
 GATED |= dict.fromkeys(("SummarisePassage", "ExtractSnippet"), "relevant")
 """Signatures whose judgement or text is enough."""
 

@@ -95,7 +95,6 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
     retriever = TableRetriever({"q": [FILM, PERSON, TOWN, OTHER]})
     program = MIGRES(
         retriever, reranker=reranker, entailment=TableEntailment(lambda *_: 0.0), delta=1.0, top_k=2, iterations=1,
-        compression="sentences", min_passages=0, second_reading=False, show_known=False,
     )  # fmt: skip
     leaf = {"statements": [{"statement": "Orle Rising is by Ada Venn.", "sources": [1]}]}
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
@@ -107,7 +106,7 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
         "other": "over a cap",
         "elsewhere": "not searched for",
     }
-    program.check_entailment = False
+    program.entailment_threshold = 0.0
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
     assert evidence_fates(prediction.trace, ["film"]) == {"film": "used for the answer"}
     assert prediction.trace.shown["film"] == len("It was directed by Ada Venn.")

@@ -1,0 +1,267 @@
+"""MIGRES: its hyperparameters one by one, what ends it, and what it makes of replies that cannot be read."""
+
+import pytest
+from migres_script import (
+    BORN,
+    FERRY,
+    GAP,
+    MOOR,
+    NOT_YET,
+    PAINTED,
+    QUESTION,
+    SECOND,
+    THIRD,
+    ask,
+    decide,
+    last,
+    learn,
+    small,
+    two_steps,
+)
+from support import UNREADABLE, TableEntailment, TableReranker
+
+from knowgap.errors import UsageError
+from knowgap.programs.migres import MIGRES
+from knowgap.programs.trace.steps import (
+    Compressed,
+    Extracted,
+    Malformed,
+    Missing,
+    Prompted,
+    Queried,
+    Rejected,
+    Reranked,
+)
+from knowgap.retrieval.passage import Passage
+
+
+def read(engine):
+    """Titles and texts of the passages in each call of the leaf module."""
+    return [[(p["title"], p["text"]) for p in given["passages"]] for given in engine.asked("leaf")]
+
+
+def test_two_steps():
+    prediction, engine = two_steps(small())
+    assert engine.acts == ["leaf", "main", "query", "leaf", "main"]
+    assert (prediction.answer, prediction.supported, prediction.missing) == ("Wick", True, "")
+    assert (prediction.known, prediction.passages) == ([PAINTED, BORN], [FERRY, MOOR])
+    assert engine.asked("query")[0]["asked"] == [QUESTION]
+
+
+# Retrieval module.
+
+
+def test_delta_is_the_rerankers_own_unless_it_is_set_and_must_be_known():
+    assert list(two_steps(small(threshold=5.0))[0].trace.of(Reranked)[0].kept) == []
+    assert list(two_steps(small(threshold=5.0, delta=1.0))[0].trace.of(Reranked)[0].kept) == ["ferry", "noise"]
+    with pytest.raises(UsageError, match="table"):
+        two_steps(small(threshold=None))
+
+
+@pytest.mark.parametrize(
+    ("name", "iterations", "delta", "style"),
+    [("multi_hop", 5, 3.0, "short"), ("open_domain", 3, 5.0, "short"), ("commonsense", 5, 0.0, "yes_no")],
+)
+def test_presets_are_those_of_table_12(name, iterations, delta, style):
+    bge, other = TableReranker(lambda *_: 0.0, 3.0), TableReranker(lambda *_: 0.0, -1.0)
+    bge.name = "BAAI/bge-reranker-base"
+    program = MIGRES.from_preset(name, reranker=bge, entailment=TableEntailment())
+    assert (program.iterations, program.delta, program.style) == (iterations, delta, style)
+    assert (program.top_k, program.retrieve_k, program.max_queries) == (5, 50, 3)
+    with pytest.warns(UserWarning, match="delta"):  # δ is on the scale of BGE-reranker-base
+        assert MIGRES.from_preset(name, reranker=other).delta is None
+
+
+def test_at_most_k_passages_are_read_best_first_and_ties_go_by_id():
+    passages = [Passage(name, name.upper(), "Text.") for name in "cabd"]
+    score = {(QUESTION, name.upper()): 5.0 for name in "abcd"}
+    _, engine = two_steps(small({QUESTION: passages}, score, top_k=3), leaf=[learn()], query=[ask()])
+    assert [title for title, _ in read(engine)[0]] == ["A", "B", "C"]
+
+
+def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
+    for queries in ([SECOND, THIRD], [THIRD, SECOND]):
+        prediction, engine = two_steps(small(), query=[ask(*queries)])
+        assert prediction.trace.of(Reranked)[1].kept == {"moor": 6.0}
+        assert engine.asked("leaf")[1]["queries"] == [SECOND]
+
+
+def sentence_scores(whole, *sentences):
+    starts = [f"{FERRY.title}: {start}" for start in ("Ada", "It hangs", "It is")]
+    return {(QUESTION, str(FERRY)): whole, **{(QUESTION, s): v for s, v in zip(starts, sentences, strict=True)}}
+
+
+@pytest.mark.parametrize(
+    ("whole", "sentences", "text"),
+    [
+        (4.0, (5.0, -1.0, 3.0), "Ada Moor painted it in 1911. It is small."),
+        (6.0, (5.0, 4.0, -1.0), FERRY.text),  # it outscores all its sentences
+        (5.0, (5.0, -1.0, -1.0), "Ada Moor painted it in 1911."),  # it does not outscore the best
+    ],
+)
+def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(whole, sentences, text):
+    program = small({QUESTION: [FERRY]}, sentence_scores(whole, *sentences))
+    prediction, engine = two_steps(program, leaf=[learn((PAINTED, 1))], query=[ask()])
+    assert read(engine)[0] == [(FERRY.title, text)]
+    assert [step.text for step in prediction.trace.of(Compressed)] == ([] if text == FERRY.text else [text])
+    assert program.entailment.pairs == [(str(FERRY), PAINTED)]  # entailment is asked with the whole passage
+
+
+def test_without_compression_passages_are_read_whole():
+    _, engine = two_steps(small(score=sentence_scores(4.0, 5.0, -1.0, -1.0), compression="none"))
+    assert read(engine)[0] == [(FERRY.title, FERRY.text)]
+
+
+@pytest.mark.parametrize(("how", "act"), [("summary", "summarise"), ("snippet", "snippet")])
+def test_the_model_summarises_or_excerpts(how, act):
+    def compress(given):
+        return {"relevant": given["passage"].startswith("The Grey Ferry"), how: "By Ada Moor."}
+
+    program = small(compression=how, delta=1.0, iterations=1)
+    prediction, engine = two_steps(program, **{act: compress})
+    assert read(engine) == [[(FERRY.title, "By Ada Moor.")]]
+    assert len(engine.asked(act)) == 2
+    assert prediction.passages == [FERRY]  # as it was retrieved
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_without_passages_the_model_writes_what_it_knows(knows):
+    said = {"knows": knows, "passage": BORN if knows else "I don't know."}
+    prediction, engine = two_steps(small({}, iterations=1), knowledge=[said], leaf=[learn((BORN, 1))])
+    assert [step.text for step in prediction.trace.of(Prompted)] == [BORN] * knows
+    assert read(engine) == [[("the model's own knowledge", BORN)]] * knows
+    assert [passage.id for passage in prediction.passages] == ["model:1"] * knows
+
+
+def test_without_prompted_knowledge_it_goes_on_with_new_queries_and_the_last_answer_may_still_use_its_own():
+    prediction, engine = two_steps(small({}, prompt_knowledge=False, iterations=2), main=[])
+    assert engine.acts == ["main", "query", "last"]  # a module that would be asked the same is asked once
+    assert (prediction.answer, prediction.supported, prediction.missing) == ("Wick", False, GAP)
+
+
+def test_own_knowledge_is_numbered_and_read_for_all_queries():
+    own = [{"passage": "One fact."}, {"passage": "Another fact."}]
+    prediction, engine = two_steps(small({}), leaf=[learn(("One.", 1)), learn(("Another.", 1))], knowledge=own)
+    assert [given["queries"] for given in engine.asked("leaf")] == [[QUESTION], [SECOND, THIRD]]
+    assert [passage.text for passage in prediction.passages] == ["One fact.", "Another fact."]
+    assert len({passage.id for passage in prediction.passages}) == 2
+
+
+# Leaf module.
+
+
+def test_a_statement_is_kept_with_the_cited_passages_that_entail_it_alone():
+    said = "Ada Moor painted it in 1911."
+    program = small(entails=lambda premise, hypothesis: 0.8 * (hypothesis in premise), delta=0.0, compression="none")
+    leaf = [learn((said, 1, 2), ("It hangs in Wick.", 1), ("Out of nowhere.",), ("Of passage 7.", 7, 0, -1))]
+    prediction, engine = two_steps(program, leaf=leaf)
+    (extracted, *_) = prediction.trace.of(Extracted)
+    assert (extracted.statements, extracted.sources) == ([said], [["ferry"]])
+    assert [step.what for step in prediction.trace.of(Rejected)] == [
+        "It hangs in Wick.",
+        "Out of nowhere.",
+        "Of passage 7.",
+    ]
+    assert engine.asked("main")[0]["known"] == [said]
+
+
+@pytest.mark.parametrize(("threshold", "taken"), [(None, True), (0.3, True), (0.61, False)])
+def test_entailment_threshold(threshold, taken):
+    program = small(entails=lambda *_: 0.6, entailment_threshold=threshold)
+    assert (PAINTED in two_steps(program)[0].known) is taken
+
+
+# Main module.
+
+
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [
+        ({"answerable": True, "answer": "Wick"}, True),
+        ({"answerable": True, "answer": "Wick", "missing": "Nothing."}, True),
+        ({"answer": "Wick"}, True),  # it does not say, but it answers and misses nothing
+        ({"answer": "Wick", "missing": GAP}, False),
+        ({"answerable": False, "answer": "The information is insufficient.", "missing": GAP}, False),
+        ({"answerable": True, "answer": " "}, False),
+        ({"answerable": True, "answer": "It is called Unanswerable."}, True),  # no word in a text decides
+    ],
+)
+def test_the_main_module_says_whether_it_answers(said, answered):
+    prediction, engine = two_steps(small(), main=[said, decide("Wick")])
+    assert engine.acts.count("main") == (1 if answered else 2)
+    assert (prediction.trace.stopped, prediction.supported) == ("answered", True)
+    assert prediction.answer == (said["answer"] if answered else "Wick")
+
+
+def test_an_answer_without_statements_is_none():
+    prediction, _ = two_steps(small(iterations=1), leaf=[learn()], main=[decide("Wick")], last=[last("Tarn")])
+    assert (prediction.answer, prediction.supported) == ("Tarn", False)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_after_the_last_iteration_the_model_may_use_its_own_knowledge(asked):
+    program = small(iterations=1, last_answer=asked)
+    prediction, engine = two_steps(program, main=[decide(NOT_YET, GAP)])
+    assert engine.acts == ["leaf", "main", *["last"] * asked]
+    assert (prediction.answer, prediction.trace.stopped) == ("Wick" if asked else "unknown", "iterations")
+    assert (prediction.supported, prediction.missing) == (False, GAP)
+
+
+@pytest.mark.parametrize(("said", "taken"), [(9, 5), (5, 5), (1, 1), (0, 1), (-4, 1)])
+def test_confidence_is_held_between_one_and_five(said, taken):
+    assert two_steps(small(), main=[decide("Wick", confidence=said)])[0].confidence == taken
+    assert two_steps(small(iterations=1), main=[], last=[last("Wick", confidence=said)])[0].confidence == taken
+
+
+# Query generator and memory module.
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_at_most_so_many_new_queries(limit):
+    queries = [f"Query {n}?" for n in range(6)]
+    prediction, engine = two_steps(small(max_queries=limit), main=[], query=[ask(SECOND, *queries)])
+    assert prediction.trace.of(Queried)[0].queries == [SECOND, *queries][:limit]
+    assert int(engine.asked("query")[0]["max_queries"]) == limit
+
+
+def test_memory_leaves_out_passages_read_and_queries_asked():
+    prediction, engine = two_steps(small(delta=0.0), query=[ask(QUESTION.upper().rstrip("?"), SECOND, f" {SECOND} ")])
+    assert prediction.trace.of(Queried)[0].queries == [SECOND]
+    assert len(prediction.trace.of(Queried)[0].repeated) == 2
+    assert [list(step.kept) for step in prediction.trace.of(Reranked)] == [["ferry", "noise"], ["moor"]]
+    assert engine.asked("query")[0].keys() == {"question", "asked", "known", "missing", "max_queries"}
+
+
+def test_it_stops_without_a_new_query():
+    prediction, engine = two_steps(small(), main=[], query=[ask(QUESTION)])
+    assert (prediction.trace.stopped, engine.acts[-1]) == ("no new query", "last")
+
+
+# Replies that cannot be read, and calls that run out.
+
+
+@pytest.mark.parametrize(
+    ("act", "shows"),
+    [
+        ("leaf", lambda prediction, _: prediction.known == []),
+        ("main", lambda prediction, _: prediction.trace.of(Missing)[0].missing == QUESTION),
+        ("query", lambda prediction, _: prediction.trace.stopped == "no new query"),
+        ("knowledge", lambda prediction, _: prediction.trace.of(Prompted) == []),
+        ("summarise", lambda _, engine: "leaf" not in engine.acts),
+    ],
+)
+def test_an_unreadable_reply_counts_as_what_it_is(act, shows):
+    compression = "summary" if act == "summarise" else "sentences"
+    program = small({} if act == "knowledge" else None, iterations=2, compression=compression)
+    gap = {} if act == "main" else {"main": [decide(NOT_YET, GAP)] * 2}
+    prediction, engine = two_steps(program, **{**gap, act: UNREADABLE})
+    assert {step.act for step in prediction.trace.of(Malformed)} == {act}
+    assert prediction.supported is False
+    assert shows(prediction, engine)
+
+
+@pytest.mark.parametrize(("calls", "acts"), [(1, ["last"]), (3, ["leaf", "main", "last"]), (5, None)])
+def test_the_last_call_answers_from_what_is_known(calls, acts):
+    prediction, engine = two_steps(small(max_calls=calls), main=[decide(NOT_YET, GAP)] * 2)
+    assert engine.acts == (acts or ["leaf", "main", "query", "leaf", "last"])
+    assert prediction.trace.stopped == "calls"
