@@ -75,7 +75,7 @@ def say_unsupported(question: str, guess: str, missing: str, explanation: str) -
     english = not FUNCTION_WORDS.isdisjoint(words(question))
     said = [NOT_SUPPORTED] if english or not explanation else [explanation]
     if missing and said == [NOT_SUPPORTED]:
-        said.append(f"Missing: {missing.rstrip('.')}.")
+        said.append(f"Missing: {missing}" if missing.endswith(("?", "!", ".")) else f"Missing: {missing}.")
     if guess:
         said.append(f"A guess: {guess}")
     return " ".join(said)
