@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dspy
 import orjson
@@ -155,17 +155,17 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
     facts: dict[str, dict[str, str]] = {}
     for argument, attribute in program.sub_models.items():
         part = getattr(program, attribute)
-        model = cast("Any", part.lm if isinstance(part, dspy.Predict) else part)
-        folder = Path(
-            lm_name(model).removeprefix("hf/") if isinstance(model, dspy.BaseLM) else getattr(model, "name", "")
-        )
-        if hasattr(model, "folder") and isinstance(getattr(model, "digest", None), str):
-            place = str(Path(model.folder).resolve()) if model.folder else model.name  # the name is one of the hub
-            facts[argument] = {"path": place, "digest": model.digest}
+        model: Any = part.lm if isinstance(part, dspy.Predict) else part
+        name = lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)
+        folder = Path(name.removeprefix("hf/") if isinstance(model, dspy.BaseLM) else getattr(model, "name", ""))
+        digest = getattr(model, "digest", None)
+        if hasattr(model, "folder") and isinstance(digest, str):
+            place = getattr(model, "folder", None)
+            facts[argument] = {"path": str(Path(place).resolve()) if place else folder.as_posix(), "digest": digest}
         elif model is not None and (folder / "config.json").is_file():
             facts[argument] = {"path": str(folder.resolve()), "digest": folder_digest(folder)}
         elif model is not None:
-            facts[argument] = {"name": lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)}
+            facts[argument] = {"name": name}
     return facts
 
 

@@ -103,8 +103,6 @@ def assert_within_caps(program, prediction):
         last = program.name == "ra_isf"  # a question past the depth is recorded as unknown
         deepest = max(len(list(filter(None, s.branch.split("/")))) for s in prediction.trace.steps)
         assert deepest <= values["depth"] + last
-    if "max_leaves" in values:
-        assert len(prediction.answers) <= values["max_leaves"]
     if "max_queries" in values and "actions" in values:  # a query tree: at each of its nodes
         chosen = [(s.iteration, s.branch) for s in prediction.trace.of(Refined) if s.action == "refine"]
         assert all(chosen.count(node) <= values["max_queries"] for node in chosen)

@@ -185,7 +185,7 @@ class ProgramConformance:
 
     def test_a_lower_cap_costs_less(self):
         for name, declared in self.program.hyperparameters().items():
-            if name not in ("iterations", "depth", "max_leaves", "max_passages"):
+            if name not in ("iterations", "depth", "max_passages"):
                 continue
             costs = []
             highest = 1 if self.program.name == "ra_isf" else declared.default  # thirty sub-questions of each
