@@ -155,6 +155,7 @@ def test_numbers_of_hundreds_of_digits_are_no_answer():
     ("text", "unknown"),
     [
         ("Unknown.", True),
+        ("The answer is not clear from the given information.", True),
         ("The place of birth of the director is not specified in the known statements.", True),
         ("No information provided about the director.", True),
         ("The passages do not mention when she died.", True),
