@@ -66,6 +66,7 @@ class KnowGap(Program):
         """Answer `question`; the prediction adds `steps`."""
         found: list[Passage] = []  # by all searches, in the order in which they are read
         kept: list[Passage] = []
+        new: list[Passage] = []
         shown: set[str] = set()
         queries, asked, dry = [question], [question], 0
         steps, missing = list[str](), ""

@@ -33,8 +33,7 @@ _NOTHING |= {"not available", "not needed", "none needed", "nothing missing", "n
 _UNKNOWN = _NOTHING | {"unknown", "not known", "unclear", "unanswerable", "i don't know", "i do not know", "don't know"}
 _UNKNOWN |= {"not stated", "not mentioned", "not specified", "not given", "not found", "cannot tell", "no answer"}
 _DENIAL = re.compile(  # a sentence that says that there is no answer
-    r".*\b(?:is|are) not (?:explicitly )?(?:specified|mentioned|stated|provided|known|clear)"
-    r"(?: (?:in|by|from) the\b.*)?"
+    r".*\b(?:is|are) not (?:\w+ly )?(?:specified|mentioned|stated|provided|known|clear)(?: (?:in|by|from) the\b.*)?"
     r"|(?:there is )?(?:no|not enough|insufficient) (?:\w+ )?information\b.*|.*\b(?:cannot|can't) be determined\b.*"
     r"|the (?:\w+ )?(?:statement|passage|text|context)s?(?: \w+)? do(?:es)? not (?:mention|provide|specify|say)\b.*"
 )
