@@ -99,7 +99,8 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_en
             arms = {"ours": kind(index)}
             # A hesitant reader is asked about the ends of searches, which presets do not have.
             if reader == "knowing" and (preset := kind.paper_preset(TASKS.get(questions.name, "multi_hop"))):
-                arms["paper"] = kind.from_preset(preset, index)
+                paper = kind.from_preset(preset, index)
+                arms |= {"paper": paper} if paper.values() != arms["ours"].values() else {}
             if cross_encoder and "reranker" in kind.part_names:
                 ranking = make_reranker(cross_encoder)
                 arms[Path(cross_encoder).name] = kind(index, reranker=ranking)
@@ -109,10 +110,7 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_en
                     delta = calibrated.delta
                     arms[f"{Path(cross_encoder).name}, δ {delta:.2f}"] = kind(index, reranker=ranking, delta=delta)
             for arm, program in arms.items():
-                if arm == "paper" and program.values() == arms["ours"].values():
-                    evaluations[name, arm] = evaluations[name, "ours"]
-                else:
-                    evaluations[name, arm] = _evaluated(program, questions, Path(folder) / "cache", reader)
+                evaluations[name, arm] = _evaluated(program, questions, Path(folder) / "cache", reader)
                 note(" ".join([name, arm, *_figures(evaluations[name, arm])]))
     title = f"{questions.name}, {reader} reader: {len(questions.examples)} questions over {len(questions.corpus)} "
     title += "paragraphs"

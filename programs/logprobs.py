@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,18 +20,15 @@ if TYPE_CHECKING:
 
 _SPACE = b" \t\r\n\f\v"
 
-_TOP = 10
 _REFUSING: WeakSet[Any] = WeakSet()
 """Language models that have refused to give log-probabilities."""
-_YES, _NO = ("True", "true", "TRUE", "Yes", "yes"), ("False", "false", "FALSE", "No", "no")
 
 
 class Token(NamedTuple):
-    """A generated token: its bytes and natural log-probability, and those of the most probable tokens in its place."""
+    """A generated token: its bytes and natural log-probability."""
 
     spelling: bytes
     logprob: float
-    others: tuple[tuple[bytes, float], ...] = ()
 
 
 class TokenReply(NamedTuple):
@@ -59,7 +55,6 @@ def ask_for_tokens(
     with_tokens: bool,
     *,
     temperature: float | None = None,
-    top_logprobs: int | None = None,
     **inputs: Any,
 ) -> TokenReply:
     """Ask the language model for a reply with token log-probabilities; ask without if the backend refuses them.
@@ -69,37 +64,14 @@ def ask_for_tokens(
     config: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     lm: Any = lm_of(predictor, inputs)
     if with_tokens and lm not in _REFUSING:
-        wanted = {"logprobs": True, **({} if top_logprobs is None else {"top_logprobs": top_logprobs})}
         try:
-            output = program.ask(predictor, **inputs, config={**config, **wanted})
+            output = program.ask(predictor, **inputs, config={**config, "logprobs": True})
             return TokenReply(output, pop_tokens(output) if output is not None else [], refused=False)
         except ContextWindowExceededError:
             raise
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
             _REFUSING.add(lm)
     return TokenReply(program.ask(predictor, **inputs, config=config), [], refused=with_tokens)
-
-
-def ask_probability(program: Program, predictor: dspy.Module, field: str, **inputs: Any) -> float | None:
-    """Ask for a yes or no, and return how probable yes is.
-
-    At the position of the verdict, this is the probability of the words for yes divided by that of the words for yes
-    and no; it is 1 or 0 if only one of them is among the most probable tokens, or if no tokens came back.
-
-    Returns:
-        The probability, or None if the reply could not be read.
-    """
-    reply = ask_for_tokens(program, predictor, True, top_logprobs=_TOP, **inputs)
-    if reply.output is None:
-        return None
-    verdict = bool(reply.output[field])
-    spelled = [value_tokens(reply.tokens, field, word) for word in (_YES if verdict else _NO)]
-    first = next((tokens[0] for tokens in spelled if tokens), None)
-    yes, no = (
-        sum(math.exp(logprob) for spelling, logprob in (first.others if first else ()) if spelling.strip() in words)
-        for words in ({word.encode() for word in _YES}, {word.encode() for word in _NO})
-    )
-    return yes / (yes + no) if yes and no else float(verdict)
 
 
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
@@ -111,9 +83,7 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     if "logprobs" in prediction:
         content = get_part(prediction["logprobs"], "content") or ()
         del prediction["logprobs"]
-        prediction._tokens = [
-            Token(*_spelled(token), tuple(map(_spelled, get_part(token, "top_logprobs") or ()))) for token in content
-        ]
+        prediction._tokens = [Token(*_spelled(token)) for token in content]
     return getattr(prediction, "_tokens", [])
 
 

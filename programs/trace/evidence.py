@@ -15,7 +15,6 @@ from knowgap.programs.trace.steps import (
     Rejected,
     Reranked,
     Retrieved,
-    Withheld,
 )
 from knowgap.retrieval.passage import gold_name
 
@@ -30,7 +29,6 @@ IRRELEVANT = "judged irrelevant"
 NOTE_REJECTED = "note not kept"
 NOT_ENTAILED = "rejected by entailment"
 CUT = "shown in part, cut by the sentence filter"
-WITHHELD = "withheld, since it was read before"
 NOTHING_TAKEN = "nothing taken from it"
 NOT_IN_ANSWER = "not in the answering prompt"
 USED = "used for the answer"
@@ -46,7 +44,6 @@ FATES = {
     NOTE_REJECTED: "The model saw it, and the note that was written from it lost against an earlier one.",
     NOT_ENTAILED: "The model saw it, and every statement that cites it was rejected by the entailment model.",
     CUT: "The model saw a part of it, and the answer does not rest on it.",
-    WITHHELD: "It was found again for a new query, but not shown again, and nothing had been taken from it.",
     NOTHING_TAKEN: "The model saw it, but took no statement from it.",
     NOT_IN_ANSWER: "The model saw it, but when it answered, it saw neither the passage nor anything taken from it.",
     USED: "The model saw it, or something taken from it, when it answered.",
@@ -90,7 +87,6 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
         NOTE_REJECTED: _in_rejected_notes(trace),
         NOT_ENTAILED: {name for step in trace.of(Rejected) for name in step.passages} - taken,
         CUT: {name for name in shown if trace.shown[name] < len(trace.passages[name]["text"])},
-        WITHHELD: {name for step in trace.of(Withheld) for name in step.passages} - taken,
         NOTHING_TAKEN: shown - taken if trace.of(Extracted) else set[str](),
     }
     below = {name for step in trace.of(Reranked) for name in step.dropped}

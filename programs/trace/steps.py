@@ -82,12 +82,6 @@ class Rejected(Step):
     passages: list[str] = []
 
 
-class Withheld(Step):
-    """Do not show again passages that were read before."""
-
-    passages: list[str]
-
-
 class Missing(Step):
     """Name the information that is missing for an answer."""
 

@@ -212,8 +212,6 @@ def describe_step(trace: Trace, step: Step) -> list[str]:
         case s.Rejected():
             cited = f" [{_titles(trace, step.passages)}]" if step.passages else ""
             return [f"rejected ({step.why}): {shorten(step.what)}{cited}"]
-        case s.Withheld():
-            return [f"read before, and not shown again: {_titles(trace, step.passages)}"]
         case s.Missing():
             return [f"missing: {shorten(step.missing)}"]
         case s.Queried():

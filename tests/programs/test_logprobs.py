@@ -1,14 +1,12 @@
 """The tokens of an output field are found in the reply, whatever its format and the tokens' borders."""
 
-import math
-
 import dspy
 import pytest
 from endpoint import endpoint
 
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.base import Program
-from knowgap.programs.logprobs import Token, ask_probability, pop_tokens, value_tokens
+from knowgap.programs.logprobs import Token, ask_for_tokens, pop_tokens, value_tokens
 
 
 def tokens(*pieces):
@@ -81,7 +79,7 @@ def test_tokens_are_taken_out_of_the_prediction():
 
 
 class Verdict(Program):
-    """Says how probable yes is."""
+    """Asks with log-probabilities."""
 
     needs_retriever = False
 
@@ -90,31 +88,7 @@ class Verdict(Program):
         self.decide = dspy.Predict("question -> suffices: bool")
 
     def forward(self, question):
-        return self.conclude("", [], probability=ask_probability(self, self.decide, "suffices", question=question))
-
-
-@pytest.mark.parametrize(
-    ("word", "others", "probability"),
-    [
-        ("True", {"True": -1.0, " true": -2.0, "False": -1.0}, (1 + math.exp(-1)) / (2 + math.exp(-1))),
-        ("No", {"No": -0.5, "Yes": -1.5, "Maybe": -3.0}, math.exp(-1) / (1 + math.exp(-1))),
-        ("True", {}, 1.0),
-        ("false", {"false": -0.1}, 0.0),
-        ("mumble", {}, None),
-    ],
-)
-def test_how_probable_yes_is(monkeypatch, word, others, probability):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    quiet_dspy()
-    alternatives = [{"token": token, "logprob": value, "bytes": None} for token, value in others.items()]
-    pieces = ["[[ ## suffices ## ]]", "\n", word]
-    with endpoint() as server:
-        server.reply_of = lambda body: "".join(pieces)
-        server.tokens = [{"token": p, "logprob": -1.0, "bytes": None, "top_logprobs": alternatives} for p in pieces]
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            found = Verdict()(question="Is it?").probability
-        assert server.bodies[0]["top_logprobs"] == 10
-    assert found == pytest.approx(probability)
+        return self.conclude("", [], tokens=ask_for_tokens(self, self.decide, True, question=question).tokens)
 
 
 def test_a_prompt_that_is_too_long_is_not_sent_again_without_log_probabilities(monkeypatch):

@@ -55,9 +55,9 @@ def note(*passages: str) -> s.Noted:
             s.Extracted(statements=["y"], sources=[["b"]]), a=4, b=10, c=10),
          {"a": "rejected by entailment", "b": "not in the answering prompt", "c": "nothing taken from it"}),
         (trace(
-            s.Extracted(statements=["y"], sources=[["b"]]), found("c"), s.Withheld(passages=["c"]),
+            s.Extracted(statements=["y"], sources=[["b"]]), found("c"),
             s.Answered(answer="x", passages=["b"]), b=4, c=10),
-         {"b": "used for the answer", "c": "withheld, since it was read before", "z": "not retrieved"}),
+         {"b": "used for the answer", "c": "nothing taken from it", "z": "not retrieved"}),
         (trace(
             note("a"), found("b"), note("b", "c"), s.Compared(better=False), found("d"), note("c", "d"),
             s.Compared(better=True), found("e"), s.Compared(better=False, reason="no new note"),
