@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,11 +29,12 @@ _ALIKE, _RIGHT = 0.3, 0.5  # F1 below which a span counts as wrong; that which o
 
 
 class RankingExample(NamedTuple):
-    """A question, the (title, text) of its passages, and its answers."""
+    """A question, the (title, text) of its passages, its answers, and passages on the same matter without them."""
 
     question: str
     passages: tuple[tuple[str, str], ...]
     answers: tuple[str, ...]
+    others: tuple[tuple[str, str], ...] = ()
 
 
 def ranking_examples(
@@ -51,10 +52,14 @@ def ranking_examples(
         DataError: a file is not in its layout.
     """
     sources: dict[str, list[RankingExample]] = {}
+    alike: dict[str, dict[tuple[str, str], None]] = {}
+    for e in held_out:
+        alike.setdefault(e.group, {})[e.title, e.text] = None
     for e in held_out:
         if e.answers and e.source not in ("2wiki", "hotpot"):
             answers = tuple(e.text[slice(*place)] for place in e.answers)
-            sources.setdefault(e.source, []).append(RankingExample(e.question, ((e.title, e.text),), answers))
+            passages, others = ((e.title, e.text),), _without(answers, alike[e.group])
+            sources.setdefault(e.source, []).append(RankingExample(e.question, passages, answers, others))
     with in_layout(folder):
         sources["hotpot"] = [made for record in hotpot_records(folder) for made in _multi_hop(record)]
         files = sorted(Path(folder).rglob("2wiki_train*.json"))
@@ -67,14 +72,20 @@ def ranking_examples(
 def _multi_hop(record: dict[str, Any]) -> Iterator[RankingExample]:
     """A question and its sub-questions, if they are worded, on its gold paragraphs; yes/no questions are left out."""
     gold = {title for title, _ in record["supporting_facts"]}
-    passages = tuple((title, " ".join(map(str.strip, text))) for title, text in record["context"] if title in gold)
+    given = [(title, " ".join(map(str.strip, text))) for title, text in record["context"]]
+    passages = tuple(passage for passage in given if passage[0] in gold)
     asked = [(record["question"], record["answer"])]
     facts = record.get("evidences", ())
     if len(steps := record.get("qa_pairs", ())) == len(facts):
         asked += [(step["question"], fact[2]) for step, fact in zip(steps, facts, strict=True)]
     for question, answer in asked:
         if answer.casefold() not in ("yes", "no"):
-            yield RankingExample(question, passages, (answer,))
+            others = _without((answer,), [passage for passage in given if passage not in passages])
+            yield RankingExample(question, passages, (answer,), others)
+
+
+def _without(answers: Sequence[str], passages: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(p for p in passages if not any(answer.casefold() in p[1].casefold() for answer in answers))
 
 
 def _sentences(example: RankingExample, others: Sequence[RankingExample], rng: random.Random) -> list[Sentence]:
@@ -82,13 +93,15 @@ def _sentences(example: RankingExample, others: Sequence[RankingExample], rng: r
     passages, kind = example.passages, rng.random()
     if kind < 0.2:
         passages += rng.choice(others).passages
+    elif kind < 0.6:
+        passages += tuple(rng.sample(example.others, min(3, len(example.others))))
     found = [
         analyse(part, title, number, order)
         for number, (title, text) in enumerate(passages, start=1)
         for order, part in enumerate(split_sentences(text))
     ]
     answering = [s for s in found if any(a.casefold() in s.text.casefold() for a in example.answers)]
-    without = rng.random() < 0.3
+    without = rng.random() < 0.4
     if without:
         found = [s for s in found if s not in answering]
     if kind > 0.6:  # a few sentences, as in a note

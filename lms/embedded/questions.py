@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
 from knowgap.lms.embedded.text import analyse, fold, stems
 from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 
-_AUXILIARY = frozenset(words("is are was were do does did has have had can could would will should am"))
+_SINGULAR = {"are": "is", "were": "was", "do": "does", "have": "has"}
+_AUXILIARY = frozenset(words("is was does did has had can could would will should am")) | _SINGULAR.keys()
 _EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
 _LATE = frozenset(words("later latest younger youngest recent recently newer last after"))
 _FEW = frozenset(words("shorter smaller fewer less lower fewest"))
 _MUCH = frozenset(words("more most longer longest larger largest bigger biggest higher highest greater taller deeper"))
 _AGE = frozenset(words("older oldest younger youngest"))
-_PERSON = re.compile(r"(?:[eo]r|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child|uncle|aunt|parent))s?$")
-_LINK = "(?:of|in|by|for|that|who|which|whose|where)"
+_PERSON = re.compile(
+    r"(?:(?<!riv)(?<!numb)(?<!tow)(?<!cent)(?<!pap)er|[chst]or|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child"
+    r"|uncle|aunt|parent|star))s?$"
+)
+_KIN = {
+    **{f"{side} grand{kin}": (parent, kin) for side, parent in (("paternal", "father"), ("maternal", "mother"))
+       for kin in ("father", "mother")},
+    "father-in-law": ("spouse", "father"),
+    "mother-in-law": ("spouse", "mother"),
+}  # fmt: skip
+PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
+_PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
+_VERB = "[a-z]+(?:ed|[a-z]s)|made|built|held|won|wrote|sang|led|set|shot|drew|met|left|taught|bore|ran|began"
+_CLASSES = frozenset(words("film movie song single album book novel magazine series game play show band group company"))
+_RELATIVE = ("that", "who", "which", "whose", "where")
+_LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
+_KINDS_OF_PLACE = frozenset(words("city town village island state province county district river kingdom republic"))
+_JOINED = re.compile(r" (?:for|to) (?:the )?")
+_KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
+_OWNED = re.compile(
+    r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*)"
+    rf"(?=['’]|\W*$| (?:{'|'.join(sorted(_AUXILIARY))}|{PLACED})\b)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +65,84 @@ def fill(question: str, answers: dict[int, str]) -> str:
 
 
 @lru_cache(maxsize=4_000)
-def plan(question: str) -> Plan:
-    """Plan a question; one without known syntax is a single step."""
-    text = " ".join(question.split())
+def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
+    """Plan a question, in which these titles are names; one without known syntax is a single step."""
+    text, names = _hide(" ".join(question.split()), titles)
+    for kin, (first, second) in _KIN.items():
+        text = re.sub(rf"({_KEY})['’]s? {kin}\b", rf"the {kin} of \1", text)
+        text = text.replace(f"{kin} of ", f"{second} of the {first} of ")
+    text = re.sub(
+        rf"(?:the )?([a-z]+) of (?:[a-z]+ )?({_KEY}),? and (?:the )?\1 of (?:[a-z]+ )?", r"the \1s of \2 and ", text
+    )
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
+    polar = polar and " or ".join(options) not in text if options else polar
     if options:
-        return _comparison(text, options, rest, polar)
-    return Plan("polar", (text,), True, text) if polar else Plan("value", tuple(_chain(text)), False, text)
+        made = _comparison(text, options, rest, polar)
+    else:
+        made = Plan("polar", (text,), True, text) if polar else Plan("value", tuple(_chain(text)), False, text)
+
+    def shown(part: str) -> str:
+        return re.sub(r"Qx(\d+)q", lambda match: names[int(match[1])], part)
+
+    steps, options = tuple(map(shown, made.steps)), tuple(map(shown, made.options))
+    return replace(made, steps=steps, options=options, rest=shown(made.rest.replace("|", " ")))
+
+
+@lru_cache(maxsize=20_000)
+def names_of(text: str, titles: tuple[str, ...] = ()) -> list[str]:
+    """The names in a text, these titles and quoted texts among them."""
+    return [re.sub(r" ?\([^()]*\)$", "", name) for name in _hide(text, titles)[1]]
+
+
+def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Put keys in the place of titles, quoted texts and names, so that none of their words is read."""
+    names: list[str] = []
+
+    def hide(start: int, end: int) -> None:
+        nonlocal text
+        bracket = re.match(r" ?\([^()]*\)", text[end:])
+        end += bracket.end() if bracket else 0
+        names.append(re.sub(r"Qx(\d+)q", lambda match: names[int(match[1])], text[start:end]))
+        text = f"{text[:start]}Qx{len(names) - 1}q{text[end:]}"
+
+    for title in sorted(titles, key=lambda title: (-len(title), title)):
+        while match := re.search(rf"(?<!\w){re.escape(title)}(?!\w)", text, re.I if " " in title else 0):
+            hide(*match.span())
+    while match := re.search(r"[\"“]([^\"“”]+)[\"”]", text):
+        hide(*match.span())
+    spans: list[tuple[int, int]] = []
+    for name in analyse(text).names:
+        at = text.find(name, spans[-1][1] if spans else 0)
+        joined = spans and _JOINED.fullmatch(text[spans[-1][1] : at]) and not text.endswith("from ", 0, spans[-1][0])
+        if joined and "Qx" not in text[spans[-1][0] : at] + name:
+            spans[-1] = (spans[-1][0], at + len(name))
+        elif at >= 0:
+            spans.append((at, at + len(name)))
+    for start, end in reversed(spans):
+        if not text.startswith("Qx", start):
+            hide(start, end)
+    return text, names
 
 
 def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
     """The two things that a question compares, and the question without them."""
     body = text.rstrip(" ?")
-    if polar:
-        body = re.sub(r"\s*\([^()]*\)", "", body)
-    elif re.search(r"\bor\b|\bbetween\b", body, re.I):
+    if not polar and re.search(r"\bor\b|\bbetween\b", body, re.I):
         if match := re.match(r"(.{8,}?)[,:;] (?:between )?(.{1,90}?),? (?:or|and) (.{1,90})$", body):
             return (_bare(match[2]), _bare(match[3])), match[1]
         if match := re.match(r"between (.{1,80}?) (?:and|or) (.{1,80}?),? ((?:which|who|what|whose)\b.+)$", body, re.I):
             return (_bare(match[1]), _bare(match[2])), match[3]
     asked = analyse(body)
-    names = [(name, at) for name in asked.names if (at := body.find(name))]
+    names = [(name, at) for name in asked.names if (at := body.find(name)) > 0]
     joints = {"and", "or"} if polar else {"or"}
     for (one, start), (other, end) in pairwise(names):
         between = set(re.findall(r"\w+|\S", body[start + len(one) : end].lower()))
         if between & joints and between <= {*joints, ",", "the", "both"}:
-            return (_bare(one), _bare(other)), body[:start] + body[end + len(other) :]
+            return (_bare(one), _bare(other)), f"{body[:start]}|{body[end + len(other) :]}"
     if polar and len(names) > 1 and {"as", "than"} & set(asked.words):
         one, other = names[0][0], names[-1][0]
-        return (one, other), body.replace(one, "").replace(other, "")
+        return (one, other), body.replace(one, "|", 1).replace(other, "", 1)
     return (), text
 
 
@@ -84,36 +154,60 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
     """Plan a comparison: ask for the compared property of each option, or of the part that the question names."""
     said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
     measures = [word for word in said if word in _EARLY | _LATE | _FEW | _MUCH]
-    same = said.index("same") if "same" in said else -1
-    if not measures and same < 0:
+    rest = re.sub(r"\bshare (?:an? |the )?(?!same)", "have the same ", rest)
+    same = re.search(rf"\|(?:\W|both\b|all\b)*(.*?)({PLACED})? ?\bthe same ([a-z]+)", rest) if polar else None
+    if not measures and not same:
         return Plan("both" if polar else "fit", (text,), polar, rest, options)
     owned = _owned(rest)
     steps = [f"{_who(owned)} is the {owned} of {option}?" for option in options] if owned else []
-    left = [word for word in said if stems(word) and word not in (*measures, *owned.split())]
+    kind = said[1:2] if said[0] in ("which", "what") else []
+    left = [word for word in said if stems(word) and word not in (*measures, *owned.split(), *kind)]
     verb = next(
         (f" {w}" for w in reversed(left) if re.search(r"(?:ed|born|died|built|won|written|made|begun)$", w)), ""
     )
     for name in ("#1", "#2") if owned else options:
-        if same >= 0:
-            noun = " ".join(said[same + 1 : same + 2])
-            steps.append(f"What {noun} is {name}{verb}?")
+        if same:
+            does, way, noun = same.groups()
+            if does.strip() in ("have", "") and way in (None, "of"):
+                steps.append(f"What is the {noun} of {name}?")
+            else:
+                asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
+                steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
         elif set(measures) & (_EARLY | _LATE):
-            verb = " born" if set(measures) & _AGE else verb
+            verb = f" {_begun(owned or ''.join(kind))}" if set(measures) & _AGE or not verb else verb
             steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
+        elif left:
+            counted = {"more", "most", "less", "fewer", "fewest"} & set(measures)
+            steps.append(f"How many {left[-1]} has {name}?" if counted else f"What is the {left[-1]} of {name}?")
         else:
-            steps.append(f"How many {' '.join(left[-2:])} has {name}?" if left else f"How {measures[0]} is {name}?")
-    least = same >= 0 or bool(set(measures) & (_EARLY | _FEW))
-    return Plan("same" if same >= 0 else "order", tuple(steps), polar, rest, options, least)
+            steps.append(
+                f"How {re.sub('(?<=larg|wide)e?(?:r|st)$|(?<=big)ge(?:r|st)$|e(?:r|st)$', '', measures[0])} is {name}?"
+            )
+    least = bool(same) or bool(set(measures) & (_EARLY | _FEW))
+    return Plan("same" if same else "order", tuple(steps), polar, rest, options, least)
 
 
 def _owned(rest: str) -> str:
     """The part of each option that is compared: the director in `Which film has the director who died first`."""
     match = re.search(
-        r"\b(?:has|have|had) (?:a |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b"
+        rf"\b(?:has|have|had) (?:an? |the )?(?:{'|'.join(sorted(_AGE))}) ([a-z -]+[a-z])"
+        r"|\b(?:has|have|had) (?:an? |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b"
         r"|\bwhose ([a-z-]+)\b|\b(?:the|both|all) ([a-z-]+?)s? of\b",
         rest,
     )
     return next((noun for noun in match.groups() if noun and noun not in FUNCTION_WORDS), "") if match else ""
+
+
+def _begun(noun: str) -> str:
+    """How something of this kind begins: a person is born, a work released, anything else founded."""
+    works = r"(?:film|movie|song|single|album|book|novel|magazine|series|game|play|show)s?$"
+    return (
+        "released"
+        if re.search(works, noun)
+        else "born"
+        if not noun or noun in _AUXILIARY or _PERSON.search(noun)
+        else "founded"
+    )
 
 
 def _who(noun: str) -> str:
@@ -126,7 +220,9 @@ def _chain(text: str) -> list[str]:
     while len(steps) < 3 and (found := _described(text)):
         start, end, asked = found
         rest = text[:start] + f"#{len(steps) + 1}" + text[end:]
-        if not set(stems(re.sub(r"#\d", " ", rest))) - {"name"}:
+        if not set(stems(re.sub(r"#\d", " ", rest))) - {"name"} and (
+            "place" in asked or not re.match("where|how", rest, re.I)
+        ):
             break
         steps.append(asked)
         text = rest
@@ -135,28 +231,46 @@ def _chain(text: str) -> list[str]:
 
 def _described(text: str) -> tuple[int, int, str] | None:
     """The rightmost description by a name: where it begins and ends, and the question for what it stands for."""
-    anchors = [match.span() for match in re.finditer(r"#\d", text)]
-    for name in analyse(text).names:
-        if (at := text.find(name)) > 0:
-            end = at + len(name)
-            bracket = re.match(r" ?\([^()]*\)", text[end:])
-            if not any(a < at < b for a, b in anchors):
-                anchors.append((at, end + (bracket.end() if bracket else 0)))
+    anchors = [match.span() for match in re.finditer(_KEY, text)]
+    asks = re.match(r"((?:(?!the |an? |that |Qx|#).)*?)\b(?:(did|does|do)|is|are|was|were|has|had|have)\b", text)
+    does = bool(asks and asks[2])
+    waits = asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
+    tail = last = len(text.rstrip(" ?"))  # where the verb of the question itself begins, if it ends in one
+    if does and (match := re.search(rf" [a-z-]+(?: (?:{PLACED}|out|up))?[ ?]*$", text)):
+        tail = last = match.start()
+    elif waits and (match := re.search(rf"(?: (?:{_PARTICIPLE}))?(?: {PLACED})?[ ?]*$", text)):
+        last = match.start()
     for start, end in anchors:
-        if match := re.match(r"['’]s? ((?:[a-z][\w-]* )??)([a-z][\w-]*)(?=\W|$)", text[end:]):
-            noun = match[2]
-            if stems(noun):
-                return start, end + match.end(), f"{_who(noun)} is the {noun} of {text[start:end]}?"
-    found = None
-    for match in re.finditer(rf"\b(?:the|an?) ((?:[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
+        match = _OWNED.match(text, end, last)
+        if match and stems(match[1]):
+            return start, match.end(), f"{_who(match[1])} is the {match[1]} of {text[start:end]}?"
+        lead = re.search(r"\b(?:the|an?) ((?:[a-z-]+ ){1,3})$", text[:start])  # the town Ann Lee lived in
+        verb = re.match(rf" (?:(?:is|was|has|had) )?(?:{_PARTICIPLE}|{_VERB})(?: {PLACED}\b)?", text[end:last])
+        if lead and verb and not set(lead[1].split()) & FUNCTION_WORDS and lead[1].split()[-1] not in _CLASSES:
+            told = f"{lead[1]}that {text[start : end + verb.end()]}"
+            return lead.start(), end + verb.end(), f"{_who(lead[1].strip())} is the {told}?"
+    found, starts = None, dict(anchors)
+    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
-        if later and (match[0].startswith("the") or match[2] not in ("of", "in", "by", "for")):
+        is_name = match[2] == "of" and match[1].strip() in _KINDS_OF_PLACE and match.end() in starts
+        if later and not is_name and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
             found = match, min(later) if match[2] == "of" else max(later)
     if found is None:
         return None
     match, end = found
-    before = fold(text[: match.start()]).split()[-2:]
-    waits = before[-1:] and before[-1] in _AUXILIARY and before[0] in ("when", "where", "how", "why", "what")
-    if match[2] != "of" and not waits:  # else what follows is the verb of the question itself
-        end = len(text.rstrip(" ?"))
+    if match[2] == "of" and not waits:
+        after = re.match(r" ([a-z][\w-]*)", text[end:last])
+        if after and stems(after[1]) and not re.fullmatch(_PARTICIPLE, after[1]):
+            return None  # the crew of the Apollo mission
+    if match[2] != "of":
+        owner = re.match(r"(?:the |an? |[A-Z#])", text[match.end() :]) is not None  # the city where X was born
+        verb = re.match(rf"(?: (?:is|was|are|were|has|had))?(?: its| their)? [a-z-]+(?: {PLACED}\b)?", text[end:tail])
+        within = re.search(r"\b(?:that|which|where|who|whose) $", text[: match.start()])  # a clause whose verb follows
+        if within and owner and verb and match[2] in _RELATIVE:
+            end += verb.end()
+        elif (does or not waits) and not within:
+            end = tail
+        elif owner and match[2] in _RELATIVE:
+            told = text[end:last].strip()
+            end = last if told and told not in _AUXILIARY else tail
     return match.start(), end, f"{_who(match[1].strip())} is {text[match.start() : end].strip()}?"

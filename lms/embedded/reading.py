@@ -7,20 +7,21 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.lms.embedded.questions import Plan, fill, plan
+from knowgap.lms.embedded.asked import PRONOUNS, asked, gender_of
+from knowgap.lms.embedded.questions import PLACED, Plan, fill, names_of, plan
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
-from knowgap.lms.embedded.text import Sentence, analyse, dates, mentions, name_words, stems, value_of
+from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, stems, value_of
 from knowgap.retrieval.logistic import softmax
 
 _MOST_PASSAGES = 5
-_CLOSE = 0.5  # an answer is close to the best one from this fraction of its probability
+_SILENT = 0.35  # what is left of the probability of an answer from a sentence without a word on what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def features(
         The answers, each with its sentence; and their features, [answers + 1, features], whose last row stands for "not
         in these sentences".
     """
-    query = _Query(question, sentences)
+    query, wanted = _Query(question, sentences), asked(question)
     scores = dict(zip(sentences, (query.coverage(s.titled) for s in sentences), strict=True))
     links = _links(query, scores)
     passages: dict[tuple[int, str], list[Sentence]] = {}
@@ -72,38 +73,26 @@ def features(
     chosen = sorted(passages.values(), key=lambda own: -max(scores[s] + links[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     places = [
-        (_one_date(c.text.strip(' .,;:"“”'), query), sentence, c, query.coverage(whole))
+        (text, sentence, c, own)
         for own, candidates in zip(chosen, (head or span_head()).candidates(question, given), strict=True)
-        for whole in [frozenset[str]().union(*(s.titled for s in own))]
         for c in candidates
-        if (sentence := _sentence_at(own, c)) and name_words(c.text) and not set(stems(c.text)) <= query.weights.keys()
+        if (sentence := _sentence_at(own, c)) and (text := wanted.trimmed(c.text, sentence, set(query.weights)))
+        if wanted.fits(text) or not sentence.names
     ]
     counts = Counter(name_words(text) for text, _, _, _ in places)
     top = max((c.margin for _, _, c, _ in places), default=-20.0)
     rows: list[list[float]] = []
-    for text, sentence, c, whole in places:
-        own = stems(text)
-        fresh = sum(stem not in query.weights for stem in own) / max(len(own), 1)
+    for text, sentence, c, own in places:
+        whole, fresh = frozenset[str]().union(*(s.titled for s in own)), stems(text)
+        share = sum(stem not in query.weights for stem in fresh) / max(len(fresh), 1)
         about = bool(sentence.title) and set(stems(sentence.title)) <= query.weights.keys()
-        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, fresh, scores[sentence], whole]
+        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, share, scores[sentence], query.coverage(whole)]
         row += [scores[sentence] - best, links[sentence], float(about), float(c.start < 0)]
-        row += [math.log(counts[name_words(text)]), 1 / (1 + sentence.order), len(own) / 5]
+        row += [math.log(counts[name_words(text)]), 1 / (1 + sentence.order), len(fresh) / 5]
+        row += [wanted.fits(text), wanted.said(sentence), wanted.named(sentence.titled), wanted.named(whole)]
         rows.append([*row, 0.0, 0.0, 0.0])
-    return [(text, sentence) for text, sentence, _, _ in places], np.array([*rows, [0.0] * 13 + [1.0, best, top / 10]])
-
-
-def _one_date(text: str, query: _Query) -> str:
-    """The span; if it has the two dates of a life, only the one that is asked for."""
-    found = [text[start:end] for start, end, _ in dates(text)]
-    born, died = query.weights.keys() & {"born", "birth"}, query.weights.keys() & {"die", "death"}
-    return found[0 if born else 1] if len(found) == 2 and (born or died) else text
-
-
-def _whole_name(text: str, sentence: Sentence, asked: set[str]) -> str:
-    """The whole name of which a text is part, if the question has the other words: New York City, asked for a city."""
-    own = set(stems(text))
-    names = (name for name in sentence.names if text in name)
-    return next((name for name in names if own < set(stems(name)) <= own | asked), text)
+    none = [*[0.0] * (len(rows[0]) - 3 if rows else 0), 1.0, best, top / 10]
+    return [(text, sentence) for text, sentence, _, _ in places], np.array([*rows, none])
 
 
 def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
@@ -128,10 +117,7 @@ def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float
 
 @lru_cache(maxsize=4_000)
 def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
-    """The answers to a simple question, the most probable first; their probabilities and that of no answer sum to 1.
-
-    Answers that are close to the most probable one and come from a passage about a name in the question precede it.
-    """
+    """The answers to a simple question, the most probable first; their probabilities and that of no answer sum to 1."""
     found, matrix = features(question, sentences)
     if not found:
         return []
@@ -140,25 +126,36 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     groups: dict[tuple[str, ...], list[int]] = {}  # the places of the same answer
     for i in map(int, np.argsort(-shares[:-1], kind="stable")):
         groups.setdefault(name_words(found[i][0]), []).append(i)
-    best = [
-        Found(_whole_name(*found[places[0]], set(stems(question))), found[places[0]][1], float(shares[places].sum()))
-        for places in groups.values()
-    ]
-    least = _CLOSE * max(one.probability for one in best)
-    named = {(s.source, s.title) for s in naming(question, sentences)}
-    first = {one for one in best if one.probability >= least and (one.sentence.source, one.sentence.title) in named}
-    return sorted(best, key=lambda one: (one not in first, -one.probability))
+    wanted = asked(question)
+    spoken = np.array([1.0 if wanted.said(sentence) else _SILENT for _, sentence in found])
+    best = [Found(*found[places[0]], float((shares[:-1] * spoken)[places].sum())) for places in groups.values()]
+    return sorted(best, key=lambda one: -one.probability)
 
 
-def naming(question: str, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
-    """The sentences with a word of the names in a question, in their text or title; all if it names nothing."""
-    names = {stem for name in analyse(question).names for stem in stems(name)}
-    return tuple(s for s in sentences if not names or names & s.titled)
+def naming(question: str, sentences: Sequence[Sentence], titles: tuple[str, ...] = ()) -> tuple[Sentence, ...]:
+    """The sentences about a name in a question; all if it names nothing.
+
+    In a passage that opens with its title, sentences are about that title, or about a name in them; in another one,
+    about every name in the passage.
+    """
+    names = names_of(question, titles)
+    opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}
+    about = {
+        s
+        for s in sentences
+        if any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
+    }
+    if not about and len(names) == 1 and len(key := fold(names[0])) > 6:  # Padotonian, of Padotonia
+        about = {s for s in sentences if any(word[: len(key) - 2] == key[:-2] for word in s.words)}
+    named = {(s.source, s.title) for s in about} - opened
+    return tuple(s for s in sentences if not names or s in about or (s.source, s.title) in named)
 
 
-_SETTLED = 0.35  # the confidence from which a question counts as settled
+_SETTLED = 0.3  # the confidence from which a question counts as settled
 _LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
 _BRANCHES = 3
+_STATED = 0.5  # the exponent of the probability of an answer whose sentence says all that is asked
+_GUESSED = 0.3  # what is left of the probability of an answer from sentences about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +198,7 @@ class Answer:
 
 def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
     """Answer a question from sentences."""
-    planned = plan(question)
+    planned = plan(question, titles_in(question, sentences))
     if planned.form == "value":
         return _value(question, planned, sentences)
     return (_compare if planned.form in ("order", "same") else _judge)(planned, sentences)
@@ -210,14 +207,54 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
 def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
     """The best answers to a simple question, from sentences about what it names; none is part of the whole question.
 
-    A sentence whose title is the question itself is the answer.
+    A sentence whose title is the question itself is the answer. Without a sentence about a name, the nearest passages
+    are read, but settle nothing.
     """
     key = name_words(step)
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
         return [Found(said.text, said, 0.9)]
-    known = set(stems(question))
-    found = read(step, naming(step, sentences))
-    return [one for one in found if not set(stems(one.text)) <= known][:_BRANCHES]
+    if dated := re.match(r"(.+) in (\d{3,4})\W*$", step):  # the year may stand in the passage on the answer
+        found = _ask(f"{dated[1]}?", sentences, question)
+        dates_of = {name_words(s.title) for s in sentences if dated[2] in s.words}
+        here = [one for one in found if dated[2] in one.sentence.words or name_words(one.text) in dates_of]
+        return here or [replace(one, probability=_GUESSED * one.probability) for one in found]
+    known, wanted = set(stems(question)), asked(step)
+    asks = re.match(
+        rf"(?:{PLACED} )?(?:who|what|which|when|where|how|why)", step, re.I
+    )  # else it tells more than it asks
+    about = set(naming(step, sentences, titles_in(step, sentences)) if asks else sentences)
+    told: dict[tuple[str, ...], list[str]] = {}
+    for s in sentences if wanted.gender else ():
+        told.setdefault(name_words(s.title), []).extend(word for word in s.words if word in PRONOUNS)
+    text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
+    if not all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step))):
+        about = set()  # another code, number or year
+    alone = about and asks and len(wanted.names) == 1
+    found = read(step, tuple(s for s in sentences if s in about) if alone else tuple(sentences))
+    kept = [
+        one
+        for one in found
+        if not set(stems(one.text)) <= known
+        and not wanted.is_other_way(one.text, one.sentence, gender_of(told.get(name_words(one.text), ())))
+    ]
+    rest = 1 - sum(one.probability for one in found) + sum(one.probability for one in kept)
+    shared = [
+        replace(one, probability=_GUESSED * one.probability / rest)
+        if one.sentence not in about
+        else replace(
+            one,
+            probability=(one.probability / rest) ** (_STATED if asks and wanted.states(one.text, one.sentence) else 1),
+        )
+        for one in kept
+    ]
+    return sorted(shared, key=lambda one: -one.probability)[:_BRANCHES]
+
+
+def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """The titles, without a bracketed addition, that a question contains."""
+    low = fold(question)
+    titles = {re.sub(r"\s*\([^()]*\)$", "", s.title) for s in sentences if s.title}
+    return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in low))
 
 
 def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]) -> list[Found]:
@@ -233,8 +270,8 @@ def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]
 
 
 def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
-    direct = read(question, tuple(sentences))[:1]
-    path = _follow(planned, {}, sentences) if len(planned.steps) > 1 else direct
+    path = _follow(planned, {}, sentences)
+    direct = read(question, tuple(sentences))[:1] if len(planned.steps) > 1 or not path else path
     sure = min(found.probability for found in path) if path and len(path) == len(planned.steps) else 0.0
     chosen = path if sure >= _LEAST or not direct or sure > direct[0].probability else direct
     facts: list[Fact] = []

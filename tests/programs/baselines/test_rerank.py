@@ -84,8 +84,8 @@ def test_which_sample_is_chosen(answer, samples, settings, chosen):
 def test_unreadable_samples(answer):
     prediction, _ = answer("[[ mumble", "[[ mumble", WHOLE, samples=2)
     assert [step.answer for step in prediction.trace.of(Answered)] == ["", "Tarn", "Tarn"]
-    prediction, _ = answer(*["[[ mumble"] * 4, samples=2)
-    assert (prediction.answer, prediction.confidence) == ("", 0.0)
+    prediction, _ = answer(*["[[ mumble"] * 4, {"answer": "Tarn"}, samples=2)  # the last is plain retrieval
+    assert (prediction.answer, len(prediction.passages), prediction.confidence) == ("Tarn", 4, 0.0)
     assert len(prediction.trace.of(Malformed)) == 2
 
 
