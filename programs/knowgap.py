@@ -91,7 +91,8 @@ class KnowGap(Program):
             )
             if reply is None:
                 break
-            steps, answer, useful = list(reply.steps or ()), known_text(reply), self._useful(reply, passages)
+            steps = [str(step) for step in reply.steps or ()]
+            answer, useful = known_text(reply), self._useful(reply, passages)
             added = [passage for passage in useful if passage not in kept][: self.keep - len(kept)]
             kept, dry = [*kept, *added], 0 if added else dry + 1
             missing = _missing(steps)
