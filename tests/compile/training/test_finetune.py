@@ -62,13 +62,13 @@ def test_the_calls_of_right_runs_are_trained_on(base: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("kind", ["causal", "seq2seq"])
 def test_only_the_tokens_of_the_reply_count(base: Path, tmp_path: Path, kind: str):
-    from knowgap.compiling.training.finetune import _row
+    from knowgap.compiling.training.language_model import conversation_row
     from knowgap.lms.local.loading import load_model
 
     folder = base if kind == "causal" else write_chat_model(tmp_path / "t5", "seq2seq")
     local = load_model(str(folder), "cpu")
     messages = [{"role": "user", "content": "who wrote it?"}, {"role": "assistant", "content": "Ada"}]
-    row = _row(local, messages)
+    row = conversation_row(local, messages)
     labels = [label for label in row["labels"] if label != -100]
     assert local.tokenizer.decode(labels[:-1]) == "Ada"
     assert labels[-1] in local.end_ids
