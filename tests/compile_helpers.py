@@ -60,7 +60,7 @@ class Tunable(Program):
     def forward(self, question: str) -> dspy.Prediction:
         self.begin_iteration(1)
         if self.careful:
-            self.ask(self.split, question=question, max_questions=4)
+            self.ask(self.split, question=question)
         passages = self.retrieve_passages(question, self.top_k)
         style = f"k={self.top_k} limit={self.limit} careful={self.careful} weight={self.weight:.3f}"
         output = self.ask(self.answer, question=question, passages=passages, style=style)

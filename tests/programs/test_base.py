@@ -14,8 +14,8 @@ from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.retrieval.passage import Passage
 
@@ -59,8 +59,8 @@ def test_parts_are_named_and_shared_by_copies():
 def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_own):
     long = "Ada Moor painted ships in the harbour of the town of Tarn by the sea."
     (main, asked), (own, asked_own) = (scripted_lm(lambda *_: {"answer": long, "query": "Tarn"}) for _ in range(2))
-    program = RQRAG(TableRetriever({}), depth=0)
-    for predictor in program.predictors() if all_have_their_own else [program.refine]:
+    program = KnowGap(TableRetriever({}), iterations=1)
+    for predictor in program.predictors() if all_have_their_own else [program.read]:
         predictor.lm = own
     with dspy.context(lm=main):
         program(question=QUESTION)

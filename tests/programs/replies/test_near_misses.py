@@ -13,7 +13,7 @@ from knowgap.programs.replies.fields import read_fields
 from knowgap.signatures import AnswerDirectly, PassageRelevance, ReasonedAnswer
 
 GATED = {"MissingInfo": "answerable"}
-GATED |= {"PromptedKnowledge": "knows"}
+GATED |= {"PromptedKnowledge": "knows", "ReadAndPlan": "answerable", "LastReading": "supported"}
 GATED |= dict.fromkeys(("SummarisePassage", "ExtractSnippet"), "relevant")
 """Signatures whose judgement or text is enough."""
 

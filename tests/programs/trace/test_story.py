@@ -108,7 +108,7 @@ def test_a_real_trace_and_its_json(tmp_path):
 
     def rule(outputs, inputs):
         if "statements" in outputs:
-            return {"statements": [{"statement": "The Isk flows through Tarn.", "sources": [1]}]}
+            return {"statements": [{"statement": "The Isk flows through Tarn.", "sources": [1, 2]}]}
         return next(rounds, {"answerable": True, "answer": "the Isk", "missing": "", "queries": []})
 
     lm, _ = scripted_lm(rule)
