@@ -31,14 +31,12 @@ BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing
 """Fields that an algorithm can do without, where others stand beside them."""
 
 DECIDING = {
-    "AnswerWithCitations": ("answer",),
     "ExtractSnippet": ("snippet",),
     "FollowUp": ("needed",),
     "InternalKnowledge": ("passage",),
     "LastReading": ("answer",),
     "JointRelevance": ("answerable",),
     "MissingInfo": ("answer",),
-    "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
     "PromptedKnowledge": ("passage",),
     "ReadAndPlan": ("answer",),

@@ -43,16 +43,6 @@ PROGRAMS: dict[str, str] = {
     "ircot": "knowgap.programs.baselines.ircot:IRCoT",
     "chain_of_note": "knowgap.programs.baselines.rag:ChainOfNote",
     "least_to_most": "knowgap.programs.baselines.least_to_most:LeastToMost",
-    "skr": "knowgap.programs.baselines.skr:SKR",
-    "flare": "knowgap.programs.baselines.flare:FLARE",
-    "self_refine": "knowgap.programs.baselines.self_rag:SelfRefine",
-    "self_rerank": "knowgap.programs.baselines.self_rag:SelfRerank",
-    "itrg": "knowgap.programs.baselines.itrg:ITRG",
-    "vtg": "knowgap.programs.baselines.vtg:VTG",
-    "vanilla_s": "knowgap.programs.baselines.alce:VanillaS",
-    "summ": "knowgap.programs.baselines.alce:Summ",
-    "snippet": "knowgap.programs.baselines.alce:Snippet",
-    "rerank": "knowgap.programs.baselines.alce:CitationRerank",
 }
 """The import path of each built-in program's class, by the program's name: methods first, then baselines."""
 

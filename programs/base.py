@@ -28,7 +28,6 @@ from knowgap.programs.shortening import SHORTEN, shorten_answer, writer_of
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
-from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.retrieval.searching import search_all
@@ -309,8 +308,7 @@ class Program(Streamable, Pickled):
     ) -> tuple[dspy.Prediction | None, str]:
         """The outputs, or None and why they could not be read."""
         recorder, started = current_recorder(), time.perf_counter()
-        request = functools.partial(ask_until_read, predictor, inputs)
-        prediction, problem, usage, _ = show_request(self._name_of(predictor), recorder.place(), request)
+        prediction, problem, usage, _ = ask_until_read(predictor, inputs)
         recorder.count_request(usage, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
@@ -349,8 +347,7 @@ class Program(Streamable, Pickled):
         if self.retriever is None:
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         check_cancelled()
-        recorder, search = current_recorder(), functools.partial(search_all, self.retriever, queries, k)
-        results = show_search(queries, k, recorder.place(), search)
+        recorder, results = current_recorder(), search_all(self.retriever, queries, k)
         recorder.cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]
         step = Retrieved(queries=list(queries), k=k, hits=ids)
@@ -367,7 +364,6 @@ class Program(Streamable, Pickled):
         if isinstance(step, Stopped) and recorder.calls_refused:
             step.reason = "calls"
         recorder.add(step, *passages)
-        show_step(step)
 
     def begin_iteration(self, number: int) -> None:
         """Begin iteration `number`, from 1."""

@@ -1,9 +1,9 @@
-"""Statements with the passages that they cite, and whether these passages support them (ALCE's citation recall)."""
+"""Statements with the passages that they cite."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import dspy
@@ -72,22 +72,3 @@ def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: floa
     least = entailment.default_threshold if threshold is None else threshold
     entailing = {s: [p for p in passages if next(probabilities) >= least] for s, passages in claims.items()}
     return {statement: passages for statement, passages in entailing.items() if passages}
-
-
-def supported(
-    entailment: EntailmentModel, claims: Mapping[str, Sequence[Passage]], threshold: float
-) -> dict[str, bool]:
-    """Whether the passages that each statement cites, taken together, entail it; a statement that cites none is not."""
-    citing = {statement: passages for statement, passages in claims.items() if passages}
-    pairs = [(joined(passages), statement) for statement, passages in citing.items()]
-    probabilities = dict(zip(citing, entailment.entails(pairs), strict=True))
-    return {statement: probabilities.get(statement, -1.0) >= threshold for statement in claims}
-
-
-def citation_recall(entailment: EntailmentModel, claims: Mapping[str, Sequence[Passage]], threshold: float) -> float:
-    """The fraction of statements that their citations support, from 0 to 1; 0 without statements.
-
-    Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (EMNLP 2023), section 3.
-    """
-    entailed = supported(entailment, claims, threshold).values()
-    return sum(entailed) / len(entailed) if entailed else 0.0

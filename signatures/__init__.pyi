@@ -12,12 +12,9 @@ from .answers import CompleteFollowUp as CompleteFollowUp
 from .answers import ReasonedAnswer as ReasonedAnswer
 from .answers import ShortenAnswer as ShortenAnswer
 from .baselines import AnswerBySearching as AnswerBySearching
-from .baselines import AnswerWithCitations as AnswerWithCitations
 from .baselines import DecomposeInOrder as DecomposeInOrder
 from .baselines import FollowUp as FollowUp
-from .baselines import NextSentence as NextSentence
 from .baselines import NextStep as NextStep
-from .baselines import RankPassages as RankPassages
 from .baselines import ReadingNotes as ReadingNotes
 from .baselines import ReasonDirectly as ReasonDirectly
 from .baselines import Synthesise as Synthesise

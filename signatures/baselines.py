@@ -2,7 +2,7 @@
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
+from knowgap.signatures.types import SourcePassage, SubAnswer
 
 
 # Chain of thought: Wei et al., 2022.
@@ -59,30 +59,6 @@ class NextStep(dspy.Signature):
     )
 
 
-# FLARE: Jiang et al., 2023.
-class NextSentence(dspy.Signature):
-    """Write the next sentence of a text that answers the question, and say how sure you are of it.
-
-    The sentence states one new fact, with full names. Take it from the passages if they have it. If the question is
-    settled with this sentence, set `finished` to True and give the answer.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
-    known: list[str] = dspy.InputField(desc="the sentences so far, in order; may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the next sentence, and no more than one")
-    confidence: float = dspy.OutputField(
-        desc="probability that the sentence is right, from 0 to 1", default_factory=float, ge=0, le=1
-    )
-    finished: bool = dspy.OutputField(
-        desc="True if the text, with this sentence, arrives at the answer", default_factory=bool
-    )
-    answer: str = dspy.OutputField(
-        desc="the answer in the asked style if the text is finished; else empty", default_factory=str
-    )
-
-
 # Chain-of-Note: Yu et al., 2023.
 class ReadingNotes(dspy.Signature):
     """Write a reading note on each passage in turn, then answer the question from the notes.
@@ -123,32 +99,3 @@ class Synthesise(dspy.Signature):
     sub_answers: list[SubAnswer] = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-
-
-# Self-Rerank: Adaptive-Note's baseline.
-class RankPassages(dspy.Signature):
-    """Rank the passages by how much they help to answer the question, and leave out those that do not help.
-
-    A passage helps if it states the answer or one step on the way to it.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField()
-    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help, most helpful first; may be empty")
-
-
-# ALCE: Gao et al., 2023; VTG.
-class AnswerWithCitations(dspy.Signature):
-    """Answer the question in statements that each cite the passages they rest on.
-
-    Write the facts that lead to the answer. Each statement is one sentence that can be understood alone. Cite the ids
-    of the passages that state it, as few as suffice. Some passages may not help.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    statements: list[Statement] = dspy.OutputField(
-        desc="the facts that lead to the answer, with their source ids", default_factory=list
-    )
-    answer: str = dspy.OutputField(desc="the answer that follows, in the asked style")

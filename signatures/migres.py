@@ -52,7 +52,7 @@ class MissingInfo(dspy.Signature):
     missing: str = dspy.OutputField(desc="a summary of what is missing; empty if answered", default_factory=str)
 
 
-# The query generator of the retrieval module; VTG.
+# The query generator of the retrieval module.
 class ProposeQueries(dspy.Signature):
     """Write new queries that ask for the missing information, which the question needs.
 
@@ -99,7 +99,7 @@ class LastAnswer(dspy.Signature):
     explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences", default_factory=str)
 
 
-# Table 5; ALCE's SUMM.
+# Table 5.
 class SummarisePassage(dspy.Signature):
     """Summarise in at most three sentences what the passage says about the question.
 
@@ -116,7 +116,7 @@ class SummarisePassage(dspy.Signature):
     )
 
 
-# Table 5; ALCE's SNIPPET.
+# Table 5.
 class ExtractSnippet(dspy.Signature):
     """Copy from the passage, word for word, the part that helps to answer the question.
 

@@ -222,10 +222,6 @@ class _Preparation:
             retriever, cell.index = self.retriever(cell.dataset, column, cell.engine)
         if column.dataset in self.setup.indexes:
             cell.engine = str(retriever_facts(retriever).get("name", cell.engine))
-        trainable = cell.dataset is None or (column.split != "train" and bool(cell.dataset.splits.get("train")))
-        if row.program == "skr" and not trainable:
-            cell.reason = "SKR learns from a train split, and the data have none beside the split that is asked"
-            return cell
         papers_lm = row.lm or (self.table.paper.lm if self.table.paper else "")
         cell.lm = self.setup.lms.get(papers_lm, self.setup.lm)
         cell.make_program, cell.delta_left_out = _program_factory(cell, self.setup)

@@ -33,9 +33,6 @@ from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
 from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
-from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.trace import Cost
 from knowgap.storage.progress import Progress, part_of
 
@@ -141,7 +138,7 @@ def estimate_experiment(
 
     `measure` asks three questions of each cell first, and estimates from what they cost; indexes are built for it.
     Without it, no module that the table names is imported, and the cells that need one are left out; see
-    `ExperimentSetup.imports`. The cell of SKR includes the train questions that it learns from, if the data are named.
+    `ExperimentSetup.imports`.
     The other arguments are those of `run_experiment`.
     """
     table = table if isinstance(table, ExperimentTable) else read_table(table)
@@ -157,12 +154,8 @@ def estimate_experiment(
             costs = functools.partial(
                 estimate, metrics=cell.column.metrics, lm=cell.lm or dspy.settings.lm, prices=prices, measure=measure
             )
-            with run.program(cell, labelled=False) if measure else nullcontext(cell.program) as program:
+            with run.program(cell) if measure else nullcontext(cell.program) as program:
                 found = costs(program, cell.examples if measure else cell.questions * max(1, len(cell.row.top_p)))
-            if isinstance(cell.program, SKR) and cell.dataset is not None:
-                train = cell.dataset.questions("train", options.limit)
-                labelling = [costs(each, train if measure else len(train)) for each in _answerers(cell.program)]
-                found = sum(labelling, found)
             estimates[identity] = (cell.row.label, cell.column.title), found
     return dict(estimates.values())
 
@@ -181,15 +174,9 @@ class _Run:
             return self._evaluate(program, cell, cell.column.split, progress)
 
     @contextmanager
-    def program(self, cell: Cell, *, labelled: bool = True) -> Iterator[Any]:
-        """Yield a cell's program as it is asked: in the cluster or with a cache, and once for each `top_p`.
-
-        SKR's train questions are answered first, unless `labelled` is False; it then retrieves for every question.
-        """
+    def program(self, cell: Cell) -> Iterator[Any]:
+        """Yield a cell's program as it is asked: in the cluster or with a cache, and once for each `top_p`."""
         program, make_program = cast("Program", cell.program), cast("Callable[..., Program]", cell.make_program)
-        if labelled and isinstance(program, SKR):
-            make_program = functools.partial(SKR, examples=self._labels(program, cell), **program.values())
-            program = make_program(retriever=program.retriever)
         questions = cell.examples if cell.row.candidates else []
         candidates = {example.question: example.get("candidates") for example in questions}
         lm = cast("dspy.BaseLM", cell.lm)
@@ -221,16 +208,6 @@ class _Run:
         asked = [column.dataset, column.split, column.drawn, column.metrics, lm_name(cell.lm)]
         return digest([reference_of(program.kind), state_of(program), row.engine, *asked, *_asking(row)])
 
-    def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
-        """For each train question, whether the model answers it correctly by itself, and with retrieval."""
-        metric = next(iter(cell.metrics))
-        direct, retrieved = (self._evaluate(answerer, cell, "train") for answerer in _answerers(program))
-        alone, helped = direct.scores(metric), retrieved.scores(metric)
-        return [
-            {"question": record.question, "direct": alone[record.id] >= 0.5, "retrieved": helped[record.id] >= 0.5}
-            for record in direct.records
-        ]
-
     def _evaluate(self, program: Any, cell: Cell, split: str, progress: Progress | None = None) -> Evaluation:
         """Ask a program the questions of a split of a cell's data set, and continue from the file of its answers."""
         dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
@@ -250,12 +227,6 @@ class _Run:
             output=self.setup.output / "answers" / name,
             progress=progress,
         )
-
-
-def _answerers(program: SKR) -> tuple[Program, Program]:
-    """The programs that answer SKR's train questions: without retrieval, and with it."""
-    style = program.values()["style"]
-    return Direct(style=style), RAG(program.retriever, style=style)
 
 
 def _asking(row: Row) -> list[Any]:

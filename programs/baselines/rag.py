@@ -17,7 +17,7 @@ from knowgap.signatures import AnswerFromPassages, ReadingNotes, ReasonedAnswer
 class RAG(Program):
     """Retrieve k passages for the question and answer from them.
 
-    "Vanilla" (Adaptive-Note, table 1; k = 5), "RAG" (RA-ISF, table 1). MIGRES' "VANILLA" reranks: see `VanillaS`.
+    "Vanilla" (Adaptive-Note, table 1; k = 5), "RAG" (RA-ISF, table 1). MIGRES' "VANILLA" reranks.
     """
 
     name = "rag"

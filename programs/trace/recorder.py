@@ -70,10 +70,6 @@ class TraceRecorder:
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
 
-    def place(self) -> dict[str, Any]:
-        """The iteration and the branch of the next step."""
-        return {"iteration": self.iteration, "branch": self.branch}
-
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
         step.iteration = step.iteration or self.iteration

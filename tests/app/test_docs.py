@@ -23,7 +23,6 @@ import shutil
 import sys
 import tempfile
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,6 @@ from sqlalchemy.engine import Engine
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NEEDS = {"watching.md": "mlflow"}  # whose own warnings are no errors
-CASES = [pytest.param(page, marks=[pytest.mark.filterwarnings("ignore")] * (page.name in NEEDS)) for page in PAGES]
 OTHERS = {"git", "pytest", "cd", "cp", "pip", "export", "torchrun", "transformers", "vllm", "llama-server"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -202,17 +199,14 @@ def _closed_studies():
 
 
 @pytest.mark.usefixtures("_closed_studies")
-@pytest.mark.parametrize("page", CASES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs_and_prints_what_stands_there(
     page: Path, sample_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The index of the sample is there already: a page that builds it finds it built."""
-    if page.name in NEEDS:
-        pytest.importorskip(NEEDS[page.name])
     (tmp_path / "page").mkdir()
     monkeypatch.chdir(tmp_path / "page")
     monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     for copy in (tmp_path / "home" / "indexes" / sample_index.name, Path("sample-index")):
         shutil.copytree(sample_index, copy, copy_function=os.link)
     share = MEASURED.get(page.relative_to(ROOT).as_posix(), 0.0)
@@ -246,7 +240,7 @@ def renew() -> None:
     os.environ["KNOWGAP_HOME"] = tempfile.mkdtemp()
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         text = page.read_text(encoding="utf-8")
-        if "```output\n" not in text or (page.name in NEEDS and find_spec(NEEDS[page.name]) is None):
+        if "```output\n" not in text:
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)

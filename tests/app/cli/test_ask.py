@@ -100,8 +100,7 @@ def test_answers_as_json(indexed):
     "words",
     [
         ["--program", "migres", "--preset", "open_domain", "--set", "delta=-1"],
-        ["--program", "rerank", "--part", "reranker=embedded"],
-        ["--program", "vtg", "--part", "entailment=grounding"],
+        ["--program", "migres", "--part", "reranker=embedded", "--part", "entailment=grounding"],
     ],
 )
 def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):

@@ -199,6 +199,4 @@ def test_refuses_what_goes_with_one_program(knowgap):
         "compile", "--demos", "none", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run"
     )
     assert "left out: direct, which needs no index" in everything[1]
-    assert "skr, which needs labelled questions" in everything[1]
     assert rows(everything[0], "blend_filter")
-    assert not rows(everything[0], "skr")

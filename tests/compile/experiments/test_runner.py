@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from compile_helpers import NAMES, reading_rule
+from compile_helpers import reading_rule
 from experiment_helpers import LoggingEngine, asked, logging_lm, make_table
 from support import scripted_lm
 
@@ -144,34 +144,6 @@ def test_answers_that_are_sampled_with_several_top_p_are_scored_by_the_best(run,
     experiment = run({"rows": rows, "baseline": "", "paper": None}, lm=lm, num_threads=1)
     figures = [[figure.ours.mean for figure in cell.figures] for cell in experiment.cells]
     assert [(scores[0], scores[2]) for scores in figures] == [(1.0, 1.0), (1.0, 3.0), (0.0, 3.0)]
-
-
-SKR_ALONE = {"rows": [{"label": "SKR", "program": "skr"}], "baseline": ""}
-
-
-def divided(folder: Path) -> Path:
-    """Eight questions as a folder of two splits: four to learn from, and four that are asked."""
-    (folder / "split").mkdir()
-    for split, numbers in (("train", range(4)), ("test", range(4, 8))):
-        lines = [{"id": f"q{n}", "question": f"Who lives in house q{n}?", "answer": NAMES[n]} for n in numbers]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / "split" / f"{split}.jsonl").write_text(text, encoding="utf-8")
-    return folder / "split"
-
-
-@pytest.mark.parametrize("measure", [False, True])
-def test_an_estimate_of_skr_counts_its_train_questions_and_asks_three_of_them(data, log: Path, tmp_path: Path, measure):
-    given = {**data, "data": {"own": divided(tmp_path)}, "output": tmp_path / "out", "lm": logging_lm(log)}
-    [found] = estimate_experiment(make_table(**SKR_ALONE), measure=measure, **given).values()
-    assert (found.questions, found.calls) == (2 * 4 + 4, 2 * 4 + 4)
-    assert (len(asked(log)) if measure else 0) == 3 * 3 * measure
-
-
-def test_skr_learns_from_the_train_split_and_is_left_out_without_one(run, tmp_path: Path, log: Path):
-    assert "train split" in run(SKR_ALONE).cells[0].reason
-    (cell,) = run(SKR_ALONE, data={"own": divided(tmp_path)}).cells
-    assert (cell.reason, cell.questions, cell.figures[0].ours.mean) == ("", 4, 1.0)
-    assert len(asked(log)) == 2 * 4 + 4  # what the model knows of the train questions, without and with passages
 
 
 def test_holm_corrects_the_smallest_most():

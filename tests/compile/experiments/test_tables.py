@@ -138,7 +138,7 @@ def test_a_paper_counts_its_own_models_tokens(tmp_path: Path):
 
 def test_programs_stay_within_their_bounds(tmp_path: Path):
     """On a question of the sample, by the embedded reader."""
-    rows = ["MIGRES", "Adaptive-Note", "RA-ISF", "RQ-RAG", "BlendFilter", "ReAct", "Self-Ask", "IRCoT", "FLARE", "VTG"]
+    rows = ["MIGRES", "Adaptive-Note", "RA-ISF", "RQ-RAG", "BlendFilter", "ReAct", "Self-Ask", "IRCoT"]
     experiment = run_experiment(
         "sample", output=tmp_path, lm=extractive_lm(), engine="bm25", limit=1, rows=rows, num_threads=1
     )

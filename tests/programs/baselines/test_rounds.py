@@ -1,12 +1,11 @@
-"""Baselines that retrieve and generate in rounds: ITER-RETGEN, ITRG, IRCoT."""
+"""Baselines that retrieve and generate in rounds: ITER-RETGEN, IRCoT."""
 
 import pytest
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.ircot import IRCoT
 from knowgap.programs.baselines.iter_retgen import IterRetGen
-from knowgap.programs.baselines.itrg import ITRG
-from knowgap.programs.trace.steps import Answered, Malformed, Noted, Queried
+from knowgap.programs.trace.steps import Answered, Malformed, Queried
 
 QUESTION = "Where was the director of Lanternfish born?"
 ONE, TWO = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn."
@@ -55,38 +54,6 @@ def test_iter_retgen_keeps_the_last_readable_output(retriever, ask, readable, an
     prediction, _ = ask(IterRetGen(retriever), lambda *_: next(replies, "[[ mumble"))
     assert (prediction.answer, prediction.reasoning) == (answer, reasoning)
     assert retriever.searched == [QUESTION, query]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "sources", "previous"),
-    [("refresh", ["director", "town"], None), ("refine", ["film", "prize", "director", "town"], ONE)],
-)
-def test_itrg_searches_with_its_document(retriever, ask, kinds, strategy, sources, previous):
-    script = {"note": [{"note": ONE}, {"note": TWO}], "answer": [{"answer": "Tarn"}]}
-    prediction, engine = ask(ITRG(retriever, iterations=2, strategy=strategy), script)
-    assert (prediction.answer, prediction.note) == ("Tarn", TWO)
-    assert retriever.searched == [QUESTION, f"{ONE} {QUESTION}"]
-    assert ids(prediction.passages) == sources
-    assert kinds(prediction) == ["asked", "retrieved", "noted", "queried", "retrieved", "noted", "stopped", "answered"]
-    assert [inputs.get("best_note") for _, inputs in engine.calls] == [None, previous, None]
-    assert engine.calls[-1][1]["note"] == TWO
-
-
-@pytest.mark.parametrize("strategy", ["refresh", "refine"])
-def test_itrg_keeps_its_document_if_the_next_is_unreadable(retriever, ask, strategy):
-    replies = iter([{"note": ONE}])
-    rule = {"note": lambda *_: next(replies, "[[ mumble"), "answer": [{"answer": "Tarn"}]}
-    prediction, _ = ask(ITRG(retriever, iterations=2, strategy=strategy), rule)
-    assert prediction.note == ONE
-    assert ids(prediction.passages) == prediction.trace.of(Noted)[1].passages == ["film", "prize"]
-    assert prediction.trace.of(Malformed)[0].act == strategy
-
-
-def test_itrg_searches_with_the_question_while_there_is_no_document(retriever, ask):
-    prediction, _ = ask(ITRG(retriever, iterations=2), {"note": lambda *_: {"note": ""}, "answer": [{"answer": "?"}]})
-    assert retriever.searched == [QUESTION, QUESTION]
-    assert prediction.trace.of(Queried) == []
-    assert (prediction.answer, prediction.passages) == ("?", [])
 
 
 def chain(*steps, reader=READER):
