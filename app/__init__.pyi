@@ -1,5 +1,6 @@
 from . import train as train
 from .compiling import Evaluation as Evaluation
+from .compiling import Run as Run
 from .compiling import compile as compile
 from .compiling import evaluate as evaluate
 from .compiling import load as load

@@ -20,6 +20,7 @@ from table import Table, note, ratio
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.run import Run
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
@@ -159,7 +160,7 @@ def _row(
     cost, delay = costs[0], server.delay
     ratios = [wall / (cost.critical_calls * delay) for wall, cost in zip(walls, costs, strict=True)]
     started, cpu = time.perf_counter(), time.process_time()
-    evaluation = evaluate(concurrent, examples[:together], "f1", lm=lm, num_threads=server.at_once)
+    evaluation = evaluate(concurrent, examples[:together], "f1", run=Run(lm=lm, num_threads=server.at_once))
     span, cpu = time.perf_counter() - started, time.process_time() - cpu
     calls = sum(record.cost.lm_calls for record in evaluation.records)
     if failures := evaluation.failures:

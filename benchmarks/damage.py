@@ -191,10 +191,10 @@ def _load(path: Path) -> Any:
 
 
 def _evaluate(folder: Path) -> Any:
-    from knowgap.compiling import evaluate
+    from knowgap.compiling import Run, evaluate
     from knowgap.lms import extractive_lm
 
     program, examples = rag_over_sample(12)
     file = folder / "answers.jsonl"
-    result = evaluate(program, examples, ["f1", "exact_match"], lm=extractive_lm(cache=False), output=file)
+    result = evaluate(program, examples, ["f1", "exact_match"], run=Run(lm=extractive_lm(cache=False)), output=file)
     return [(record.id, record.answer, record.scores, record.passages) for record in result.records]

@@ -26,6 +26,7 @@ from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.shared_cache import cache_results
+from knowgap.compiling.run import Run
 from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
@@ -133,7 +134,7 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_en
 def _evaluated(program: Program, questions: Questions, cache: Path, reader: str) -> Evaluation:
     lm = dspy.LM(f"knowgap/{reader}", engine=READERS[reader](questions.gold), cache=False, num_retries=0)
     with cache_results(program, cache) as cached, dspy.context(disable_history=True):
-        return evaluate(cached, questions.examples, "exact_match", lm=lm, num_threads=2)
+        return evaluate(cached, questions.examples, "exact_match", run=Run(lm=lm, num_threads=2))
 
 
 def _figures(evaluation: Evaluation) -> list[str]:

@@ -20,6 +20,7 @@ from table import Table, note
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.run import Run
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
@@ -80,7 +81,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 def _row(program: Program, examples: list[dspy.Example], server: FaultServer, lm: dspy.LM, output: Path) -> list[Any]:
     with server.reliable():
-        sound = evaluate(program, examples, "f1", lm=lm.copy(cache=False), num_threads=16)
+        sound = evaluate(program, examples, "f1", run=Run(lm=lm.copy(cache=False), num_threads=16))
     needed = server.sound_replies()
     server.served.clear()
     under_faults = _evaluate(program, examples, lm, output)
@@ -118,7 +119,7 @@ def _evaluate(
 
     program.__class__ = Counting
     try:
-        return evaluate(program, examples, "f1", lm=lm, num_threads=16, output=output)
+        return evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=16), output=output)
     finally:
         program.__class__ = Counting.__mro__[1]
 

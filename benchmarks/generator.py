@@ -26,6 +26,7 @@ from table import Table, note
 
 from knowgap.compiling import Evaluation, compare, evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.run import Run
 from knowgap.compiling.training import GeneratorConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
@@ -107,7 +108,7 @@ def _write_base_model(folder: Path, made: list[TranscriptRecord]) -> None:
 
 
 def _score(program: RQRAG, examples: list[dspy.Example], name: str) -> tuple[list[str], Evaluation]:
-    result = evaluate(program, examples, ("f1", "exact_match", "upper_bound"), num_threads=1)
+    result = evaluate(program, examples, ("f1", "exact_match", "upper_bound"), run=Run(num_threads=1))
     calls, unreadable = (sum(getattr(r.cost, part) for r in result.records) for part in ("lm_calls", "unreadable"))
     scores = [str(result.interval(metric)) for metric in ("f1", "exact_match", "upper_bound")]
     note(f"{name}: f1 {scores[0]}")

@@ -216,10 +216,12 @@ def _update(place: Path) -> Any:
 
 
 def _evaluate(questions: int, place: Path) -> Any:
-    from knowgap.compiling import evaluate
+    from knowgap.compiling import Run, evaluate
 
     program, examples = rag_over_sample(questions)
-    result = evaluate(program, examples, "f1", lm=_lm(place), num_threads=THREADS, output=place / "answers.jsonl")
+    result = evaluate(
+        program, examples, "f1", run=Run(lm=_lm(place), num_threads=THREADS), output=place / "answers.jsonl"
+    )
     return [(record.id, record.answer, record.scores) for record in result.records]
 
 

@@ -21,6 +21,7 @@ from table import Table, memory_of, note
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.run import Run
 from knowgap.lms import make_lm
 from knowgap.programs.base import Program
 
@@ -67,7 +68,7 @@ def _evaluated(program: Program, examples: Sequence[dspy.Example], lm: dspy.LM) 
         if done % step == 0:
             rows.append(_sample(done))
 
-    evaluation = evaluate(program, examples, "f1", lm=lm, num_threads=64, progress=progress)
+    evaluation = evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=64, progress=progress))
     if evaluation.failures:
         raise SystemExit(f"{len(evaluation.failures)} questions failed: {evaluation.failures[0].error}")
     return [*rows, [f"{len(examples)}, at the end", *_sample(0)[1:]]]

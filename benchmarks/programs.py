@@ -24,6 +24,7 @@ from table import Table, note, ratio, seconds
 
 from knowgap.compiling import StudyConfig, StudyResult, compile, evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.run import Run
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.lms import extractive_lm
 from knowgap.programs import PROGRAMS, get_program
@@ -191,7 +192,7 @@ class Bench:
         trials: list[TrialResult] = tuning.trials[:n_trials]
         best = choose(trials)
         test = self.data.splits["test"][: 2 * self.n_questions]
-        scored = evaluate(tuning.program_of(best), test, ["f1"], lm=extractive_lm(), num_threads=1)
+        scored = evaluate(tuning.program_of(best), test, ["f1"], run=Run(lm=extractive_lm(), num_threads=1))
         return Row(
             name=name,
             n_trials=len(trials),

@@ -23,6 +23,7 @@ from table import Table, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.run import Run
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.trace.steps import Extracted, Noted, Retrieved, Stopped
@@ -75,8 +76,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
                 data,
                 "f1",
                 limit=options.stopping_questions,
-                lm=lm,
-                num_threads=4,
+                run=Run(lm=lm, num_threads=4),
                 output=output / f"{name}-{label}.jsonl",
                 traces=True,
             )

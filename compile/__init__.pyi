@@ -9,6 +9,7 @@ from .evaluation.results import Evaluation as Evaluation
 from .evaluation.results import Evaluations as Evaluations
 from .evaluation.results import compare as compare
 from .evaluation.statistics import Comparison as Comparison
+from .run import Run as Run
 from .study.config import StudyConfig as StudyConfig
 from .study.estimate import estimate_compile as estimate_compile
 from .study.run import StudyResult as StudyResult

@@ -21,6 +21,7 @@ from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import resolve_lm
+from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.run import StudyResult, run_study
 from knowgap.compiling.thresholds import Calibration, calibrate_delta
@@ -229,7 +230,7 @@ def check_choice(
     """Test the choice of a study against the program as it was on the held-out questions.
 
     Returns `found` with the verdict, and with the program as it was if the choice is not better. The first of the
-    metrics decides. The options are `lm`, `seed`, `num_threads` and `progress` of `evaluate`.
+    metrics decides. The options are those of `Run`.
     """
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
@@ -242,10 +243,10 @@ def check_choice(
         return replace(found, program=found.before, verdict=too_few(chosen, len(study.questions)))
     questions = _part(dataset, "held-out", found.held_out)
     evaluations: dict[str, Evaluation] = {}
-    options["split"] = "held-out" if isinstance(dataset, Dataset) else ""
+    split = "held-out" if isinstance(dataset, Dataset) else ""
     for label, program in (("held-out before", found.before), ("held-out after", found.program)):
-        more = {**options, "progress": _named(options.get("progress"), label)}
-        evaluations[label] = evaluate(program, questions, metrics, traces=True, **more)
+        run = Run(**options).named(label)
+        evaluations[label] = evaluate(program, questions, metrics, run=run, split=split, traces=True)
     verdict = judge(chosen, *evaluations.values(), config=study.config)
     program = found.program if verdict.better else found.before
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
@@ -295,7 +296,6 @@ def score_and_save(
     evaluations = dict(found.evaluations)
     after = found.program if found.study is None else found.study.program
     held_out = {id(example) for example in found.held_out}
-    common: dict[str, Any] = {"num_threads": num_threads, "seed": seed, "traces": True}
     for split in ("dev", "test") if isinstance(dataset, Dataset) else ("",):
         if isinstance(dataset, Dataset) and not dataset.splits.get(split):
             continue
@@ -303,9 +303,9 @@ def score_and_save(
         questions = _part(dataset, split, [example for example in every if id(example) not in held_out])
         for label, program, model in (("before", found.before, lm_before or lm), ("after", after, lm)):
             name = f"{split} {label}".strip()
-            more = {**common, "split": split, "lm": model, "progress": _named(progress, name)}
+            run = Run(model, num_threads, seed, progress).named(name)
             try:
-                evaluations[name] = evaluate(program, questions, metrics, **more)
+                evaluations[name] = evaluate(program, questions, metrics, run=run, split=split, traces=True)
             except LanguageModelError as error:
                 if model is not lm_before:
                     raise
@@ -322,7 +322,3 @@ def score_and_save(
         study=None if kept else found.study,
     )
     return replace(found, evaluations=evaluations, artifact=artifact)
-
-
-def _named(progress: Progress | None, name: str) -> Progress | None:
-    return progress and (lambda done, total, what: progress(done, total, f"{name}: {what}"))

@@ -132,7 +132,7 @@ class Job:
         self, programs: Mapping[str, Program], split: str, output: Path | None = None, *, traces: bool = False
     ) -> Evaluations:
         """Evaluate programs on a split, with a progress bar; the output folder is a source for reports."""
-        from knowgap.compiling import evaluate
+        from knowgap.compiling import Run, evaluate
         from knowgap.compiling.evaluation.evaluator import file_name
         from knowgap.reports.sources import write_comparison
 
@@ -145,12 +145,9 @@ class Job:
                 self.metrics,
                 split=split,
                 limit=self.options.limit,
-                lm=self.lm,
-                num_threads=self.options.num_threads,
-                seed=self.options.seed,
+                run=Run(lm=self.lm, num_threads=self.options.num_threads, seed=self.options.seed, progress=report),
                 output=output,
                 traces=traces or output is not None,
-                progress=report,
             )
         if output is not None:
             for label, result in results.items():

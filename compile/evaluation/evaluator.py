@@ -19,10 +19,10 @@ from knowgap.compiling.evaluation.metrics.missing_gold import check_names_gold, 
 from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError, UsageError
 from knowgap.lms.metering import without_history
 from knowgap.programs.modules import as_program
-from knowgap.storage.progress import Progress, part_of
 from knowgap.storage.record_file import RecordFile, read_records
 
 ANSWERS = b'{"about":{"kind":"answers",'
@@ -34,13 +34,10 @@ Questions = Dataset | Sequence[dspy.Example]
 
 
 class _Options(TypedDict, total=False):
+    run: Run
     split: str
     limit: int | None
-    lm: dspy.BaseLM | None
-    num_threads: int
-    seed: int
     output: str | Path | None
-    progress: Progress | None
     traces: bool
 
 
@@ -60,13 +57,10 @@ def evaluate(
     questions: Questions,
     metrics: Metrics = ("exact_match", "f1"),
     *,
+    run: Run = Run(),
     split: str = "",
     limit: int | None = None,
-    lm: dspy.BaseLM | None = None,
-    num_threads: int = 4,
-    seed: int = 0,
     output: str | Path | None = None,
-    progress: Progress | None = None,
     traces: bool = False,
 ) -> Evaluation | Evaluations:
     """Ask one program, or several, the same questions, and score the answers.
@@ -80,14 +74,12 @@ def evaluate(
             `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
             functions; the first is the main one.
+        run: the language model, how many questions are asked at a time, the seed of the bootstrap intervals, and a
+            callback that hears after every question of the running mean.
         split: the split of the data set that is asked: "train", "dev" or "test"; by default "dev".
         limit: ask only the first questions, at most this many.
-        lm: the language model; default: the one that DSPy is configured with.
-        num_threads: how many questions are asked at a time; the result does not depend on it.
-        seed: the seed of the bootstrap intervals.
         output: a record file, to which every answer is written as soon as it arrives; the same call continues from it,
             also with another `limit`. For several programs, a folder with a file `LABEL.jsonl` for each.
-        progress: called after every question with how many are done, how many there are, and the running mean.
         traces: whether to keep the trace of every question in its record, for reports; about 10 kB each.
 
     Returns:
@@ -103,7 +95,8 @@ def evaluate(
 
     >>> import knowgap
     >>> data = knowgap.load_dataset("sample")
-    >>> found = knowgap.evaluate(knowgap.get_program("direct")(), data, "f1", lm=knowgap.make_lm("extractive"), limit=2)
+    >>> run = knowgap.Run(lm=knowgap.make_lm("extractive"))
+    >>> found = knowgap.evaluate(knowgap.get_program("direct")(), data, "f1", run=run, limit=2)
     >>> len(found.records), found.metrics, found.provenance.split
     (2, ['f1'], 'dev')
     """
@@ -119,21 +112,21 @@ def evaluate(
     ids, named = check_examples(every), named_metrics(metrics)
     check_names_gold(every, *next(iter(named.items())))
 
-    def ask(program: Any, output: Path | None, progress: Progress | None) -> Evaluation:
+    def ask(program: Any, output: Path | None, run: Run) -> Evaluation:
         program = as_program(program)
-        model = resolve_lm(lm, program)
+        lm = resolve_lm(run.lm, program)
         examples, unindexed = without_missing_gold(every, program.retriever, next(iter(named)))
         more = {**facts, **({"unindexed_gold": unindexed} if unindexed else {})}
-        origin = provenance_of(program, examples, model, metrics=named, split=split, seed=seed, **more)
+        origin = provenance_of(program, examples, lm, metrics=named, split=split, seed=run.seed, **more)
         about = answers_about(origin, named, whole)
         by_id = dict(zip(ids, examples, strict=True))
         with (
             RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
-            dspy.context(lm=model),
+            dspy.context(lm=lm),
             without_history(),
         ):
-            common: dict[str, Any] = {"num_threads": num_threads, "traces": traces, "progress": progress}
-            stream = run_questions(program, by_id, named, lm=model, file=file, **common)
+            common: dict[str, Any] = {"num_threads": run.num_threads, "traces": traces, "progress": run.progress}
+            stream = run_questions(program, by_id, named, lm=lm, file=file, **common)
             found = Evaluation(records=list(stream), metrics=list(named), provenance=origin)
         if lost := found.lost:
             some = ", ".join(lost[:10]) + (", …" if len(lost) > 10 else "")
@@ -142,14 +135,14 @@ def evaluate(
         return found
 
     if not isinstance(program, Mapping):
-        return ask(program, None if output is None else Path(output), progress)
+        return ask(program, None if output is None else Path(output), run)
     if not program:
         raise UsageError("no program: name at least one")
     results = Evaluations()
     for label, each in program.items():
         file = None if output is None else Path(output) / f"{file_name(label)}.jsonl"
         done = len(results) * len(ids)
-        results[label] = ask(each, file, part_of(progress, done, len(program) * len(ids), label))
+        results[label] = ask(each, file, run.part(done, len(program) * len(ids), label))
     return results
 
 

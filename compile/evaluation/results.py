@@ -29,8 +29,8 @@ class Evaluation(BaseModel, extra="forbid"):
         provenance: where the result comes from.
 
     >>> import knowgap
-    >>> data, lm = knowgap.load_dataset("sample"), knowgap.make_lm("extractive")
-    >>> found = knowgap.evaluate(knowgap.get_program("direct")(), data, "f1", lm=lm, limit=2)
+    >>> data, run = knowgap.load_dataset("sample"), knowgap.Run(lm=knowgap.make_lm("extractive"))
+    >>> found = knowgap.evaluate(knowgap.get_program("direct")(), data, "f1", run=run, limit=2)
     >>> isinstance(found, knowgap.Evaluation), found.interval("f1").n
     (True, 2)
     """

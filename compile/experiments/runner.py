@@ -30,6 +30,7 @@ from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, paper_dif
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure
 from knowgap.compiling.experiments.seeds import compare_with_baseline, merge_seeds, seeded
 from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
+from knowgap.compiling.run import Run
 from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
@@ -221,11 +222,8 @@ class _Run:
             cell.metrics,
             split=split,
             limit=self.setup.limit,
-            lm=lm,
-            num_threads=self.num_threads,
-            seed=self.setup.seed,
+            run=Run(lm=lm, num_threads=self.num_threads, seed=self.setup.seed, progress=progress),
             output=self.setup.output / "answers" / name,
-            progress=progress,
         )
 
 

@@ -14,6 +14,7 @@ import dspy
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
+from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.fit import Job, TrainingPlan
@@ -133,7 +134,7 @@ def rq_rag(
         generator = TranscriptGenerator(folder, max_new_tokens=64)
         program = RQRAG(retriever, generator=generator, depth=depth, top_k=config.top_k)
         found = evaluate(
-            program, held_out, METRICS, lm=generator.lm, num_threads=1, seed=config.seed, progress=progress
+            program, held_out, METRICS, run=Run(lm=generator.lm, num_threads=1, seed=config.seed, progress=progress)
         )
         generator.close()
         readable = [1 - record.cost.unreadable / max(1, record.cost.lm_calls) for record in found.records]

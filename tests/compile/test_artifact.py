@@ -12,6 +12,7 @@ from compile_helpers import make_retriever, reading_lm
 from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.model_card import model_card
+from knowgap.compiling.run import Run
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
@@ -36,7 +37,7 @@ def compiled(examples, index, lm):
 def artifact(compiled, examples, tmp_path, lm):
     lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
     data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
-    found = {"test": evaluate(compiled, data, ["exact_match", "f1"], split="test", lm=reading_lm()[0])}
+    found = {"test": evaluate(compiled, data, ["exact_match", "f1"], split="test", run=Run(lm=reading_lm()[0]))}
     return save(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found)
 
 
@@ -53,7 +54,7 @@ def test_round_trip(artifact, compiled, index, examples):
     assert loaded.values() == compiled.values()
     assert [d["question"] for d in loaded.answer.demos] == [d["question"] for d in compiled.answer.demos]
     assert len(loaded.answer.demos) == 2
-    before, after = (evaluate(p, examples, "f1", lm=reading_lm()[0]).records for p in (compiled, loaded))
+    before, after = (evaluate(p, examples, "f1", run=Run(lm=reading_lm()[0])).records for p in (compiled, loaded))
     assert [(r.answer, r.cost.prompt_tokens) for r in before] == [(r.answer, r.cost.prompt_tokens) for r in after]
 
 
@@ -100,7 +101,7 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
     assert (loaded.answer.config, loaded.answer.lm, loaded.answer.callbacks) == ({}, None, [])
     assert "forward" not in vars(loaded.answer)
     assert loaded.retriever is index
-    assert evaluate(loaded, examples, "f1", lm=reading_lm()[0]).mean() == 1.0
+    assert evaluate(loaded, examples, "f1", run=Run(lm=reading_lm()[0])).mean() == 1.0
 
 
 def test_saving_leaves_out_bound_language_models(compiled, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
+from knowgap.compiling.run import Run
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
@@ -76,7 +77,7 @@ def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, folders):
 
 def test_results_name_the_models(models, folders, examples, lm):
     program = RAISF(OverlapRetriever(CORPUS), relevant=models["relevant"], decompose=lm)
-    origin = evaluate(program, examples[:1], ["exact_match"], lm=lm).provenance
+    origin = evaluate(program, examples[:1], ["exact_match"], run=Run(lm=lm)).provenance
     assert origin.sub_models["relevant"]["digest"] == folder_digest(folders["relevant"])
     assert origin.sub_models["decompose"] == {"name": lm.model}
 

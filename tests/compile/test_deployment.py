@@ -8,6 +8,7 @@ from support import lm_of, scripted_lm
 
 from knowgap.compiling import StudyConfig, compile, evaluate
 from knowgap.compiling.deployment import explain_zeros, split_off
+from knowgap.compiling.run import Run
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
 
@@ -151,8 +152,8 @@ def test_a_rule_that_chooses_the_program_as_it_was_says_so():
 def test_where_all_scores_are_0_it_is_said_what_may_be_wrong(answer, said):
     examples = make_examples(4)
     lm, _ = scripted_lm(lambda outputs, inputs: {"answer": answer(inputs["question"])})
-    found = evaluate(RAG(make_retriever(examples)), examples, "exact_match", lm=lm)
+    found = evaluate(RAG(make_retriever(examples)), examples, "exact_match", run=Run(lm=lm))
     assert explain_zeros([found], "exact_match").startswith("all 4 answers score 0 by exact_match: ")
     assert said in explain_zeros([found], "exact_match")
-    good = evaluate(RAG(make_retriever(examples)), examples, "exact_match", lm=reading_lm()[0])
+    good = evaluate(RAG(make_retriever(examples)), examples, "exact_match", run=Run(lm=reading_lm()[0]))
     assert explain_zeros([found, good], "exact_match") == ""

@@ -9,6 +9,7 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.compiling import evaluate
+from knowgap.compiling.run import Run
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
@@ -161,7 +162,7 @@ def test_searches_of_a_program_that_another_one_asks_are_not_known_to_that_one(r
     outer.concurrent = concurrent
     example = dspy.Example(question=QUESTION, answer="Ada Moor", gold_ids=["orle"]).with_inputs("question")
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Moor"})
-    found = evaluate(outer, [example], "exact_match", lm=lm)
+    found = evaluate(outer, [example], "exact_match", run=Run(lm=lm))
     assert (found.records[0].cost.unseen_searches, found.costs()["retrievals"]) == (1, None)
     assert "found" not in found.records[0].scores
 

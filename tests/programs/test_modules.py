@@ -18,6 +18,7 @@ from support import AroundTheMeter, OverlapRetriever, ScriptedEngine, in_chat_fo
 
 import knowgap
 from knowgap.compiling import evaluate, load, save
+from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.objective import Objective
 from knowgap.errors import ArtifactError, UnknownName, UsageError
@@ -162,7 +163,7 @@ def test_numbers_and_declared_attributes_are_hyperparameters(index):
 def test_a_module_keeps_what_it_was_set_to(index, tmp_path):
     module = Hops(index)
     module.num_docs, questions = 3, [dspy.Example(question="Which town is on the Isk?", answer="Isk")]
-    found = evaluate(module, questions, "f1", lm=scripted_lm(words)[0])
+    found = evaluate(module, questions, "f1", run=Run(lm=scripted_lm(words)[0]))
     assert (found.provenance.hyperparameters["num_docs"], module.num_docs) == (3, 3)
     assert knowgap.get_program(module)(index).module.num_docs == 3
     assert load(save(module, tmp_path / "saved"), retriever=index, expect=Hops).module.num_docs == 3
@@ -253,7 +254,7 @@ def test_searches_that_cannot_be_seen_are_not_known():
     examples = [dspy.Example(question=f"q{n}", answer="Isk") for n in range(2)]
     agent = dspy.ReAct("question -> answer", tools=[lambda text: text], max_iters=1)
     modules = {"seen": dspy.ChainOfThought("question -> answer"), "unseen": agent, "text": Uses(lambda q: [q])}
-    results = evaluate(modules, examples, "exact_match", lm=lm)
+    results = evaluate(modules, examples, "exact_match", run=Run(lm=lm))
     assert [results[name].costs()["retrievals"] for name in modules] == [0, None, None]
     assert [results[name].costs()["lm_calls"] for name in ("seen", "text")] == [1, None]
     assert not results["unseen"].defines("passages")

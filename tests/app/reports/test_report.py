@@ -15,7 +15,7 @@ from compile_worker import study as run_study
 from compile_worker import study_arguments
 from page_reader import read_page
 
-from knowgap import programs
+from knowgap import Run, programs
 from knowgap.compiling import Evaluation, evaluate, save
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
@@ -65,7 +65,9 @@ def test_a_study_of_several_programs_names_them_in_the_picture_of_score_against_
 
 def scored_on_test(program, examples) -> Evaluation:
     data = Dataset(name="houses", splits={"test": examples}, corpus=[], fingerprint="f")
-    return evaluate(program, data, ("exact_match", "f1"), split="test", lm=quality_lm(examples)[0], traces=True)
+    return evaluate(
+        program, data, ("exact_match", "f1"), split="test", run=Run(lm=quality_lm(examples)[0]), traces=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +183,7 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
 def test_a_part_of_a_gold_document_is_a_gold_passage_that_was_cited():
     [example] = make_examples(1)
     part = Passage(f"{example.id}#0123456789", "house", f"{example.answer} lives in house {example.id}.")
-    evaluation = evaluate(RAG(BM25Index.from_passages([part])), [example], "recall", lm=reading_lm()[0])
+    evaluation = evaluate(RAG(BM25Index.from_passages([part])), [example], "recall", run=Run(lm=reading_lm()[0]))
     assert evaluation.mean() == 1.0
     assert "1 of 1 gold passages cited" in read_page(render_report(evaluation)).text
 
@@ -199,7 +201,9 @@ def test_everything_from_the_data_is_text_failures_included():
         return {"answer": f"Ada, {HOSTILE}"}  # the question by itself is no answer
 
     engine.rule = rule
-    evaluation = evaluate(Tunable(make_retriever(make_examples(2))), examples, "exact_match", lm=lm, traces=True)
+    evaluation = evaluate(
+        Tunable(make_retriever(make_examples(2))), examples, "exact_match", run=Run(lm=lm), traces=True
+    )
     evaluation.provenance.program = HOSTILE
     html = render_report({HOSTILE: evaluation, "</style>": evaluation})
     page = read_page(html)
@@ -216,7 +220,7 @@ def test_everything_from_the_data_is_text_failures_included():
 def test_a_file_of_answers_is_reported_as_far_as_it_goes(tmp_path):
     examples = make_examples(6)
     file = tmp_path / "answers.jsonl"
-    evaluate(Tunable(make_retriever(examples)), examples, "exact_match", lm=reading_lm()[0], output=file)
+    evaluate(Tunable(make_retriever(examples)), examples, "exact_match", run=Run(lm=reading_lm()[0]), output=file)
     lines = file.read_bytes().splitlines(keepends=True)
     assert len(lines) == 7
     file.write_bytes(b"".join(lines[:5]) + lines[5][:20])
@@ -233,7 +237,7 @@ def test_a_file_of_answers_is_reported_as_far_as_it_goes(tmp_path):
 
 def test_long_lists_keep_what_differs():
     example = make_examples(1)[0]
-    evaluation = evaluate(Tunable(make_retriever([example])), [example], "exact_match", lm=reading_lm()[0])
+    evaluation = evaluate(Tunable(make_retriever([example])), [example], "exact_match", run=Run(lm=reading_lm()[0]))
 
     def copy(correct: int) -> Evaluation:
         scores = [{"exact_match": float(n < correct)} for n in range(600)]
@@ -279,7 +283,7 @@ def test_bad_places_get_one_clear_line(tmp_path):
     assert not (tmp_path / "absent").exists()
     with pytest.raises(UsageError, match="no evaluations"):
         render_report({})
-    scored = evaluate(programs.get_program("direct")(), make_examples(2), ["f1"], lm=reading_lm()[0])
+    scored = evaluate(programs.get_program("direct")(), make_examples(2), ["f1"], run=Run(lm=reading_lm()[0]))
     for option in ({"study_name": "s"}, {"cost": "tokens"}):
         with pytest.raises(UsageError, match="applies only to a study"):
             render_report(scored, **option)

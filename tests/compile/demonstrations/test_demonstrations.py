@@ -12,6 +12,7 @@ from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.metrics import exact_match
+from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.baselines.rag import RAG
@@ -259,9 +260,9 @@ def test_knn_shows_the_nearest(program, examples, tmp_path):
     assert prediction.trace.cost.lm_calls == 2
     assert [step.kind for step in prediction.trace.steps] == [step.kind for step in again.trace.steps]
     assert (twin.configure(top_k=1).top_k, compiled.top_k) == (1, 3)
-    result = evaluate(compiled, examples, "exact_match", lm=lm)
+    result = evaluate(compiled, examples, "exact_match", run=Run(lm=lm))
     assert result.mean() == 1.0
-    assert result.provenance.state != evaluate(program, examples, "exact_match", lm=lm).provenance.state
+    assert result.provenance.state != evaluate(program, examples, "exact_match", run=Run(lm=lm)).provenance.state
     embedded = run_optimizer(program, examples, lm=lm, **{**options, "vectorizer": None})
     with dspy.context(lm=lm):
         assert embedded(question=examples[3].question).answer == examples[3].answer

@@ -11,6 +11,7 @@ from compile_helpers import make_examples, make_retriever
 from support import scripted_lm
 
 from knowgap.compiling import compile, evaluate
+from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
@@ -76,7 +77,7 @@ def reanchored(program, examples, lm, **more):
 
 
 def score(program, examples, lm):
-    return evaluate(program, examples, "exact_match", lm=lm).mean()
+    return evaluate(program, examples, "exact_match", run=Run(lm=lm)).mean()
 
 
 def test_the_threshold_that_serves_the_answers(program, examples):

@@ -20,6 +20,7 @@ from knowgap.compiling.evaluation.costs import METERED, PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.evaluator import load_answers
 from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.runner import map_ordered
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.cancelling import pause
 from knowgap.programs.base import Program
@@ -42,7 +43,7 @@ def test_scores_costs_and_provenance(program, examples):
     lm, engine = reading_lm()
     seen = []
     data = Dataset("houses", {"dev": examples}, [], "digest")
-    found = evaluate(program, data, ["exact_match", "f1"], lm=lm, progress=lambda *step: seen.append(step))
+    found = evaluate(program, data, ["exact_match", "f1"], run=Run(lm=lm, progress=lambda *step: seen.append(step)))
     assert [r.id for r in found.records] == [e.id for e in examples]
     assert found.metrics == ["exact_match", "f1"]
     assert found.mean() == found.mean("f1") == 1.0
@@ -64,7 +65,7 @@ def test_scores_costs_and_provenance(program, examples):
 
 def test_a_failed_question_stays_in_the_denominator(program, examples):
     lm, _ = scripted_lm(failing_on("q3", "q5"))
-    found = evaluate(program, examples, "exact_match", lm=lm)
+    found = evaluate(program, examples, "exact_match", run=Run(lm=lm))
     assert found.mean() == 6 / 8
     assert len(found.scores()) == 8
     assert [r.id for r in found.failures] == ["q3", "q5"]
@@ -91,17 +92,17 @@ def test_refusals_are_counted_on_both_sides_if_some_questions_are_unanswerable(e
         example.answer, example.aliases = "unanswerable", ["unanswerable"]
     lm, _ = scripted_lm({})
     program = Judging()
-    judged = evaluate(program, examples, "exact_match", lm=lm)
+    judged = evaluate(program, examples, "exact_match", run=Run(lm=lm))
     assert [(r.supported, r.missing != "") for r in judged.records[:3]] == [(True, False), (False, True), (True, False)]
     counts = {"unanswerable": 4, "answered": 2, "answerable": 4, "refused": 1}  # q5; q7 failed
     assert judged.refusals() == judged.summary()["refusals"] == {**counts, "verdict": True}
     assert [judged.scores()[name] for name in ("q0", "q1", "q2", "q3")] == [0, 1, 0, 1]
     program.verdict = False
-    plain = evaluate(program, examples, "exact_match", lm=lm)
+    plain = evaluate(program, examples, "exact_match", run=Run(lm=lm))
     assert plain.refusals() == {**counts, "answered": 4, "verdict": False}
     page = read_page(render_report(judged.save(tmp_path / "judged.json")))
     assert page.table("answerable, but refused")[1][1:] == ["2 of 4", "1 of 4", "the program's"]
-    assert evaluate(program, examples[4:], "exact_match", lm=lm).refusals() == {}
+    assert evaluate(program, examples[4:], "exact_match", run=Run(lm=lm)).refusals() == {}
 
 
 def test_what_became_of_the_gold_passages_is_counted(examples):
@@ -109,7 +110,7 @@ def test_what_became_of_the_gold_passages_is_counted(examples):
     examples[1].gold_ids = []
     examples[2].gold_ids = ["q2", "elsewhere"]
     examples[4].gold_ids = ["q4", "noise"]
-    found = evaluate(RAG(make_retriever(examples), top_k=1), examples, "exact_match", lm=lm)
+    found = evaluate(RAG(make_retriever(examples), top_k=1), examples, "exact_match", run=Run(lm=lm))
     assert found.evidence_metrics == ["found", "shown", "used", "shown_precision"]
     # One passage is retrieved and read for each question; the fourth fails; the second has no gold passage.
     others = {"q0": 1.0, "q5": 1.0, "q6": 1.0, "q7": 1.0}
@@ -127,11 +128,11 @@ def test_what_became_of_the_gold_passages_is_counted(examples):
     )
     assert found.evidence()["used for the answer"] == pytest.approx(found.mean("used"))
     assert Evaluation.model_validate_json(found.model_dump_json()).evidence() == found.evidence()
-    assert evaluate(RAG(make_retriever(examples)), examples[1:2], "f1", lm=lm).evidence() == {}
+    assert evaluate(RAG(make_retriever(examples)), examples[1:2], "f1", run=Run(lm=lm)).evidence() == {}
 
 
 def test_threads_do_not_change_the_result(program, examples, lm):
-    results = [evaluate(program, examples, "f1", lm=lm, num_threads=n) for n in (1, 8)]
+    results = [evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=n)) for n in (1, 8)]
     plain = [[(r.id, r.answer, r.scores, r.passages) for r in found.records] for found in results]
     assert plain[0] == plain[1]
 
@@ -148,9 +149,9 @@ def test_a_lost_language_model_ends_the_run_and_is_asked_again(program, examples
     lm, engine = scripted_lm(rule)
     gone["now"] = True
     with pytest.raises(LanguageModelUnreachable, match=r"questions in a row .* connection refused"):
-        evaluate(program, examples, "f1", lm=lm, output=path, num_threads=1)
+        evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=1), output=path)
     gone["now"] = False
-    found = evaluate(program, examples, "f1", lm=lm, output=path, num_threads=1)
+    found = evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=1), output=path)
     assert not found.failures
     assert len(engine.calls) == 8
 
@@ -166,16 +167,16 @@ def test_a_lost_question_is_asked_again_and_named_if_it_stays_lost(program, exam
         return reading_rule(outputs, inputs)
 
     lm, engine = scripted_lm(rule)
-    assert evaluate(program, examples, "f1", lm=lm).lost == []
+    assert evaluate(program, examples, "f1", run=Run(lm=lm)).lost == []
     assert len(engine.calls) == 8
     assert not caplog.records
     losses["left"] = 3
-    found = evaluate(program, examples, "f1", lm=lm, output=path)
+    found = evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
     assert found.lost == [examples[4].id]
     assert (found.summary()["lost"], found.summary()["failed"]) == (1, 1)
     [said] = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
     assert f"1 of 8 questions could not reach the language model and count as failed ({examples[4].id})" in said
-    again = evaluate(program, examples, "f1", lm=lm, output=path)
+    again = evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
     assert again.lost == again.failures == []
     assert len(engine.calls) == 8 + 8
 
@@ -190,12 +191,12 @@ def test_what_no_question_can_mend_is_raised(program, examples, lm):
         ("at least one thread", program, examples, {"lm": lm, "num_threads": 0}),
     ):
         with pytest.raises((UsageError, DataError), match=message):
-            evaluate(asked, questions, "f1", **options)
+            evaluate(asked, questions, "f1", run=Run(**options))
 
 
 def test_a_metric_that_is_not_defined_everywhere(program, examples, lm):
     examples[2].gold_ids = []
-    found = evaluate(program, examples, ["exact_match", "recall"], lm=lm)
+    found = evaluate(program, examples, ["exact_match", "recall"], run=Run(lm=lm))
     assert found.interval("recall").n == 7
     assert found.records[2].scores["recall"] is None
     with pytest.raises(UnknownName, match="unknown metric of this evaluation 'mrr'"):
@@ -217,7 +218,7 @@ def test_metrics_in_every_form():
 
 
 def test_round_trip(program, examples, tmp_path, lm):
-    found = evaluate(program, examples, ["exact_match", "f1"], lm=lm)
+    found = evaluate(program, examples, ["exact_match", "f1"], run=Run(lm=lm))
     path = found.save(tmp_path / "new" / "dev.json")
     assert Evaluation.load(path) == found
     path.write_text('{"records": 3}')
@@ -230,8 +231,8 @@ def test_round_trip(program, examples, tmp_path, lm):
 def test_comparison_is_paired(program, examples):
     good, _ = reading_lm()
     bad, _ = scripted_lm(failing_on("q0", "q1", "q2", "q3", "q4", "q5"))
-    before = evaluate(program, examples, "exact_match", lm=bad)
-    after = evaluate(program, examples, "exact_match", lm=good)
+    before = evaluate(program, examples, "exact_match", run=Run(lm=bad))
+    after = evaluate(program, examples, "exact_match", run=Run(lm=good))
     found = compare(before, after)
     assert (found.wins, found.losses, found.ties, found.n) == (6, 0, 2, 8)
     assert found.difference == 0.75
@@ -246,33 +247,33 @@ def test_comparison_is_paired(program, examples):
 
 def test_a_test_score_comes_from_the_test_split_alone(program, examples, lm):
     data = Dataset("houses", {"train": [], "dev": examples[:4], "test": examples[4:]}, [], "digest")
-    found = evaluate(program, data, "f1", split="test", lm=lm)
+    found = evaluate(program, data, "f1", split="test", run=Run(lm=lm))
     assert found.provenance.split == "test"
     assert [r.id for r in found.records] == ["q4", "q5", "q6", "q7"]
-    assert evaluate(program, data, "f1", split="test", lm=lm, limit=2).interval().n == 2
+    assert evaluate(program, data, "f1", split="test", run=Run(lm=lm), limit=2).interval().n == 2
     with pytest.raises(UsageError, match="pass the data set itself, not its questions"):
-        evaluate(program, examples, "f1", lm=lm, split="test")
+        evaluate(program, examples, "f1", run=Run(lm=lm), split="test")
     leaky = Dataset("leaky", {"train": examples[4:5], "dev": [], "test": examples[4:]}, [], "digest")
     with pytest.raises(UsageError, match="in another split as well"):
-        evaluate(program, leaky, "f1", split="test", lm=lm)
+        evaluate(program, leaky, "f1", split="test", run=Run(lm=lm))
     with pytest.raises(UsageError, match="no questions in its split 'test'"):
-        evaluate(program, Dataset("d", {"dev": examples}, [], ""), "f1", split="test", lm=lm)
+        evaluate(program, Dataset("d", {"dev": examples}, [], ""), "f1", split="test", run=Run(lm=lm))
 
 
 def test_a_run_whose_first_replies_are_all_unreadable_stops_and_can_be_continued(program, examples, tmp_path):
     lm, engine = scripted_lm(lambda *_: UNREADABLE)
     with pytest.raises(LanguageModelError, match="none of 6 replies"):
-        evaluate(program, examples, "exact_match", lm=lm, num_threads=1, output=tmp_path / "answers.jsonl")
+        evaluate(program, examples, "exact_match", run=Run(lm=lm, num_threads=1), output=tmp_path / "answers.jsonl")
     assert len(engine.calls) == 6  # three questions, each in two formats
     lm, engine = reading_lm()
-    found = evaluate(program, examples, "exact_match", lm=lm, num_threads=1, output=tmp_path / "answers.jsonl")
+    found = evaluate(program, examples, "exact_match", run=Run(lm=lm, num_threads=1), output=tmp_path / "answers.jsonl")
     assert found.mean() == 1.0
     assert len(engine.calls) == len(examples)
 
 
 def test_unreadable_replies_are_counted(program, examples, tmp_path):
     lm, _ = scripted_lm(lambda o, i: UNREADABLE if "q3" in i["question"] else reading_rule(o, i))
-    found = evaluate(program, examples, "exact_match", lm=lm)
+    found = evaluate(program, examples, "exact_match", run=Run(lm=lm))
     assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (1, 2, 0)
     assert found.costs()["unreadable"] == 2 / 8
     [failure] = found.failures
@@ -286,7 +287,7 @@ def test_several_programs_are_asked_the_same_questions_and_compared_with_the_fir
     weak, seen = program.deepcopy(), []
     weak.set_lm(bad)
     programs = {"weak": weak, "mine:strong": program}
-    options = {"lm": lm, "output": tmp_path, "progress": lambda *step: seen.append(step)}
+    options = {"run": Run(lm=lm, progress=lambda *step: seen.append(step)), "output": tmp_path}
     found = evaluate(programs, examples, ["exact_match", "f1"], **options)
     assert [*found] == [*programs]
     [(label, pair)] = found.comparisons("f1").items()
@@ -297,22 +298,22 @@ def test_several_programs_are_asked_the_same_questions_and_compared_with_the_fir
     assert evaluate(programs, examples, ["exact_match", "f1"], **options) == found
     assert len(engine.calls) == 8
     with pytest.raises(UsageError, match="no program"):
-        evaluate({}, examples, lm=lm)
+        evaluate({}, examples, run=Run(lm=lm))
 
 
 def test_a_killed_run_continues_from_its_file(program, examples, tmp_path):
     path = tmp_path / "deep" / "answers.jsonl"
     lm, engine = reading_lm()
-    whole = evaluate(program, examples, "exact_match", lm=lm, output=path)
+    whole = evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:4]) + lines[4][:25])  # three answers and a part of one
     unfinished = load_answers(path)
     assert (len(unfinished.records), unfinished.metrics) == (3, ["exact_match"])
     assert unfinished.provenance.data == whole.provenance.data
-    again = evaluate(program, examples, "exact_match", lm=lm, output=path)
+    again = evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
     assert len(engine.calls) == 8 + 5
     assert [(r.id, r.scores) for r in again.records] == [(r.id, r.scores) for r in whole.records]
-    evaluate(program, examples, "exact_match", lm=lm, output=path)
+    evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
     assert len(engine.calls) == 13
     path.write_bytes(lines[0])
     with pytest.raises(DataError, match="no question has been answered yet"):
@@ -326,7 +327,7 @@ def test_more_questions_go_on_from_the_answers_of_fewer(program, examples, tmp_p
         asked = []
         for limit in (2, 5, 3, None):
             before = len(engine.calls)
-            found = evaluate(program, questions, "f1", lm=lm, limit=limit, output=tmp_path / name)
+            found = evaluate(program, questions, "f1", run=Run(lm=lm), limit=limit, output=tmp_path / name)
             assert [record.id for record in found.records] == [example.id for example in examples[:limit]]
             asked.append(len(engine.calls) - before)
         assert asked == [2, 3, 0, 3]
@@ -335,26 +336,26 @@ def test_more_questions_go_on_from_the_answers_of_fewer(program, examples, tmp_p
 def test_a_question_whose_gold_passages_were_corrected_is_asked_again(program, examples, tmp_path):
     lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
     path, named = tmp_path / "answers.jsonl", [e.copy(gold_ids=["orle"]).with_inputs("question") for e in examples]
-    evaluate(program, named, "exact_match", lm=lm, output=path)
+    evaluate(program, named, "exact_match", run=Run(lm=lm), output=path)
     asked = len(engine.calls)
     corrected = [named[0].copy(gold_ids=["venn"]).with_inputs("question"), *named[1:]]
     for _ in range(2):
-        found = evaluate(program, corrected, "exact_match", lm=lm, output=path)
+        found = evaluate(program, corrected, "exact_match", run=Run(lm=lm), output=path)
         assert [record.gold for record in found.records] == [["venn"], *[["orle"]] * (len(named) - 1)]
         assert len(engine.calls) == asked + 1
 
 
 def test_answers_that_depend_on_something_else_are_refused(program, examples, tmp_path, lm):
     path = tmp_path / "answers.jsonl"
-    evaluate(program, examples, "exact_match", lm=lm, output=path)
+    evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
     with pytest.raises(UsageError, match="holds answers about another metrics"):
-        evaluate(program, examples, "f1", lm=lm, output=path)
+        evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
     with pytest.raises(UsageError, match="about another data, state"):
-        evaluate(program.deepcopy().configure(top_k=2), examples[:4], "exact_match", lm=lm, output=path)
+        evaluate(program.deepcopy().configure(top_k=2), examples[:4], "exact_match", run=Run(lm=lm), output=path)
     program.answer.demos = [dspy.Example(question="x", passages=[], style="short", answer="y")]
     program.retriever.quality = "exact"
     with pytest.raises(UsageError, match="about another retriever, state"):
-        evaluate(program, examples, "exact_match", lm=lm, output=path)
+        evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
 
 
 def test_cycles_are_looked_for_less_often_while_questions_are_asked():
@@ -395,7 +396,7 @@ class AsksAnother(RAG):
 def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples, monkeypatch, tmp_path):
     """No summary, table or page gives a number for what nobody counted."""
     around, plain = (
-        evaluate(program(make_retriever(examples)), examples, ["exact_match"], lm=reading_lm()[0])
+        evaluate(program(make_retriever(examples)), examples, ["exact_match"], run=Run(lm=reading_lm()[0]))
         for program in (AsksAnother, RAG)
     )
     assert (around.uncounted, plain.uncounted) == (1, 0)

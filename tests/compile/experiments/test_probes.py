@@ -8,6 +8,7 @@ from support import OverlapRetriever, TableEntailment, by_output, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.experiments.probes import PROBES, evidence, score_metrics
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
@@ -39,7 +40,7 @@ def measure(name: str, rules: dict, metrics: list[str], example: dspy.Example = 
     replies = {field: (lambda *_, r=rule: r) if isinstance(rule, dict) else rule for field, rule in rules.items()}
     lm, engine = scripted_lm(by_output(replies))
     names = [f"probe:{metric}" for metric in metrics]
-    result = evaluate(probe, [example], score_metrics(names), lm=lm, num_threads=1)
+    result = evaluate(probe, [example], score_metrics(names), run=Run(lm=lm, num_threads=1))
     assert not result.failures, result.failures
     return [result.records[0].scores[metric] for metric in names], engine.calls[0][1]
 

@@ -12,6 +12,7 @@ from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.questions.records import KINDS
 from knowgap.compiling.questions.writing import RepetitionFilter, estimate_questions, write_questions
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG
@@ -50,7 +51,7 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
         assert len(example.gold_ids) == (2 if draft.kind in ("two_hop", "comparison") else 1)
         assert not index.missing_ids(example.gold_ids)
     assert data.questions("test")[1].decomposition == [{"question": "What ends it?", "answer": "that"}]
-    scored = evaluate(RAG(index), data.questions("test"), lm=extractive_lm())
+    scored = evaluate(RAG(index), data.questions("test"), run=Run(lm=extractive_lm()))
     assert scored.evidence()
 
 

@@ -12,6 +12,7 @@ from compile_worker import study as run_study
 from processes import PROCESSES
 
 from knowgap.compiling import StudyConfig, evaluate
+from knowgap.compiling.run import Run
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.lms.metering import dollars, token_prices
@@ -49,7 +50,7 @@ def test_the_paper_comes_first_and_is_never_undercut(study):
 def test_the_chosen_program_does_what_its_trial_did(study):
     tuning, _ = study
     arguments, engine = study_arguments(30)
-    again = evaluate(tuning.program, arguments["devset"], "exact_match", lm=arguments["lm"])
+    again = evaluate(tuning.program, arguments["devset"], "exact_match", run=Run(lm=arguments["lm"]))
     assert [again.scores()[q] for q in tuning.questions] == tuning.best.scores
     assert tuning.program.values() == tuning.best.values
     assert {*engine.demonstrations} == {len(tuning.program.answer.demos)}

@@ -9,6 +9,7 @@ import pytest
 from compile_helpers import make_examples, reading_lm
 
 from knowgap.compiling import compile, evaluate
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, HybridIndex, Passage
@@ -28,7 +29,7 @@ def partial() -> tuple[RAG, list[dspy.Example]]:
 def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
     program, examples = partial
     with pytest.warns(UserWarning, match="gold ids") as said:
-        result = evaluate(program, examples, ["exact_match", "recall"], lm=reading_lm()[0])
+        result = evaluate(program, examples, ["exact_match", "recall"], run=Run(lm=reading_lm()[0]))
     text = (
         "not in the index: 2 gold ids, of 2 of 8 questions ('q6', 'q7'), so retrieval is not scored on these questions"
     )
@@ -46,7 +47,7 @@ def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial)
     lm, engine = reading_lm()
     message = "not in the index: 2 gold ids, of .* questions .*, which recall@5 cannot score"
     with pytest.raises(DataError, match=message):
-        evaluate(program, examples, ["recall@5"], lm=lm)
+        evaluate(program, examples, ["recall@5"], run=Run(lm=lm))
     for optimizer in ("study", "bootstrap"):
         with pytest.raises(DataError, match=message):
             compile(program, examples, "recall@5", trainset=examples, optimizer=optimizer, lm=lm)
@@ -59,13 +60,13 @@ def test_a_question_without_gold_passages_is_refused_before_anything_is_asked(me
     program, (lm, engine) = RAG(BM25Index.from_passages(passages(examples)), top_k=6), reading_lm()
     examples[5].gold_ids = []
     with pytest.raises(DataError, match="names no gold passages, so retrieval cannot be scored"):
-        evaluate(program, examples, metric, lm=lm)
+        evaluate(program, examples, metric, run=Run(lm=lm))
     assert engine.calls == []
 
     def recall(example, prediction):
         return 1.0
 
-    assert evaluate(program, examples, recall, lm=lm).mean() == 1.0
+    assert evaluate(program, examples, recall, run=Run(lm=lm)).mean() == 1.0
 
 
 def test_a_hybrid_index_knows_what_its_parts_lack(tmp_path: Path):
