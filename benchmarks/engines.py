@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 OURS, STOCK, CHECKPOINT, EXPERIMENT = "ours", "stock", "checkpoint", "colbert-ai"
-_WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT, "build_lance": "lance"}
+_WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT}
 
 
 def in_process(

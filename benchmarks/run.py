@@ -22,7 +22,6 @@ from table import note, seconds
 BENCHMARKS = (
     "concurrency",
     "load",
-    "cluster",
     "service",
     "faults",
     "mutations",
@@ -38,10 +37,8 @@ BENCHMARKS = (
     "near_misses",
     "damage",
     "kills",
-    "parallel",
     "tree_decoding",
     "generator",
-    "documents",
     "training",
     "trust",
 )

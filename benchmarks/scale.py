@@ -22,9 +22,8 @@ from table import Table, note, percentile, ratio, seconds
 from knowgap.retrieval import BM25Index, Passage
 from knowgap.retrieval.bm25 import Analyzer
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
-from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
 
-PARTS = ("words", "vectors", "store")
+PARTS = ("words", "vectors")
 _WORDS, _VOCABULARY, _PORTION = 100, 2_000_000, 1000
 
 
@@ -37,11 +36,7 @@ def add_arguments(group: Any) -> None:
     )
     group.add_argument("--vector-passages", type=int, nargs="+", help="sizes (20,000 200,000; quick 2,000)")
     group.add_argument("--vector-queries", type=int, default=50, help="that each engine is asked (50); 0 builds only")
-    group.add_argument("--lance-python", help="an interpreter that has LanceDB, which is then measured as well")
-    group.add_argument("--lance-index", default="IVF_PQ", help="the kind of LanceDB's index (IVF_PQ)")
-    group.add_argument("--lance-lists", type=int, help="of LanceDB's index (one for 4,096 vectors)")
     group.add_argument("--vector-folder", type=Path, help="keeps vectors and indexes: those of an earlier run are used")
-    group.add_argument("--store-passages", type=int, help="on an object store (5,000; quick 500); needs moto beside it")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -53,8 +48,6 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     if "vectors" in options.scale_parts:
         for passages in options.vector_passages or ([2000] if options.quick else [20_000, 200_000]):
             yield from vectors.measure_vectors(options, passages)
-    if "store" in options.scale_parts and options.lance_python:
-        yield from vectors.measure_store(options, options.store_passages or (500 if options.quick else 5000))
 
 
 def made_up(count: int) -> Iterator[Passage]:
@@ -99,7 +92,6 @@ def _words(engines: Sequence[str], passages: int) -> Table:
                 ratio(build["seconds"], base[0]["seconds"]),
                 f"{build['anonymous']:.0f} MiB",
                 ratio(build["anonymous"], base[0]["anonymous"]),
-                f"{build['expected']:.0f} MiB" if build["expected"] else "–",
                 f"{build['bytes'] / 2**20:.0f} MiB",
                 f"{1000 * percentile(times, 0.5):.1f} ms",
                 ratio(percentile(times, 0.5), percentile(base_times, 0.5)),
@@ -108,10 +100,9 @@ def _words(engines: Sequence[str], passages: int) -> Table:
                 f"{same:.3f}",
             ]
         )
-    columns = ["engine", "build", "share", "memory", "share", "dry run says", "disk"]
+    columns = ["engine", "build", "share", "memory", "share", "disk"]
     columns += ["query, p50", "share", "p95", "memory", "same 10"]
     remark = f"Shares are of {name}, and so is the share of its ten best passages that are among the ten best. "
-    remark += "The dry run measures an index of 2,000 passages."
     return Table(f"BM25 over {passages:,} passages of {_WORDS} words", columns, rows, [remark])
 
 
@@ -138,10 +129,7 @@ def build_words(folder: Path, *, engine: str, passages: int) -> dict[str, Any]:
     with Anonymous() as memory:
         _BUILD[engine](made_up(passages), folder / engine)
     spent = time.perf_counter() - started
-    BM25Index.build(made_up(2000), folder / "few")
-    [expected] = (row for row in estimate_sizes(measure_passages(folder / "few"), passages) if row.engine == "bm25")
-    found = {"seconds": spent, "bytes": size_of(folder / engine), "anonymous": memory.peak}
-    return found | {"expected": expected.build_memory / 2**20 if engine == "knowgap" else None}
+    return {"seconds": spent, "bytes": size_of(folder / engine), "anonymous": memory.peak}
 
 
 def search_words(folder: Path, *, engine: str, queries: Sequence[str]) -> dict[str, Any]:

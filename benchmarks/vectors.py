@@ -1,20 +1,15 @@
-"""Made-up token vectors: clustering them in bounded memory, and searching them beside exact MaxSim and LanceDB.
+"""Made-up token vectors: clustering them in bounded memory, and searching them beside exact MaxSim.
 
 Each vector is that of a word, plus a part of its passage's topic and some noise; word frequencies follow Zipf's law.
-LanceDB's table is on disk, or on an object store on this machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +24,16 @@ from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.search_settings import QUALITIES
-from knowgap.retrieval.index.sizing import PassageSize, estimate_sizes
 from knowgap.retrieval.index.snapshot import Snapshot
 
 DIM, K = 128, 10
 _TOKENS, _WORDS, _TOPICS, _AT_ONCE = 64, 30_000, 3000, 2000
-_LANCE, _STORE = (Path(__file__).with_name(f"{name}.py") for name in ("lance_vectors", "object_store"))
 _FOLDER = "made-up"
-_VECTORS_A_LIST = 4096  # of LanceDB
 
 
 def measure_vectors(options: argparse.Namespace, passages: int) -> Iterator[Table]:
     """One table about building, and one about searching."""
-    count, lance_python, kind = options.vector_queries, options.lance_python, options.lance_index
+    count = options.vector_queries
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
         folder = options.vector_folder.absolute() / f"{passages}-passages" if options.vector_folder else Path(name)
         if not (folder / "queries.npz").exists():
@@ -51,108 +43,24 @@ def measure_vectors(options: argparse.Namespace, passages: int) -> Iterator[Tabl
         note("vectors: clustering")
         built = once("build_clusters", folder, __file__)
         tokens = built["tokens"]
-        [expected] = [
-            row.build_memory / 2**20
-            for row in estimate_sizes(PassageSize(passages, tokens / passages, 1, 1, DIM, narrows=False), passages)
-            if "16 bits" in row.engine
-        ]
         peak = f"{built['anonymous']:.0f} MiB"
-        rows = [
-            ["knowgap", seconds(built["seconds"]), peak, f"{expected:.0f} MiB", f"{built['bytes'] / 2**20:.0f} MiB"]
-        ]
-        if lance_python:
-            note("vectors: LanceDB, building")
-            lance = _build_lance(folder, options, tokens)
-            spent = f"{seconds(lance['seconds'])}, of which writing {seconds(lance['written'])}"
-            rows.append(
-                [f"LanceDB, {kind}", spent, f"{lance['anonymous']:.0f} MiB", "–", f"{lance['bytes'] / 2**20:.0f} MiB"]
-            )
+        rows = [["knowgap", seconds(built["seconds"]), peak, f"{built['bytes'] / 2**20:.0f} MiB"]]
         yield Table(
             f"Indexing {passages:,} passages of {tokens:,} made-up token vectors, {DIM} wide",
-            ["engine", "build", "memory", "dry run says", "disk"],
+            ["engine", "build", "memory", "disk"],
             rows,
             ["Encoding is not in it; the vectors are kept in 16 bits."],
         )
         if count:
-            yield _searches(folder, count, lance_python, _lists(options, tokens))
+            yield _searches(folder, count)
 
 
-def measure_store(options: argparse.Namespace, passages: int) -> Iterator[Table]:
-    """One table about a table of LanceDB that is built and searched on an object store."""
-    count, lance_python = options.vector_queries, options.lance_python
-    with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name, _object_store(lance_python) as store:
-        folder = Path(name)
-        (folder / _FOLDER).mkdir()
-        note(f"store: making up {passages:,} passages")
-        write_vectors(folder, passages, count)
-        built = in_process("build_clusters", folder, __file__)
-        exact = in_process("search_clusters", folder, __file__, quality="exact", count=count)["ids"]
-        note("store: LanceDB, building")
-        before = _counts(store)
-        lance = _build_lance(folder, options, built["tokens"], store)
-        rows = [["build", "", f"{lance['seconds']:.1f} s", "", "", *_asked(before, store, 1)]]
-        for setting, (nprobes, refine) in _ways(_lists(options, built["tokens"])).items():
-            way = {"nprobes": nprobes, "refine": refine, "k": K, "store": store}
-            asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": way}
-            before = _counts(store)
-            [_, p50, _, recall, _, both, _] = _ask(folder, asked, count, exact)
-            rows.append([setting, count, p50, recall, both, *_asked(before, store, 3 * count)])
-    yield Table(
-        f"LanceDB, {options.lance_index}, on an object store: {passages:,} passages of {built['tokens']:,} vectors",
-        ["setting", "queries", "time or p50", f"recall@{K}", "two processes", "requests", "read"],
-        rows,
-        [
-            "Requests and MB read are of the build, or of one query, with its share of opening the table in three "
-            "processes. moto reads the whole object for every part that is asked for: times are its own."
-        ],
-    )
-
-
-@contextmanager
-def _object_store(python: str) -> Iterator[str]:
-    with subprocess.Popen([python, str(_STORE)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
-def _counts(store: str) -> Any:
-    with urllib.request.urlopen(f"{store}/counts") as reply:
-        return np.array(json.load(reply))
-
-
-def _asked(before: Any, store: str, share: int) -> list[str]:
-    requests, read = (_counts(store) - before) / share
-    return [f"{requests:.0f}", f"{read / 1e6:.1f} MB"]
-
-
-def _build_lance(folder: Path, options: argparse.Namespace, tokens: int, store: str | None = None) -> dict[str, Any]:
-    more = {"dim": DIM, "kind": options.lance_index, "lists": _lists(options, tokens), "store": store}
-    return once("build_lance", folder, str(_LANCE), options.lance_python, **more)
-
-
-def _lists(options: argparse.Namespace, tokens: int) -> int:
-    return options.lance_lists or max(1, tokens // _VECTORS_A_LIST)
-
-
-def _ways(lists: int) -> dict[str, tuple[int, int]]:
-    """Ways to search LanceDB: how many lists are read, 0 for all vectors, and how many times K are rescored."""
-    few, more = (max(1, lists // share) for share in (40, 10))
-    return {"flat": (0, 1)} | {f"{n} of {lists} lists, {m} × rescored": (n, m) for n, m in ((few, 10), (more, 50))}
-
-
-def _searches(folder: Path, count: int, lance_python: str | None, lists: int) -> Table:
+def _searches(folder: Path, count: int) -> Table:
     exact: list[list[int]] = []
     rows = []
     for quality in ("exact", "balanced", "fast"):
         asked = {"task": "search_clusters", "script": __file__, "options": {"quality": quality}}
         rows.append(["knowgap", quality, *_ask(folder, asked, count, exact)])
-    for name, (nprobes, refine) in _ways(lists).items() if lance_python else ():
-        options = {"nprobes": nprobes, "refine": refine, "k": K}
-        asked = {"task": "search_lance", "script": str(_LANCE), "python": lance_python, "options": options}
-        rows.append(["LanceDB", name, *_ask(folder, asked, -(-count // 5) if "flat" in name else count, exact)])
     return Table(
         f"Searching them: {K} passages for queries of 8 vectors",
         ["engine", "setting", "queries", "p50", "p95", f"recall@{K}", "one process", "two processes", "memory"],
@@ -171,7 +79,7 @@ def _ask(folder: Path, asked: dict[str, Any], count: int, exact: list[list[int]]
     def search(number: int) -> dict[str, Any]:
         own = folder / f"process-{number}"
         own.mkdir(exist_ok=True)
-        for name in (_FOLDER, "lance", "queries.npz"):
+        for name in (_FOLDER, "queries.npz"):
             if (folder / name).exists() and not (own / name).exists():
                 (own / name).symlink_to(folder / name)
         return in_process(folder=own, count=count, **arguments, **asked["options"])

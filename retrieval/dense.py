@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder, unit
@@ -150,7 +149,6 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         *,
         encoder: str | Path | Embed | None = None,
         device: str | None = None,
-        ray_address: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> DenseIndex:
@@ -163,7 +161,6 @@ class DenseIndex(VectorIndex[DenseEncoder]):
                 function from texts to vectors, such as `dspy.Embedder("openai/text-embedding-3-large")`. None takes
                 the embedded MiniLM encoder.
             device: where to encode; None takes a CUDA GPU if there is one.
-            ray_address: see `ColBERTIndex.build`.
             overwrite: replace another index at the path.
             progress: called after each chunk of passages.
 
@@ -172,15 +169,14 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             CheckpointError: no such encoder.
             UsageError: another index is at the path, or the function does not return vectors.
         """
-        with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite) as build:
+        with start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"checkpoint": model.identity})
-            encode, precision = encoding_on(ray, functools.partial(load_encoder, encoder, None), model)
-            identity = model.identity | ({"precision": precision} if encoder is None else {})
+            identity = model.identity | ({"precision": precision_on(model.device)} if encoder is None else {})
             manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
             if not build.already_built(manifest):
-                encode_corpus(store, model, state, progress or no_progress, encode)
+                encode_corpus(store, model, state, progress or no_progress)
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, encoder=encoder, device=device)
 

@@ -29,7 +29,6 @@ _PACKAGES = {
 _EXTRAS = {
     "markitdown": ("Word and PowerPoint documents", "pip install 'knowgap[documents]'"),
     "openpyxl": ("Excel documents", "pip install 'knowgap[documents]'"),
-    "docutils": ("headings of reStructuredText", "pip install 'knowgap[documents]'"),
     "pypdfium2": ("PDF documents", "pip install 'knowgap[documents]'"),
     "pyarrow": ("Parquet and Arrow files, and data sets saved by Hugging Face's", "pip install 'knowgap[arrow]'"),
     "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),

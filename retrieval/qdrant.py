@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from itertools import tee
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,12 @@ import numpy as np
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError, ValueOutOfBounds, shorten
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.encoding import STATE, Encode, EncodingState
+from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Where
-from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, NeverCopied, Passage, check_k, not_split, rank_hits
 from knowgap.retrieval.qdrant_connection import address, client_class, connect, key_for, reporting
@@ -70,7 +68,6 @@ class QdrantIndex(NeverCopied):
         checkpoint: str | Path | None = None,
         dim: int | None = None,
         device: str | None = None,
-        ray_address: str | None = None,
         shards: int | None = None,
         replicas: int | None = None,
         overwrite: bool = False,
@@ -89,7 +86,6 @@ class QdrantIndex(NeverCopied):
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
             device: where to encode; None takes a CUDA GPU if there is one.
-            ray_address: see `ColBERTIndex.build`.
             shards: how many parts a cluster divides the collection into, ideally a multiple of its nodes; None takes
                 one per node. It cannot easily be changed later.
             replicas: how many copies of each part the cluster keeps; None leaves it to the server.
@@ -103,7 +99,7 @@ class QdrantIndex(NeverCopied):
             CheckpointError: no such checkpoint.
             IndexMissing: no server answers at the URL.
             IndexFolderError: the collection exists already.
-            MissingDependency: qdrant-client, or Ray, is not installed.
+            MissingDependency: qdrant-client is not installed.
         """
         client_class()  # raises MissingDependency before anything is read
         layout = {"shard_number": shards, "replication_factor": replicas}
@@ -117,20 +113,20 @@ class QdrantIndex(NeverCopied):
             with closing(connect(url, key)) as client:
                 _check_collection(folder, client, collection)
 
-        with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite, check=check) as build:
+        with start_build(path, overwrite=overwrite, check=check) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
             state = EncodingState.resume(build, job | layout)
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), encoder)
-            manifest = build.manifest("qdrant", store, settings, recorded | {"precision": precision})
+            recorded |= {"precision": precision_on(encoder.device)}
+            manifest = build.manifest("qdrant", store, settings, recorded)
             if not build.already_built(manifest):
                 with closing(connect(url, key)) as client, reporting(url):
                     if not state.passages:
                         _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
-                    _fill(client, collection, store, encoder, state, progress, encode)
+                    _fill(client, collection, store, encoder, state, progress)
             shutil.rmtree(build.segment)  # the points hold the passages
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)
@@ -348,13 +344,12 @@ def _fill(
     encoder: TokenEncoder,
     state: EncodingState,
     report: Progress,
-    encode: Encode,
 ) -> None:
     """Encode the missing passages into a collection; the state of the build is saved after each request."""
     report(state.passages, len(store), "encoding passages")
     missing = (store[i] for i in range(state.passages, len(store)))
     parts, again = tee(batches(missing, _PASSAGES_PER_REQUEST))
-    for batch, block in zip(parts, encode(map(_texts, again)), strict=True):
+    for batch, block in zip(parts, map(encoder.encode_passages, map(_texts, again)), strict=True):
         _upload(client, collection, batch, [block])
         state.save(passages=state.passages + len(batch), cut=state.cut + encoder.window.cut(_texts(batch)))
         report(state.passages, len(store), "encoding passages")

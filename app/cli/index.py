@@ -6,7 +6,6 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,15 +15,15 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.reading import said_of_update, show_reading
-from knowgap.errors import UsageError, check_address, is_address
+from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
 
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
-    "colbert": {"checkpoint": str, "ray_address": str},
-    "dense": {"encoder": str, "ray_address": str},
-    "qdrant": {"checkpoint": str, "ray_address": str, "url": str, "collection": str, "shards": int, "replicas": int},
+    "colbert": {"checkpoint": str},
+    "dense": {"encoder": str},
+    "qdrant": {"checkpoint": str, "url": str, "collection": str, "shards": int, "replicas": int},
 }
 
 
@@ -55,8 +54,7 @@ def index(
         Option(
             "--corpus",
             help="Folder of documents (text, Markdown, HTML, CSV; PDF, Word, PowerPoint, Excel with the extra "
-            "documents), one document, passages in JSON Lines, TSV or CSV, or the address of a sitemap, of a page, or, "
-            "ending with /, of the pages beneath it.",
+            "documents), one document, or passages in JSON Lines, TSV or CSV.",
         ),
     ] = None,
     column: Annotated[
@@ -77,18 +75,7 @@ def index(
             "colbert-ai or PyLate saves it, by path or name; see `knowgap ls checkpoints`; embedded if absent); "
             "dense: encoder (by path or hub name). qdrant: url (https://HOST:6333; its key is read from "
             "QDRANT_API_KEY, and other commands ask only the server in QDRANT_URL), collection (knowgap), shards "
-            "and replicas (on a cluster). All of them: ray_address (auto, local, or of its head: a Ray cluster "
-            "whose workers encode the passages).",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        list[int] | None,
-        Option(
-            "--dry-run",
-            min=1,
-            help="Build nothing; estimate what indexes of so many passages take, and their builds, from those of the "
-            "index in --index, which has some thousand of them (a ColBERT index for those of token vectors). With "
-            "--engine, of that engine only. Can be repeated.",
+            "and replicas (on a cluster).",
         ),
     ] = None,
     overwrite: Annotated[
@@ -109,9 +96,6 @@ def index(
     from knowgap.retrieval.documents.reading import Reading
     from knowgap.retrieval.hub import better_checkpoint
 
-    if dry_run:
-        _show_sizes(folder, engine, dry_run, as_json)
-        return
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
         raise UsageError("name what to index, with either --data or --corpus (not both)")
@@ -128,7 +112,7 @@ def index(
                 f"--{option} {value} works only with --corpus: the passages of a data set are not split, since its "
                 "questions refer to them"
             )
-    source, reading = _passages_of(data or "") if corpus is None else _local_corpus(corpus), Reading()
+    source, reading = _passages_of(data or "") if corpus is None else Path(corpus), Reading()
     with progress("indexing") as report:
         options |= {"columns": columns} if corpus is not None else {}
         options |= {"overwrite": overwrite, "reading": reading, "progress": report, **vars(splitting)}
@@ -147,25 +131,6 @@ def index(
     embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
     if update is None and embedded and (better := better_checkpoint("--engine-option checkpoint=NAME --overwrite")):
         remark(better)
-
-
-def _local_corpus(corpus: str) -> Path:
-    """The path of a corpus; the pages at a web address are downloaded to a folder, and a remark counts them."""
-    if not is_address(corpus):
-        if "://" in corpus:
-            raise UsageError(f"--corpus {corpus}: pages can only be read from http:// and https:// addresses")
-        return Path(corpus)
-    check_address(corpus, "--corpus")
-    from knowgap.retrieval.documents.website import read_site
-
-    folder = factories.home() / "sites" / sha256(corpus.encode()).hexdigest()[:16]
-    with progress("reading pages") as report:
-        site = read_site(corpus, folder, report)
-    for address, problem in site.problems.items():
-        remark(f"{address}: {problem}; left out")
-    left_out = "".join(f"; left out: {count} {reason}" for reason, count in site.left_out.items())
-    remark(f"{len(site.pages)} pages of {corpus} read, kept in {folder}{left_out}")
-    return folder
 
 
 def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:
@@ -222,37 +187,3 @@ def search(
         columns = [*columns, "source"]
         rows = [[*row, files.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
     show_table(query, columns, rows, caption=None if rows else "no passage was found")
-
-
-def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_json: bool) -> None:
-    """Show the estimated sizes of indexes of one engine or all, for each number of passages, from a small index."""
-    from knowgap.retrieval.index.engines import engine_class
-    from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
-
-    if engine is not None:
-        engine_class(engine)  # raises an error that lists the engines
-    sample = measure_passages(folder)
-    estimates = [estimate for count in passages for estimate in estimate_sizes(sample, count)]
-    if engine is not None:
-        wanted = ("bm25", "dense", "colbert") if engine == "hybrid" else (engine,)
-        estimates = [estimate for estimate in estimates if estimate.engine.split(",")[0] in wanted]
-    if not estimates:
-        raise UsageError(
-            f"--dry-run --engine {engine}: the index in {folder} has no token vectors to estimate it from; name a "
-            "ColBERT index of a few thousand of your passages"
-        )
-    if as_json:
-        rows: Any = [asdict(estimate) for estimate in estimates]
-        out.print_json(json.dumps({"measured": asdict(sample), "estimates": rows}))
-        return
-    rows = []
-    for e in estimates:
-        sizes = (e.disk, e.memory, e.build_disk, e.build_memory)
-        rows.append([e.engine, f"{e.passages:,}", *(f"{size / 1e9:,.1f} GB" for size in sizes)])
-    vectors = f"{sample.tokens:.1f} token vectors, " if sample.tokens else ""
-    caption = (
-        f"average of {sample.passages:,} passages: {vectors}{sample.words:.1f} words, {sample.text:.0f} bytes; "
-        "the memory for building does not include the encoder's"
-    )
-    columns = ["engine", "passages", "disk", "memory", "disk, building", "memory, building"]
-    show_table("estimated sizes", columns, rows, caption=caption)

@@ -87,7 +87,7 @@ def build_index(
             "corpus": str(source.resolve()),
             "columns": dict(columns or {}),
         }
-        of_index = (item for item in options.items() if item[0] not in ("device", "ray_address"))
+        of_index = (item for item in options.items() if item[0] != "device")
         settings["options"] = {name: _recordable(value) for name, value in of_index}
         window = engine_window(engine_name, options.get("encoder", options.get("checkpoint")))
         splitter = Splitter(window, passage_tokens)

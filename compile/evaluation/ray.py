@@ -7,21 +7,60 @@ from its folder, which therefore has to be at the same path on all machines.
 
 from __future__ import annotations
 
+import logging
+import socket
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dspy
 
 from knowgap.compiling.evaluation.delegating_program import ask_among
+from knowgap.errors import MissingDependency, UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, track_usage, without_history
 from knowgap.programs.base import Program
-from knowgap.retrieval.index.ray import ray_cluster
 
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
 Cluster = Callable[[Callable[..., Program], "Path | str | None", dict[str, Any], Any], Ask]
+
+
+_SECONDS = 10  # to wait until the head of a cluster accepts a connection
+
+
+@contextmanager
+def ray_cluster(address: str | None) -> Iterator[Any]:
+    """Connect to a cluster, and disconnect at the end; yields the module `ray`, or None without an address.
+
+    The address is that of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: no cluster answers at the address.
+    """
+    if address is None:
+        yield None
+        return
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependency("a Ray cluster needs Ray: pip install 'knowgap[ray]'") from None
+    connected = ray.is_initialized()
+    if not connected:
+        try:
+            head = urlsplit(address if "://" in address else f"//{address}")
+            if head.port is not None:  # Ray would wait for minutes if no one listens
+                socket.create_connection((head.hostname or "", head.port), _SECONDS).close()
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UsageError(f"no Ray cluster at {address!r}: {shorten(error, 200)}") from error
+    try:
+        yield ray
+    finally:
+        if not connected:
+            ray.shutdown()
 
 
 @contextmanager

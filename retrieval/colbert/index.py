@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,11 +19,10 @@ from knowgap.retrieval.colbert.checkpoint import (
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.ray import encoding_on, ray_cluster
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import SCORE_DECIMALS, Passage
@@ -59,7 +57,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         nbits: int = 16,
         clustered: bool | None = None,
         device: str | None = None,
-        ray_address: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> ColBERTIndex:
@@ -77,8 +74,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             clustered: whether to cluster the token vectors, so that a search need not score every passage; None
                 clusters 400,000 token vectors or more. Compressed vectors are always clustered.
             device: where to encode; None takes a CUDA GPU if there is one.
-            ray_address: a Ray cluster whose workers encode the passages: the address of its head, `auto` or `local`;
-                None encodes in this process. The path, and that of a checkpoint, have to be the same on all machines.
             overwrite: replace another index at the path.
             progress: called after each chunk of passages.
 
@@ -86,13 +81,12 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             DataError: there are no passages, or two with the same id.
             CheckpointError: no such checkpoint, or a damaged one.
             ValueOutOfBounds: dim, nbits or device is not allowed.
-            UsageError: another index is at the path, or no Ray cluster answers.
-            MissingDependency: Ray is not installed.
+            UsageError: another index is at the path.
         """
         if nbits not in (1, 2, 4, 16):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
         device, progress = choose_device(device), progress or no_progress
-        with ray_cluster(ray_address) as ray, start_build(path, overwrite=overwrite) as build:
+        with start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
             if checkpoint is None:  # whether the index exists can be checked without fitting it
@@ -109,10 +103,10 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            encode, precision = encoding_on(ray, partial(TokenEncoder, folder.resolve()), encoder)
-            manifest = build.manifest("colbert", store, settings, recorded | {"precision": precision})
+            recorded |= {"precision": precision_on(encoder.device)}
+            manifest = build.manifest("colbert", store, settings, recorded)
             if not build.already_built(manifest):
-                encode_corpus(store, encoder, state, progress, encode)
+                encode_corpus(store, encoder, state, progress)
                 if not state.clustered:
                     cluster(build.segment, encoder.dim, nbits, clustered, progress)
                     state.save(clustered=True)

@@ -13,7 +13,6 @@ from xml.etree.ElementTree import iterparse
 
 from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
 from knowgap.retrieval.documents.pdf import read_pdf
-from knowgap.retrieval.documents.restructured import read_restructured
 from knowgap.retrieval.documents.spreadsheets import read_sheets, read_table
 from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
 from knowgap.retrieval.documents.web_pages import NESTED, read_html
@@ -150,7 +149,6 @@ def _word(content: bytes) -> Text:
 
 _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "text": _read_with(lambda text: Text(text, headings=underlined_headings(text))),
-    "reStructuredText": _read_with(read_restructured),
     "Markdown": _read_with(read_markdown),
     "HTML": _read_page,
     "PDF": lambda content: read_pdf(content, _TEXT),

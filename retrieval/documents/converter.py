@@ -227,7 +227,7 @@ def _limit(**most: int) -> None:
 def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
     try:
         text = convert(kind, content)
-        markdown = kind not in ("text", "reStructuredText", "PDF", "CSV")
+        markdown = kind not in ("text", "PDF", "CSV")
         by_name = kind in ("PowerPoint", "Excel", "CSV")  # one heading does not cover all slides or sheets
         pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
         if not pieces:

@@ -26,8 +26,7 @@ from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
 KINDS = {
-    **dict.fromkeys((".txt", ".text"), "text"),
-    ".rst": "reStructuredText",
+    **dict.fromkeys((".txt", ".text", ".rst"), "text"),
     **dict.fromkeys((".md", ".markdown"), "Markdown"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
     ".pdf": "PDF",

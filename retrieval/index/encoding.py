@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +14,12 @@ import numpy.typing as npt
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
-from knowgap.retrieval.index.snapshot import Block
 from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import write_json
 from knowgap.storage.progress import Progress
 
 STATE = "encoded.json"
 _CHUNK = 512
-
-Encode: TypeAlias = Callable[[Iterable[list[str]]], Iterator[Block]]
-"""A function that encodes chunks of texts, in their order."""
 
 
 @dataclass
@@ -62,9 +57,7 @@ class EncodingState:
         write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
 
 
-def encode_corpus(
-    store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress, encode: Encode
-) -> None:
+def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
     """Encode the passages that `state` does not count as encoded, into `tokens.f16` and `tokens.lengths.npy`.
 
     The state is saved, and the progress reported, after each chunk. Equal texts are encoded once and get the same
@@ -94,7 +87,7 @@ def encode_corpus(
         file.truncate(state.tokens * 2 * dim)
         file.seek(0, os.SEEK_END)
         lengths_file.seek((state.passages - len(store)) * lengths.itemsize, os.SEEK_END)
-        for first, (vectors, counts) in zip(firsts, encode(texts), strict=True):
+        for first, (vectors, counts) in zip(firsts, map(encoder.encode_passages, texts), strict=True):
             chunk, new, ends = np.arange(first, min(first + _CHUNK, len(store))), to_encode(first), np.cumsum(counts)
             pieces = {i: vectors[end - count : end] for i, count, end in zip(new.tolist(), counts, ends, strict=True)}
             lengths[new] = counts

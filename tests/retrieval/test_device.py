@@ -53,7 +53,7 @@ def test_one_batch_or_one_core_takes_no_thread(monkeypatch):
 def test_an_index_says_in_which_precision_it_was_encoded(tmp_path, monkeypatch, kind):
     digests = set()
     for precision in ("float16", "float32"):
-        monkeypatch.setattr("knowgap.retrieval.index.ray.precision_on", lambda _, named=precision: named)
+        monkeypatch.setattr(f"{kind.__module__}.precision_on", lambda _, named=precision: named)
         index = kind.build(list(corpus())[:3], tmp_path / precision, device="cpu")
         assert index.manifest.checkpoint["precision"] == precision
         digests.add(index.digest)

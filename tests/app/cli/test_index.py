@@ -12,7 +12,6 @@ from importlib.util import find_spec
 import pytest
 
 from knowgap.retrieval import Passage, open_index
-from knowgap.retrieval.documents.website import Site
 from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
@@ -163,26 +162,6 @@ def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPa
     assert "serving the index idx at http://127.0.0.1:" in indexed(*SERVE)[1]
 
 
-def test_sizes_are_estimated_from_an_index(knowgap, checkpoint: str):
-    knowgap(*INDEX, "--engine-option", f"checkpoint={checkpoint}")
-    estimated = knowgap.json("index", "--index", "idx", "--dry-run", "5000000", "--dry-run", "21000000")
-    assert estimated["measured"]["passages"] == 6
-    assert {row["passages"] for row in estimated["estimates"]} == {5_000_000, 21_000_000}
-    table, _ = knowgap("index", "--index", "idx", "--dry-run", "5000000")
-    assert "average of 6 passages" in table
-    assert "GB" in table
-
-
-def test_sizes_of_one_engine(indexed):
-    sizes = ["index", "--index", "idx", "--dry-run", "21000000", "--engine"]
-    [words] = indexed.json(*sizes, "bm25")["estimates"]
-    assert words["engine"] == "bm25"
-    assert words["disk"] < words["build_disk"]
-    assert words["build_memory"] < 3e9
-    assert "name a ColBERT index" in indexed.refusal(*sizes, "colbert")
-    assert "unknown engine 'altavista'" in indexed.refusal(*sizes, "altavista")
-
-
 def test_a_broken_index_is_diagnosed(indexed):
     (indexed.folder / "idx" / "manifest.json").write_text("{", encoding="utf-8")
     printed, _ = indexed("doctor", "--index", "idx", "--json", code=2)
@@ -302,7 +281,7 @@ def test_questions_may_name_the_document_of_a_passage(knowgap):
     assert loaded["recall"]["mean"] == 1.0
 
 
-def test_a_table_and_a_web_address_are_indexed(knowgap, monkeypatch):
+def test_a_table_is_indexed(knowgap):
     (knowgap.folder / "towns.csv").write_text("Name,Info\nTarn,A town with a cheese market.\n", encoding="utf-8")
     build = ("index", "--engine", "bm25", "--corpus", "towns.csv")
     assert "towns.csv: columns: title is name, text is every other column" in " ".join(
@@ -313,21 +292,3 @@ def test_a_table_and_a_web_address_are_indexed(knowgap, monkeypatch):
     assert "--column works only with a table: --corpus" in knowgap.refusal(
         "index", "--data", "sample", "--index", "x", "--column", "a=b"
     )
-    site = ("index", "--engine", "bm25", "--index", "three", "--corpus")
-    assert "http://127.0.0.1:9/: cannot be read" in knowgap.refusal(*site, "http://127.0.0.1:9/")
-    assert "pages can only be read from http:// and https:// addresses" in knowgap.refusal(*site, "ftp://127.0.0.1:9/")
-    assert "write http://127.0.0.1:9/" in knowgap.refusal(*site, "http:/127.0.0.1:9/")
-
-    def read_site(address, folder, progress):
-        page = folder / "127.0.0.1" / "tarn.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text("<title>Tarn</title><p>Tarn is a town with a cheese market.</p>", encoding="utf-8")
-        return Site({address: page}, {f"{address}b": "500"}, {"of another host": 2})
-
-    monkeypatch.setattr("knowgap.retrieval.documents.website.read_site", read_site)
-    remarks = " ".join(knowgap(*site, "http://127.0.0.1:9/")[1].split())
-    assert "http://127.0.0.1:9/b: 500; left out" in remarks
-    assert "1 pages of http://127.0.0.1:9/ read" in remarks
-    assert "left out: 2 of another host" in remarks
-    [hit] = knowgap.json("search", "cheese", "--index", "three")["hits"]
-    assert hit["source"]["file"] == "127.0.0.1/tarn.html"

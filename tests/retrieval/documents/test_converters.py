@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import datetime
 import io
-import sys
 
 import pytest
-from document_files import pdf, sheet
 
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import Text, Unreadable
 from knowgap.retrieval.window import embedded_window
+from tests.retrieval.documents.files import pdf, sheet
 
 SPLITTER = Splitter(embedded_window())
 
@@ -219,11 +218,6 @@ def test_a_title_is_not_repeated_by_the_first_heading():
     ]
 
 
-def test_literals_of_restructured_text_stay_as_they_are():
-    source = b"Not ``/bin/a`` and ``/usr/bin/a`` [#]_.\n\n.. image:: a.svg\n   :alt: A\n\nThe :ref:`end <e>`.\n"
-    assert convert("reStructuredText", source).text == "Not `/bin/a` and `/usr/bin/a`.\n\nThe end.\n"
-
-
 def test_the_names_of_columns_stand_right_above_numbers_and_dates():
     notes = [["Notes", None, None], ["which", "name", "nothing"], ["Name", "Age", "Born"]]
     rows = [*notes, ["Vera", 88, datetime.date(1928, 7, 23)], ["Ada", 36, datetime.date(1815, 12, 10)]]
@@ -235,55 +229,6 @@ def test_the_names_of_columns_stand_right_above_numbers_and_dates():
 def test_lines_that_open_few_pages_and_the_numbers_of_a_table_stay():
     pages = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
     assert convert("PDF", pdf(pages)).text == "Minutes\nThe council met.\n12\nMinutes\nThe council met again.\n13 votes"
-
-
-RST = """.. _start:
-
-=====
-Guide
-=====
-
-Intro with :ref:`a link <start>` and ``code``.
-
-.. toctree::
-   :maxdepth: 2
-
-   other
-
-Install
--------
-
-.. unknown:: directive
-
-   Text that no reader knows.
-
-.. code:: sh
-
-   Not a heading
-   -------------
-"""
-
-
-@pytest.mark.parametrize("text", [RST, RST.replace("toctree", "Contents")])
-def test_restructured_text_has_its_headings(text):
-    found = passages(convert("reStructuredText", text.encode()))
-    assert [title for title, _ in found] == ["Guide", "Guide / Install"]
-    assert found[0][1] == "Intro with a link and `code`."
-    assert "Text that no reader knows." in found[1][1]
-    assert "Not a heading" in found[1][1]
-
-
-def test_restructured_text_reads_no_other_files_and_is_read_without_docutils(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    secret = tmp_path / "secret.txt"
-    secret.write_text("hidden words", encoding="utf-8")
-    source = f"Guide\n=====\n\n.. include:: {secret}\n\n.. raw:: html\n   :file: {secret}\n\nText.\n"
-    made = convert("reStructuredText", source.encode())
-    assert [heading.words for heading in made.headings] == ["Guide"]
-    assert "hidden words" not in made.text
-    monkeypatch.setitem(sys.modules, "docutils", None)
-    made = convert("reStructuredText", RST.encode())
-    assert made.text == RST
-    assert made.note == "is read without its headings, which need `pip install 'knowgap[documents]'`"
 
 
 def formatted() -> bytes:

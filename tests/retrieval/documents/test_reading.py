@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from document_files import archive, pdf, sheet, slides, word
-from trust_documents import HOSTILE
 
 import knowgap
 from knowgap.errors import DataError
@@ -19,6 +17,8 @@ from knowgap.retrieval.documents.reading import Reading, open_folder, read_bytes
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.window import embedded_window
+from tests.retrieval.documents.files import archive, pdf, sheet, slides, word
+from tests.retrieval.documents.hostile import HOSTILE
 
 SPLITTER = Splitter(embedded_window())
 

@@ -1,20 +1,10 @@
-"""Hostile documents of each kind among ordinary ones, read as a folder is indexed.
-
-`held` says whether a hostile file was read, or left out with a reason, within the processor time that its size allows.
-`the rest went in` counts the ordinary files that were read, of which one is before and two are behind each hostile
-one.
-"""
+"""Hostile documents of each kind."""
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from unittest import mock
+from collections.abc import Callable
 
-from document_files import WORDS, archive, pdf, sheet, word
-from table import Table, note
+from tests.retrieval.documents.files import WORDS, archive, pdf, sheet
 
 _ROOT = "<Types/>"
 _SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -100,61 +90,3 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "bytes of no encoding.txt": lambda n: bytes(range(128, 256)) * (10 * n),
 }
 """By name, what makes a hostile file; the number is 1,000, or less for a quick run."""
-
-
-def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the options of this part."""
-    group.add_argument("--hostile-documents", nargs="*", choices=HOSTILE, default=[*HOSTILE], help="which files (all)")
-
-
-def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Read a folder for each hostile file, and one with all of them."""
-    from knowgap.retrieval.documents.converter import Budget
-
-    size = 100 if options.quick else 1000
-    rows = []
-    for name in options.hostile_documents:
-        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as place:
-            note(f"documents: {name}")
-            rows.append(_read_folder(Path(place), name, HOSTILE[name](size), Budget()))
-    columns = ["hostile file", "KiB", "processor s", "allowed", "what became of it", "the rest went in", "held"]
-    held = sum(row[-1] == "yes" for row in rows)
-    yield Table(f"Documents that hold what reads them: {held} of {len(rows)} held", columns, rows)
-
-
-def _read_folder(folder: Path, name: str, content: bytes, budget: object) -> list[object]:
-    """Read a folder with a hostile file between ordinary ones; a row of the table."""
-    from knowgap.retrieval.documents.converter import Converter
-    from knowgap.retrieval.documents.reading import Reading, open_folder, read_documents
-    from knowgap.retrieval.documents.splitting import Splitter
-
-    convert, took = Converter.convert, {}
-
-    def timed(self: Converter, name: str, *arguments: object) -> object:
-        try:
-            return convert(self, name, *arguments)
-        finally:
-            took[name] = self._used  # on the clock, other programs would count
-
-    ordinary = {"a.txt": b"The Isk is a river.", "z.html": b"<p>Tarn is a town.", "z.docx": word([("", "Dear Ada.")])}
-    for each, text in {**ordinary, f"m {name}": content}.items():
-        (folder / each).write_bytes(text)
-    reading = Reading()
-    with mock.patch.object(Converter, "convert", timed):
-        read = [*read_documents(open_folder(folder), Splitter(), reading)]
-    went_in = {file.name for file in read if file.placed is not None} & ordinary.keys()
-    seconds = took.get(f"m {name}", 0.0)
-    mib = len(content) / 2**20
-    allowed = budget.file + budget.mib * mib * (4 if name.endswith(".xlsx") else 1)
-    became = reading.problems.get(f"m {name}") or reading.notes.get(f"m {name}") or "read"
-    held = went_in == ordinary.keys() and seconds <= allowed + 5
-    rest = f"{len(went_in)} of {len(ordinary)}"
-    return [
-        name,
-        f"{len(content) / 1024:,.0f}",
-        f"{seconds:.1f}",
-        f"{allowed:.0f}",
-        became,
-        rest,
-        "yes" if held else "NO",
-    ]
