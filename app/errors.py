@@ -92,12 +92,12 @@ class UnknownName(UsageError, LookupError):
     """A name that is not in its registry; the message lists close matches."""
 
     @classmethod
-    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownName:
-        """Build the error for `name`, a `kind`, with the nearest of the `known` names."""
+    def among(cls, kind: str, name: str, known: Iterable[str], note: str = "") -> UnknownName:
+        """Build the error for `name`, a `kind`, with the nearest of the `known` names, and a `note` at the end."""
         names = sorted(known)
         close = get_close_matches(str(name), names, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names) or 'none'}")
+        return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names) or 'none'}{note}")
 
 
 class EmptyQuestion(UsageError, ValueError):

@@ -23,20 +23,19 @@ from knowgap.programs.pickling import Pickled
 from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
-from knowgap.programs.replies.outputs import is_blank, known_text, without_surrogates
-from knowgap.programs.shortening import SHORTEN, shorten_answer, writer_of
+from knowgap.programs.replies.outputs import is_blank, without_surrogates
+from knowgap.programs.shortening import SHORTEN
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.retrieval.searching import search_all
-from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages
+from knowgap.signatures import STYLES
 from knowgap.signatures.values import is_unknown
 
-_PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
-"""The predictor that answers if the method's own replies cannot be read, and the number of passages it is shown."""
-
+PAPERS = frozenset({"migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter"})
+"""The programs that are the algorithms of their papers, with no settings but theirs."""
 PAPER = "paper"
 """The preset name that stands for the preset of the questions' task; see `Program.paper_preset`."""
 
@@ -54,8 +53,7 @@ class Program(Streamable, Pickled):
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
     algorithm in `forward(question)`, which ends with `conclude`. Calling the program adds the trace to the prediction.
-    A program keeps no state between questions and may be called from many threads. If replies of the language model
-    cannot be read and no answer results, the question is answered from the passages of the first search.
+    A program keeps no state between questions and may be called from many threads.
 
     Attributes:
         name: the program's name in the registry; by default the name of the class.
@@ -175,11 +173,17 @@ class Program(Streamable, Pickled):
         declared = self.hyperparameters()
         for name in values:
             if name not in declared:
-                raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
+                raise self.unknown(name)
         checked = {name: declared[name].check(value) for name, value in values.items()}
         for name, value in checked.items():
             self.set_value(name, value)
         return self
+
+    def unknown(self, name: str) -> UnknownName:
+        """The error for a hyperparameter that the program lacks."""
+        own = f"; {self.name} is its paper's algorithm, what goes beyond is the program knowgap"
+        declared = self.hyperparameters()
+        return UnknownName.among(f"hyperparameter of {self.name}", name, declared, own if self.name in PAPERS else "")
 
     @property
     def wording(self) -> str:
@@ -219,34 +223,12 @@ class Program(Streamable, Pickled):
             recorder.add(Asked(question=question))
             output: Any = super().__call__(question=question)
             wrapped = isinstance(output, tuple)  # by an optimizer
-            given = self._answered(question, output[0] if wrapped else output)
+            given = output[0] if wrapped else output
             judge = self.parts().get("entailment")
             cited = cite_by_lm(question, given, recorder.steps, self.style, judge)
         prediction = CitedPrediction.of(given, recorder.finish(self.name, question), self.style, judge, cited)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
-
-    def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
-        """Return the prediction or, if unreadable replies left it without an answer, one from the first passages found.
-
-        There is no such fallback if one of the unreadable replies was only to state an answer.
-        """
-        recorder = current_recorder()
-        first = next((step.hits[0] for step in recorder.steps if isinstance(step, Retrieved)), [])
-        unread: list[Any] = [getattr(self, step.act, None) for step in recorder.steps if isinstance(step, Malformed)]
-        lm = writer_of(self)
-        hopeless = lm is None or any(
-            isinstance(predictor, dspy.Predict) and [*vars(predictor)["signature"].output_fields] == ["answer"]
-            for predictor in unread
-        )
-        if hopeless or not (first and unread and is_unknown(str(prediction.get("answer") or "") or UNKNOWN)):
-            return prediction
-        passages = [recorder.passages[name] for name in first[:_PLAIN_PASSAGES]]
-        answer = known_text(self.ask(_PLAIN, lm=lm, question=question, passages=passages, style=self.wording))
-        if not answer:
-            return prediction
-        self.record(Stopped(reason="replies could not be read: plain retrieval"))
-        return dspy.Prediction(**{**prediction, **self.conclude(answer, passages)})
 
     # What `forward` uses.
 
@@ -339,7 +321,7 @@ class Program(Streamable, Pickled):
                 declared.apply(getattr(self, declared.name), predictor)
 
     def _name_of(self, predictor: dspy.Module) -> str:
-        named = [*vars(self).items(), ("plain retrieval", _PLAIN), ("shorten", SHORTEN)]
+        named = [*vars(self).items(), ("shorten", SHORTEN)]
         return next((name for name, value in named if value is predictor), type(predictor).__name__)
 
     def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -383,9 +365,8 @@ class Program(Streamable, Pickled):
     ) -> dspy.Prediction:
         """Record the final answer and make the prediction that `forward` returns.
 
-        An answer that is longer than the style allows is shortened by one more call, of a few hundred tokens. In the
-        style of sentences, an unsupported answer says that the documents do not say this, and what is missing; the
-        answer itself is then the prediction's `guess`.
+        In the style of sentences, an unsupported answer says that the documents do not say this, and what is missing;
+        the answer itself is then the prediction's `guess`.
 
         Args:
             answer: empty if none could be read.
@@ -397,7 +378,6 @@ class Program(Streamable, Pickled):
             **added: further fields of the prediction.
         """
         question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
-        answer = shorten_answer(self, answer, question)
         ids = [passage.id for passage in passages]
         guess = answer if supported is False and not is_unknown(answer) else ""
         if supported is False and self.style == "sentence":

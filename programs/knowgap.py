@@ -14,6 +14,7 @@ from knowgap.programs.filtering import rerank
 from knowgap.programs.hyperparameters import Integer, OptionalReal
 from knowgap.programs.passages import cited, distinct, split_words
 from knowgap.programs.replies.outputs import clean_lines, fits_style, known_text, text_of
+from knowgap.programs.shortening import shorten_answer
 from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
@@ -111,6 +112,10 @@ class KnowGap(Program):
             self.record(Queried(queries=queries, repeated=repeated))
             asked = [*asked, *queries]
         return self._read_again(question, distinct([*kept, *new, *found])[: self.keep + self.top_k], missing, steps)
+
+    def conclude(self, answer: str, passages: Sequence[Passage], **verdict: Any) -> dspy.Prediction:
+        """As for every program; an answer that is longer than the style allows is shortened by one more call."""
+        return super().conclude(shorten_answer(self, answer), passages, **verdict)
 
     def _search(self, queries: Sequence[str], shown: int) -> list[Passage]:
         """What the queries find: the first of each, then the second of each, or best first for the reranker.

@@ -263,9 +263,6 @@ class ModuleProgram(Program):
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
 
-    def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
-        return prediction  # the answer of a module has no fallback
-
     def _answer_of(self, output: Any, fields: Mapping[str, Any]) -> str:
         """The answer among the outputs of the module."""
         name, chosen = self.factory.output, output

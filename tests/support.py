@@ -116,10 +116,6 @@ UNREADABLE = "[[ no field in sight"
 """A reply that no adapter can read; each call of a predictor asks for it twice, in the chat and in the JSON format."""
 
 
-PLAINLY = "plainly"
-"""The answer of plain retrieval, to which a program falls back whose replies cannot be read."""
-
-
 class ProgramEngine(ScriptedEngine):
     """Plays the predictors of a program by their names.
 
@@ -129,13 +125,11 @@ class ProgramEngine(ScriptedEngine):
 
     def __init__(self, program: dspy.Module, script: Mapping[str, Any]):
         super().__init__(self._play)
-        script = {"plain retrieval": PLAINLY, **script}
         self.script = {act: iter(replies) if isinstance(replies, list) else replies for act, replies in script.items()}
         self.names = {
             (tuple(predictor.signature.output_fields), frozenset(predictor.signature.input_fields)): name
             for name, predictor in program.named_predictors()
         }
-        self.names.setdefault((("answer",), frozenset({"question", "passages", "style"})), "plain retrieval")
         self.names.setdefault((("answer",), frozenset({"question", "text", "style"})), "shorten")
 
     def _play(self, outputs: tuple[str, ...], inputs: dict[str, Any]) -> Mapping[str, Any] | str:

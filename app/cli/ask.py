@@ -45,6 +45,7 @@ def ls(
     from knowgap.compiling.evaluation.costs import COSTS
     from knowgap.compiling.evaluation.metrics import METRICS, WITH_MODEL
     from knowgap.programs import PROGRAMS, get_program
+    from knowgap.programs.base import PAPERS
     from knowgap.retrieval.hub import CHECKPOINTS
 
     judging = {f"{name}@MODEL": metric for name, metric in WITH_MODEL.items()}
@@ -73,7 +74,9 @@ def ls(
     for name, entries in chosen.items():
         if name == "programs":  # of an installed package, only the name and the first line are known
             rows = [[each, get_program(each).calls if each in PROGRAMS else "", what] for each, what in entries.items()]
-            show_table(name, ["name", "LM calls", "what it is"], rows, caption="calls of the language model a question")
+            papers = ", ".join(each for each in entries if each in PAPERS)
+            caption = f"calls of the language model a question; the algorithms of their papers: {papers}"
+            show_table(name, ["name", "LM calls", "what it is"], rows, caption=caption)
         else:
             show_table(name, ["name", "what it is"], list(entries.items()))
 

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.errors import UnknownName, UsageError
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import (
     Choice,
@@ -75,7 +75,7 @@ class SearchSpace:
         declared = program.hyperparameters()
         for name in [*(config.include or ()), *config.exclude, *config.ranges, *chain.from_iterable(known)]:
             if name not in declared:
-                raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
+                raise program.unknown(name)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
         included = tuned if config.include is None else config.include
         chosen = {name: d for name, d in declared.items() if name in included and name not in config.exclude}

@@ -12,7 +12,7 @@ from knowgap.compiling import evaluate
 from knowgap.compiling.run import Run
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
-from knowgap.programs.base import Program
+from knowgap.programs.base import PAPERS, Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
@@ -59,7 +59,7 @@ def test_parts_are_named_and_shared_by_copies():
 @pytest.mark.parametrize("all_have_their_own", [False, True])
 def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_own):
     long = "Ada Moor painted ships in the harbour of the town of Tarn by the sea."
-    (main, asked), (own, asked_own) = (scripted_lm(lambda *_: {"answer": long, "query": "Tarn"}) for _ in range(2))
+    (main, asked), (own, asked_own) = (scripted_lm(lambda *_: {"answer": long}) for _ in range(2))
     program = KnowGap(TableRetriever({}), iterations=1)
     for predictor in program.predictors() if all_have_their_own else [program.read]:
         predictor.lm = own
@@ -68,6 +68,18 @@ def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_
     shortened = [outputs == ("answer",) for outputs, _ in (asked_own if all_have_their_own else asked).calls]
     assert shortened == [False, True]
     assert (asked if all_have_their_own else asked_own).calls == []
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+def test_whoever_asks_a_papers_program_for_another_setting_is_told_of_knowgap(name):
+    for setting in ("second_look", "may_finish", "patience"):
+        with pytest.raises(UnknownName, match=setting) as refused:
+            get_program(name)(None, **{setting: True})
+        assert "knowgap" in str(refused.value)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(UnknownName) as refused:
+        RAG(TableRetriever({}), patience=2)
+    assert "knowgap" not in str(refused.value)
 
 
 # Questions.
