@@ -1,9 +1,8 @@
-"""What clients of the service can do to others: new connections, unfinished requests, answers that are not read.
+"""What clients of the service cost: thousands of new connections, and answers that are not read at its end.
 
 Each question comes over a connection of its own while the service may open 1,024 files; throughput, open files and log
-must not change from one tenth of the questions to the next. Hundreds of clients send part of a request and then
-nothing, or a byte a second, while others ask. Finally, clients that ask and do not read the answer must not keep the
-service from ending within its grace period.
+must not change from one tenth of the questions to the next. Clients that ask and do not read the answer must not keep
+the service from ending within its grace period.
 """
 
 from __future__ import annotations
@@ -43,35 +42,12 @@ def _whole(path: str, asked: dict[str, Any]) -> bytes:
 
 
 _MUCH = _whole("/search", {"queries": ["harbour", "river", "tower", "painter"] * 50, "k": 500})
-HOSTILE: dict[str, tuple[bytes, bytes, bool]] = {
-    "send nothing": (b"", b"", True),
-    "send half a head": (_HEAD, b"", True),
-    "send a head without its body": (_HEAD + b"Content-Length: 40\r\n\r\n", b"", True),
-    "send a body without its end": (_HEAD + b'Content-Length: 40\r\n\r\n{"question": "Who', b"", True),
-    "send a chunk without the next": (_HEAD + b'Transfer-Encoding: chunked\r\n\r\n4\r\n{"qu\r\n', b"", True),
-    "send a request, then half of one": (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea", b"", True),
-    "send a head, a byte a second": (_HEAD, b"x", True),
-    "send a body, a byte a second": (_HEAD + b"Content-Length: 4000\r\n\r\n", b"x", True),
-    "take no answer": (_MUCH, b"", False),
-    "send patterns of files that are long": (
-        _whole("/v1/ask", {"question": "Who?", "files": ["?" * 10**5]}),
-        b"",
-        True,
-    ),
-    "send many patterns of files": (
-        _whole("/search", {"query": "a", "files": [f"[!{'*a' * 99}{n}" for n in range(5000)]}),
-        b"",
-        True,
-    ),
-}
-"""What clients do: what they send, what they add to it each second, and whether they take what comes."""
 
 
 def add_arguments(group: Any) -> None:
     """Add the options of this part."""
-    group.add_argument("--clients-questions", type=int, help="questions over new connections (20000; quick 400)")
+    group.add_argument("--clients-questions", type=int, help="questions over new connections (5000; quick 400)")
     group.add_argument("--clients-delay-ms", type=float, default=20.0, help="how long the model takes (20)")
-    group.add_argument("--clients-hostile", type=int, default=400, help="clients that do the same (400)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -83,8 +59,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     with tempfile.TemporaryDirectory() as folder, delayed_server(delay, 4 * _CLIENTS) as model:
         index = BM25Index.build(data.corpus, Path(folder) / "index")
         bench = Bench("rag", index, model, questions, _CLIENTS, Path(folder))
-        yield _new_connections(bench, options.clients_questions or (400 if options.quick else 20_000))
-        yield _beside(bench, options.clients_hostile, 2.0 if options.quick else 15.0)
+        yield _new_connections(bench, options.clients_questions or (400 if options.quick else 5_000))
         rows = [_ended(bench, "nothing", []), _ended(bench, "20 that take no answer", [_stream(), _MUCH] * 10)]
         with delayed_server(_HANGS, 4) as hanging:
             bench = Bench("rag", index, hanging, questions, 4, Path(folder))
@@ -138,68 +113,12 @@ def _asked(bench: Bench, service: Service) -> str:
     return "answered"
 
 
-def _beside(bench: Bench, clients: int, seconds: float) -> Table:
-    """Requests of others beside hostile clients, which come again when they are cut off."""
-    rows: list[list[Any]] = []
-    for what, does in HOSTILE.items():
-        with bench.serve(files=_FILES) as service, ExitStack() as opened:
-            stop = threading.Event()
-            pool = opened.enter_context(ThreadPoolExecutor(clients))
-            opened.callback(stop.set)
-            for _ in range(clients):
-                pool.submit(_annoy, service, *does, stop)
-            time.sleep(1.0)
-            outcomes, end, longest = Counter[tuple[str, bool]](), time.monotonic() + seconds, 0.0
-            while time.monotonic() < end:
-                for path in ("/healthz", "/search?query=harbour", "/v1/ask"):
-                    begun = time.monotonic()
-                    outcomes[path.partition("?")[0], _answered(bench, service, path)] += 1
-                    longest = max(longest, time.monotonic() - begun)
-        paths = sorted({path for path, _ in outcomes})
-        answered = [f"{outcomes[p, True]} of {outcomes[p, True] + outcomes[p, False]}" for p in paths]
-        rows.append([what, clients, *answered, f"{longest:.1f}"])
-        note(f"beside: {rows[-1]}")
-    columns = ["clients that", "how many", *paths, "longest wait, s"]
-    return Table("Requests of others that were answered beside hostile clients", columns, rows)
-
-
-def _annoy(service: Service, sent: bytes, more: bytes, takes: bool, stop: threading.Event) -> None:
-    while not stop.is_set():
-        try:
-            with _connected(service) as client:
-                client.sendall(sent)
-                while not stop.is_set():
-                    try:
-                        if takes and not client.recv(1 << 12):
-                            break
-                        if not takes:
-                            stop.wait(1.0)
-                            client.sendall(b"x")  # fails when it has been cut off
-                    except TimeoutError:
-                        client.sendall(more)
-        except OSError:
-            stop.wait(0.1)
-
-
 def _connected(service: Service) -> socket.socket:
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
     client.settimeout(1.0)
     client.connect((service.host, service.port))
     return client
-
-
-def _answered(bench: Bench, service: Service, path: str) -> bool:
-    if path == "/v1/ask":
-        return _asked(bench, service) == "answered"
-    connection = http.client.HTTPConnection(service.host, service.port, timeout=30)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _ended(bench: Bench, beside: str, requests: Sequence[bytes]) -> list[Any]:

@@ -1,8 +1,7 @@
-"""What single requests, uploads and an endpoint that repeats the key can do to the service.
+"""What single requests and an endpoint that repeats the key can do to the service.
 
 Odd requests have to be refused, and what follows them must not be answered as another request. When an endpoint fails
-and repeats the model's key in its message, neither clients nor the log may get the key. And if uploaded files take
-long to read, no more may be added than may wait.
+and repeats the model's key in its message, neither clients nor the log may get the key.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import socket
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +20,7 @@ from typing import Any
 
 from service import MODEL
 from service import _Service as Service
-from table import Table, note
+from table import Table
 
 _KEY = "sk-4f1d0c8e7b2a9356-of-the-operator"
 _ASK, _HOST = b"POST /v1/ask HTTP/1.1\r\n", b"Host: localhost\r\nContent-Type: application/json\r\n"
@@ -62,13 +60,12 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         documents = folder / "documents"
         documents.mkdir()
         (documents / "orle.txt").write_text("The Orle Bridge was designed by Ada Venn.")
-        words = ["serve", str(documents), "--allow-upload", "--engine", "bm25", "--lm", MODEL, "--api-base", api_base]
+        words = ["serve", str(documents), "--engine", "bm25", "--lm", MODEL, "--api-base", api_base]
         words += ["--lm-option", "num_retries=0", "--port", "0"]
         service = Service([sys.executable, "-m", "knowgap", *words], folder / "home", key=_KEY)
         try:
             yield _odd(service)
             yield _repeated_keys(service, replies)
-            yield _uploads(service, 20 if options.quick else 60)
         finally:
             service.process.terminate()
             service.process.wait(timeout=90)
@@ -104,18 +101,6 @@ def _repeated_keys(service: Service, replies: list[tuple[int, str]]) -> Table:
         rows.append([what, len(got), sum(_KEY in text for text in got), len(service.log) - before, in_log])
     columns = ["the endpoint's answer", "requests", "answers with the key", "lines of the log", "lines with the key"]
     return Table("An endpoint that repeats the model's key", columns, rows)
-
-
-def _uploads(service: Service, files: int) -> Table:
-    """Add files that take long to read, and ask beside them."""
-    note(f"uploads: {files} files")
-    deep, statuses = b"<div>" * 200_000, Counter[int]()
-    for number in range(files):
-        statuses[_status(service, "PUT", f"/files/{number}.html", deep)[0]] += 1
-    beside = [_status(service, "GET", "/search?query=bridge")[0] for _ in range(5)]
-    row = [files, statuses[201], statuses[429], f"{beside.count(200)} of {len(beside)}"]
-    columns = ["files of 1 MB, nested 200,000 deep", "taken", "told to come later", "searches answered beside them"]
-    return Table("Files that visitors add", columns, [row])
 
 
 def _status(service: Service, method: str, path: str, body: bytes | None = None) -> tuple[int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from knowgap.programs.sources import CitedAnswer
     from knowgap.retrieval.passage import Retriever
     from knowgap.service.live_index import LiveIndex
-
-_KEY = "KNOWGAP_SERVE_KEY"
 
 
 def ls(
@@ -258,6 +255,14 @@ def serve(
         str, Option("--host", help="Address to listen on; the default is this machine only.")
     ] = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8894,
+    key: Annotated[
+        str | None,
+        Option(
+            "--key",
+            envvar="KNOWGAP_SERVE_KEY",
+            help="What clients have to send, as `Authorization: Bearer KEY`; a --host that others can reach needs one.",
+        ),
+    ] = None,
     max_questions: Annotated[
         int,
         Option(
@@ -285,30 +290,21 @@ def serve(
         bool, Option("--allow-upload", help="Visitors may add files to FOLDER, up to 64 MiB each.")
     ] = False,
 ) -> None:
-    """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches.
-
-    Clients send the key in KNOWGAP_SERVE_KEY, where it is set, as `Authorization: Bearer KEY`.
-    """
-    from knowgap.service.listening import raise_file_limit
-    from knowgap.service.requests import is_loopback
+    """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches."""
     from knowgap.service.server import Server
 
-    raise_file_limit()
     live = _live_index(documents, options, search_only)
     if allow_upload and live is None:
         raise UsageError("--allow-upload needs a folder of documents to serve: `knowgap serve FOLDER --allow-upload`")
     with factories.open_index(options) if search_only else _opened(options, live) as opened:
         leave_ctrl_c_to_the_server()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
-        key = os.environ.get(_KEY) or None
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
         page: dict[str, Any] = {"examples": example or (), "show_files": show_files, "allow_upload": allow_upload}
         program, lm, index = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
         if live is not None:
             live.start()
-        server = Server(program, lm, index=index, host=host, port=port, key=key, **limits, **page)
-        if key is None and not is_loopback(host):
-            remark(f"warning: anyone who can reach {host} can ask questions; set {_KEY} to require a key")
+        server = Server(program, lm, index=index, host=host, port=port, key=key or None, **limits, **page)
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             name = server.name or f"the index {options.folder or options.data}"
             server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
@@ -333,7 +329,7 @@ def _live_index(folder: Path | None, options: AskOptions, search_only: bool) -> 
 @o.grouped
 def mcp(*, options: AskOptions) -> None:
     """Offer the tools `ask` and `search` to an MCP client, over standard input and output."""
-    from knowgap.service.mcp_tools import run_tools
+    from knowgap.service.mcp_tools import make_server
 
     with _opened(options) as (program, lm):
-        run_tools(program, lm)
+        make_server(program, lm).run()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ import prometheus_client as prometheus
 from dspy.utils.exceptions import LMError
 
 from knowgap.errors import IndexMissing
-from knowgap.lms.providers import as_language_model_error, unreadable_replies
+from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
 from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.greetings import Greeting, greet
@@ -31,8 +30,6 @@ from knowgap.retrieval.searching import Part, only_passages, passages_of
 from knowgap.service.requests import Patience, Problem
 from knowgap.service.searching import how_far
 from knowgap.signatures.types import SubAnswer
-
-_LOG = logging.getLogger(__name__)
 
 MAX_QUESTION = 32_768
 """The most characters of a question, and of the questions before it and their answers together."""
@@ -56,7 +53,7 @@ class Answering:
     """A program that answers the questions of a service, and counts them and their cost in Prometheus' registry.
 
     `link` returns the address of a source's file. The other arguments are those of `Server`. `name` is the program's
-    name, which OpenAI's protocol uses as that of a model.
+    name, which OpenAI's protocol uses as that of a model. Questions wait until `warm_up` is done.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class Answering:
         metrics = metrics or prometheus.CollectorRegistry()
         self._program, self._lm, self._link = program, lm, link
         self._free, self._deadline = max_questions, deadline
-        self._warming = False
+        self._warm = threading.Event()
         self._questions = prometheus.Counter(
             "knowgap_questions", "Questions, by what became of them.", ["outcome"], registry=metrics
         )
@@ -93,32 +90,18 @@ class Answering:
 
     def warm_up(self) -> None:
         """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
-        parts = self._program.parts()
-        if (retriever := parts.get("retriever")) is not None:
-            with contextlib.suppress(IndexMissing):  # the folder is still being read
-                retriever.search(["ready"], 1)
-            model = parts.get("entailment")
-            cite_answer("Is it ready?", "yes", [_READY], entailment=None if isinstance(model, LMEntailment) else model)
-        if (reranker := parts.get("reranker")) is not None:
-            reranker.score([("ready", _READY.text)])
-
-    def begin_to_warm_up(self) -> None:
-        """Warm up in another thread, for which questions wait; what cannot be loaded only makes the questions fail."""
-
-        def load() -> None:
-            try:
-                self.warm_up()
-            except Exception:
-                _LOG.exception("loading what answers need failed before the first question")
-            finally:
-                self._warming = False
-
-        self._warming = True
-        threading.Thread(target=load, name="knowgap warm-up", daemon=True).start()
-
-    async def _warmed_up(self) -> None:
-        while self._warming:
-            await asyncio.sleep(0.05)
+        try:
+            parts = self._program.parts()
+            if (retriever := parts.get("retriever")) is not None:
+                with contextlib.suppress(IndexMissing):  # the folder is still being read
+                    retriever.search(["ready"], 1)
+                model = parts.get("entailment")
+                model = None if isinstance(model, LMEntailment) else model
+                cite_answer("Is it ready?", "yes", [_READY], entailment=model)
+            if (reranker := parts.get("reranker")) is not None:
+                reranker.score([("ready", _READY.text)])
+        finally:
+            self._warm.set()
 
     async def answer(
         self,
@@ -149,46 +132,71 @@ class Answering:
         Raises:
             Problem: there is no answer.
         """
+        lm = self._lm.copy(**sampling) if sampling else self._lm
+        wanted = documents or DocumentFilter()
         length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
+        async with self._counted(length, gone) as patience:
+            started = time.perf_counter()
+            greeting, said = await patience.wait_for(asyncio.to_thread(self._hear, question, said))
+            completed = None
+            if said and greeting is None:
+                completed = await patience.wait_for(self._call(FollowUp(said), question, lm))
+                step = Refined(action="understood as", query=completed.answer)
+                yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
+            asked = completed.answer if completed else question
+            part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, wanted))
+            told = Trace(program=self._program.name, question=asked)
+            with dspy.context(lm=lm), only_passages(part):
+                stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)
+                stream = stream if greeting is None else _only(greeting)
+            async with contextlib.aclosing(stream):
+                while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
+                    told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
+                    step = recorded.step
+                    yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
+            answer = await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
+            self._seconds.observe(time.perf_counter() - started)
+            for field, counter in self._costs.items():
+                counter.inc(answer["cost"][field])
+        yield answer
+
+    async def pass_on(
+        self, prompt: str, gone: Callable[[], Awaitable[object]], sampling: Mapping[str, Any]
+    ) -> AsyncGenerator[Answer, None]:
+        """Pass a prompt on to the language model, without a search; the only item is its reply, as an `Answer`.
+
+        Raises:
+            Problem: there is no reply, or no language model (400): the embedded reader only answers questions.
+        """
+        if self._lm.model == EXTRACTIVE:
+            raise Problem(400, "this is a prompt for a language model, and none answers here")
+        async with self._counted(len(prompt), gone) as patience:
+            with dspy.track_usage() as usage:
+                [text] = await patience.wait_for(asyncio.to_thread(self._lm, prompt, **sampling))
+            tokens = usage.get_total_tokens().get(self._lm.model, {})
+            counted = {name: tokens.get(name) or 0 for name in ("prompt_tokens", "completion_tokens")}
+        text = text if isinstance(text, str) else text["text"]
+        yield Answer(answer=text, nearest=[], cost=Cost(lm_calls=1, **counted).model_dump(mode="json"))
+
+    @contextlib.asynccontextmanager
+    async def _counted(self, length: int, gone: Callable[[], Awaitable[object]]) -> AsyncGenerator[Patience, None]:
+        """Take a place for the block, once the models are loaded, and count what becomes of it; or raise `Problem`."""
         if length > MAX_QUESTION or not self._free:
             self._questions.labels("refused").inc()
-            if not self._free:
-                raise Problem(429, "the server is answering as many questions as it is set to; ask again later")
-            what = "the question has" if len(question) > MAX_QUESTION else "the questions before it have"
-            raise Problem(400, f"{what} more than {MAX_QUESTION} characters")
+            if self._free:
+                raise Problem(400, f"the question, or those before it, have more than {MAX_QUESTION} characters")
+            raise Problem(429, "the server is answering as many questions as it is set to; ask again later")
         self._free -= 1
         self._in_progress.inc()
-        started, outcome = time.perf_counter(), "cancelled"
-        lm = self._lm.copy(**sampling) if sampling else self._lm
+        outcome = "cancelled"
         try:
             async with Patience(gone, self._deadline) as patience:
-                await patience.wait_for(self._warmed_up())
-                greeting, said = await patience.wait_for(asyncio.to_thread(self._hear, question, said))
-                completed = None
-                if said and greeting is None:
-                    completed = await patience.wait_for(self._call(FollowUp(said), question, lm))
-                    step = Refined(action="understood as", query=completed.answer)
-                    yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
-                asked, wanted = completed.answer if completed else question, documents or DocumentFilter()
-                part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, wanted))
-                told = Trace(program=self._program.name, question=asked)
-                with dspy.context(lm=lm), only_passages(part):
-                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)
-                    stream = stream if greeting is None else _only(greeting)
-                async with contextlib.aclosing(stream):
-                    while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
-                        told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
-                        step = recorded.step
-                        yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
-                answer = await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
-                outcome = "answered"
-                self._seconds.observe(time.perf_counter() - started)
-                for field, counter in self._costs.items():
-                    counter.inc(answer["cost"][field])
-                yield answer
+                if not self._warm.is_set():
+                    await patience.wait_for(asyncio.to_thread(self._warm.wait))
+                yield patience
+            outcome = "answered"
         except (Exception, KeyboardInterrupt) as error:
-            cause = as_language_model_error(error, self._lm) if isinstance(error, LMError) else error
-            problem = Problem.of(cause)
+            problem = Problem.of(as_language_model_error(error, self._lm) if isinstance(error, LMError) else error)
             outcome = problem.outcome
             raise problem from error
         finally:

@@ -1,15 +1,13 @@
-"""The files of an index: visitors may open a source at its page, and add documents."""
+"""The files of an index: visitors may see their list, open a source at its page, and add documents."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import anyio
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -21,17 +19,9 @@ from knowgap.service.live_index import LiveIndex
 from knowgap.service.requests import Problem, json_response, read_body
 
 _LARGEST = 64 << 20  # bytes of a file that a visitor adds
-_MOST = 20
-"""The most added files that wait to be read; reading a large one may take five minutes."""
-_LONGEST_NAME = 255  # bytes
-_SOON = 10.0  # seconds to wait until an added file is read, so that the reply can say whether it could be
-_TYPES = {
-    ".pdf": "application/pdf",
-    ".htm": "text/html",
-    ".html": "text/html",
-    ".txt": "text/plain; charset=utf-8",
-    ".md": "text/plain; charset=utf-8",
-    ".rst": "text/plain; charset=utf-8",
+_SHOWN = {
+    **{".pdf": "application/pdf", ".htm": "text/html", ".html": "text/html"},
+    **dict.fromkeys((".txt", ".md"), "text/plain; charset=utf-8"),
 }
 """The media types of files that a browser displays; other files are downloaded."""
 
@@ -75,66 +65,48 @@ class Files:
         Raises:
             Problem: there is no such file (404).
         """
-        path = self._path(name)
-        if path is None:
+        sources, root = sources_of(self._index), self._folder.resolve()
+        known = sources is not None and name in sources.files()
+        path = (root / name if known and root.is_dir() else root).resolve()
+        if not (known and path.is_relative_to(root) and path.is_file()):
             raise Problem(404, f"there is no file {name!r} in the index")
-        kind = _TYPES.get(path.suffix.lower())
+        kind = _SHOWN.get(path.suffix.lower())
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
         if kind == "text/html":
             headers["Content-Security-Policy"] = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-        disposition = "inline" if kind else "attachment"
         return FileResponse(
             path,
             media_type=kind or "application/octet-stream",
             headers=headers,
             filename=path.name,
-            content_disposition_type=disposition,
+            content_disposition_type="inline" if kind else "attachment",
         )
-
-    def _path(self, name: str) -> Path | None:
-        sources = sources_of(self._index)
-        if sources is None or name not in sources.files():
-            return None
-        path = (self._folder / name if self._folder.is_dir() else self._folder).resolve()
-        return path if path.is_relative_to(self._folder.resolve()) and path.is_file() else None
 
 
 async def add_file(request: Request, index: LiveIndex) -> Response:
     """Write the body of a request to the folder of documents, under the name in its address; the index then reads it.
 
-    If it turns out within ten seconds that the file cannot be read, the reply says why (`left_out`).
-
     Raises:
         Problem: the name is not valid, or the kind of file cannot be read (400); the name is taken (409); the file is
-            too large (413); too many files, or this one, wait to be read (429); or it cannot be written (500).
+            too large (413); or it cannot be written (500).
     """
     name = request.path_params["name"]
     path = index.folder / name
-    too_long = len(os.fsencode(name)) > _LONGEST_NAME
-    if name != path.name or name.startswith(".") or name != shown_name(name) or too_long:
+    if name != path.name or name.startswith(".") or name != shown_name(name) or len(os.fsencode(name)) > 255:
         raise Problem(400, f"{name!r} is not a valid file name")
     if kind_of(path) is None:
         raise Problem(400, f"{name} cannot be read: its name must end in one of {', '.join(KINDS)}")
+    taken = Problem(409, f"a file named {name} already exists")
     if path.exists():
-        raise Problem(409, f"a file named {name} already exists")
-    if name in index.added or len(index.added) >= _MOST:
-        raise Problem(429, f"{name}, or too many other files, are already waiting to be read; try again later")
-    index.added.add(name)
-    try:
-        with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".") as file:
-            async for chunk in read_body(request, _LARGEST):
-                await asyncio.to_thread(file.write, chunk)
-            file.flush()
-            os.chmod(file.name, 0o644)
+        raise taken
+    with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".") as file:
+        async for chunk in read_body(request, _LARGEST):
+            file.write(chunk)
+        file.flush()
+        os.chmod(file.name, 0o644)
+        try:
             os.link(file.name, path)  # unlike a rename, it never replaces a file
-    except BaseException as error:
-        index.added.discard(name)
-        if isinstance(error, FileExistsError):
-            raise Problem(409, f"a file named {name} already exists") from None
-        raise
+        except FileExistsError:
+            raise taken from None
     index.look()
-    with anyio.move_on_after(_SOON):
-        while name in index.added and index.being_read is None:
-            await anyio.sleep(0.1)
-    problem = index.problem_of(name)
-    return json_response({"file": name, **({"left_out": problem} if problem else {})}, 201)
+    return json_response({"file": name}, 201)

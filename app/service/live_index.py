@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,16 @@ from knowgap.storage.progress import Progress, no_progress
 
 _LOG = logging.getLogger(__name__)
 _WORDS = "bm25"
-_FIRST_PORTION = 2.0  # seconds
-_PATIENCE = 6  # after a failure, such as a full disk, the next try waits this many times as long
-_FOR_VISITORS = 300.0  # seconds of CPU time for a file that a visitor adds
+_FIRST = 2.0  # seconds in which the documents are read that can be searched before the others
+_AFTER_FAILURE = 30.0  # seconds before the next try, such as after a full disk
 
 
 class LiveIndex(NeverCopied):
     """A retriever over a folder of documents that follows the folder.
 
-    A thread first indexes the folder with BM25, in portions that can be searched as soon as they are read. The first
-    portion is read in two seconds, and each further portion takes twice as long as the one before. The thread then
-    indexes the folder with the engine, whose index replaces the other when it is complete, and looks for changes from
-    then on. Both indexes are saved, so that the next start reads only what has changed.
+    A thread first indexes what can be read in two seconds with BM25, then all documents. It then indexes them with the
+    engine, whose index replaces the other when it is complete, and looks for changes from then on. Both indexes are
+    saved, so that the next start reads only what has changed.
 
     Args:
         folder: the documents.
@@ -44,7 +43,7 @@ class LiveIndex(NeverCopied):
 
     Attributes:
         being_read: how many documents can be searched, and how many there are; None if all can be searched.
-        added: the names of files that visitors are adding, or have added and that are not read yet.
+        left_out: how many files of the folder are left out, by reason.
 
     Raises:
         DataError: there is no such folder.
@@ -62,12 +61,11 @@ class LiveIndex(NeverCopied):
     ) -> None:
         self.folder = Path(folder).absolute()
         documents = len(open_folder(self.folder).files)
-        key = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
-        self._kept = kept / f"{self.folder.name or 'root'}-{key}"
+        self._kept = index_folder(self.folder, kept)
         self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
-        self.added = set[str]()
+        self.left_out = Counter[str]()
         self._told, self._problems = "no document has been read yet", set[tuple[str, str]]()
         self._ended, self._changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
@@ -84,10 +82,6 @@ class LiveIndex(NeverCopied):
     def look(self) -> None:
         """Look for changes now."""
         self._changed.set()
-
-    def problem_of(self, name: str) -> str:
-        """The reason why a file was left out when the documents were last read; empty if it was not."""
-        return dict(self._problems).get(name, "")
 
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
         """The `k` best passages for each query, of what is indexed so far.
@@ -118,7 +112,6 @@ class LiveIndex(NeverCopied):
         failed = ""
         while not self._ended.is_set():
             self._changed.clear()
-            added = {name for name in list(self.added) if (self.folder / name).exists()}
             seconds = self._seconds
             if (now := self._state()) != seen:
                 seen = now
@@ -133,8 +126,7 @@ class LiveIndex(NeverCopied):
                 except (KnowgapError, OSError) as error:
                     if str(error) != failed:
                         _LOG.error("the documents could not be indexed: %s", error)
-                    seen, failed, seconds = None, str(error), _PATIENCE * self._seconds
-            self.added -= added
+                    seen, failed, seconds = None, str(error), _AFTER_FAILURE
             self._changed.wait(seconds)
 
     def _state(self) -> object:
@@ -152,38 +144,29 @@ class LiveIndex(NeverCopied):
             if self._index is None and (self._kept / engine).is_dir():
                 self._index, self.being_read = open_index(self._kept / engine), None
         if self._engine == _WORDS or not complete:
-            self._build_by_words()
+            first = Reading(until=time.monotonic() + _FIRST) if self._index is None else Reading()
+            if self._build(_WORDS, first):
+                self._build(_WORDS, Reading())
         if self._engine != _WORDS:
-            self._build(self._engine, self._reading())
+            self._build(self._engine, Reading())
 
-    def _build_by_words(self) -> None:
-        seconds = _FIRST_PORTION
-        while True:
-            reading = self._reading(until=time.monotonic() + seconds)
-            self._build(_WORDS, reading)
-            if not reading.remaining:
-                return
-            seconds *= 2
-
-    def _reading(self, until: float | None = None) -> Reading:
-        return Reading(until=until, most=dict.fromkeys(self.added, _FOR_VISITORS))
-
-    def _build(self, engine: str, reading: Reading) -> None:
+    def _build(self, engine: str, reading: Reading) -> int:
+        """Build or update the index of an engine, which is searched from then on; return how many files remain."""
         kept = self._kept / engine
         index: Any = build_index(self.folder, kept, engine=engine, reading=reading, progress=self._report)
         self._index, documents = index, len(open_folder(self.folder).files)
         self.being_read = (documents - reading.remaining, documents) if reading.remaining else None
+        self.left_out = Counter(reading.left_out)
         for name, problem in reading.problems.items() - self._problems:
             self._say(f"{name}: {problem}; left out")
         self._problems = {*reading.problems.items()}
-        if reading.update is not None and not reading.update.files:
-            return
-        how = "by words" if engine == _WORDS else f"with {engine}"
-        how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
-        self._say(f"{len(index):,} passages can be searched {how}")
-        own = "`knowgap index --corpus FOLDER --index INDEX --engine-option checkpoint=NAME` and `serve --index INDEX`"
-        if engine == "colbert" and reading.update is None and (better := better_checkpoint(own)):
-            self._say(better)
+        if reading.update is None or reading.update.files:
+            how = "by words" if engine == _WORDS else f"with {engine}"
+            how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
+            self._say(f"{len(index):,} passages can be searched {how}")
+            if engine == "colbert" and reading.update is None and (better := better_checkpoint(_OWN_CHECKPOINT)):
+                self._say(better)
+        return reading.remaining
 
     def _report(self, done: int, total: int, what: str) -> None:
         if self._ended.is_set():
@@ -192,5 +175,16 @@ class LiveIndex(NeverCopied):
         self._progress(done, total, what)
 
 
+def index_folder(folder: Path, kept: Path) -> Path:
+    """The folder, in `kept`, of the indexes of a folder of documents, by engine."""
+    key = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:12]
+    return kept / f"{folder.absolute().name or 'root'}-{key}"
+
+
 class _Ended(Exception):
     """The server ends."""
+
+
+_OWN_CHECKPOINT = (
+    "`knowgap index --corpus FOLDER --index INDEX --engine-option checkpoint=NAME` and `serve --index INDEX`"
+)

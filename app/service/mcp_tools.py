@@ -8,24 +8,17 @@ from typing import Annotated, Any
 import dspy
 from pydantic import Field
 
-from knowgap.errors import MissingDependency, UsageError
+from knowgap.errors import KnowgapError, MissingDependency
 from knowgap.programs.base import Program
-from knowgap.programs.sources import AnswerSource
-from knowgap.retrieval.documents.sources import DocumentFilter, places_of
-from knowgap.retrieval.passage import Retriever
-from knowgap.retrieval.searching import only_documents, search_all
+from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.service.answering import Answering, last_of
 from knowgap.service.requests import Problem
-from knowgap.service.searching import Day, Patterns
+from knowgap.service.searching import Day, Patterns, find
 from knowgap.version import __version__
 
 try:
-    import anyio
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
-    from mcp.server.stdio import stdio_server
-    from mcp.shared.message import SessionMessage
-    from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[mcp,serve]'`") from error
 
@@ -33,44 +26,11 @@ _Files = Annotated[Patterns, Field(description="Only these files, folders and pa
 _Since = Annotated[Day, Field(description="Only documents changed on this day or later, as 2026-01-31.")]
 
 
-def run_tools(program: Program, lm: dspy.BaseLM) -> None:
-    """Serve the tools until the client closes standard input."""
-    anyio.run(_run, make_server(program, lm))
-
-
-async def _run(server: MCPServer[Any]) -> None:
-    """Run a server over standard input and output; unlike its own `run`, reply to lines that are not messages."""
-    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
-        send, receive = anyio.create_memory_object_stream[Any](0)
-
-        async def pass_on() -> None:
-            async with send:
-                async for message in incoming:
-                    if isinstance(message, Exception):
-                        told = ErrorData(code=PARSE_ERROR, message="this line is no message of JSON-RPC")
-                        await outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=told)))
-                    else:
-                        await send.send(message)
-
-        tasks.start_soon(pass_on)
-        inner = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]  # no public way to give it streams
-        await inner.run(receive, outgoing, inner.create_initialization_options())
-
-
-class _Server(MCPServer[Any]):
-    """A server that refuses arguments that its tools do not have; its base class ignores them."""
-
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        known = {tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()}
-        if unknown := sorted(arguments.keys() - known.get(name, arguments)):
-            raise ToolError(f"{name} has no argument {unknown[0]!r}; known are {', '.join(known[name])}")
-        return await super().call_tool(name, arguments, context)
-
-
 def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
-    """Make the server with its tools. A program that retrieves nothing has no `search`."""
-    server = _Server("knowgap", version=__version__, log_level="ERROR")
+    """Make the server with its tools; `run` serves them. A program that retrieves nothing has no `search`."""
+    server = MCPServer[Any]("knowgap", version=__version__, log_level="ERROR")
     answering = Answering(program, lm)
+    answering.warm_up()
 
     @server.tool()
     async def ask(
@@ -102,22 +62,11 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         ) -> dict[str, Any]:
             """Find the passages of the indexed documents that fit a query best."""
             try:
-                hits = await asyncio.to_thread(_search, retriever, query, k, DocumentFilter(files, since))
-            except UsageError as error:
+                [hits] = await asyncio.to_thread(find, retriever, [query], k, DocumentFilter(files, since))
+            except KnowgapError as error:
                 raise ToolError(str(error)) from error
-            return {"query": query, "hits": hits}
+            places = [{} if place is None else {"file": place.file, "position": place.position} for _, place in hits]
+            records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit, _ in hits]
+            return {"query": query, "hits": [{**r, **place} for r, place in zip(records, places, strict=True)]}
 
     return server
-
-
-def _search(retriever: Retriever, query: str, k: int, wanted: DocumentFilter) -> list[dict[str, Any]]:
-    """The hits, JSON-ready, with the file of each passage and its position there, if the index has recorded them."""
-    with only_documents(retriever, wanted):
-        [hits] = search_all(retriever, [query], k)
-    places = places_of(retriever, [hit.passage.id for hit in hits])
-    records = []
-    for hit in hits:
-        source = AnswerSource(hit.rank, hit.passage, place=places.get(hit.passage.id)).to_dict()
-        place = {name: source[name] for name in ("file", "position") if name in source}
-        records.append({"rank": hit.rank, "score": hit.score, **hit.passage.to_dict(), **place})
-    return records

@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from typing_extensions import Self
 
 from knowgap.retrieval.window import embedded_window
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
@@ -28,7 +29,11 @@ from knowgap.service.requests import Problem
 from knowgap.service.searching import Day, Patterns
 from knowgap.signatures.types import SubAnswer
 
-_PROMPT = "[[ ## "  # begins the marks of fields in DSPy's prompts
+_TASK = "### Task:"
+"""Begins the prompts with which Open WebUI asks for a title, tags or further questions."""
+_FIELD = "[[ ## "
+"""Begins the marks of fields in the prompts of DSPy's modules."""
+_BESIDE = ("understood_as", "supported", "missing", "guess", "nearest", "passages", "sources", "citations", "cost")
 
 
 class _Part(BaseModel):
@@ -43,9 +48,9 @@ class _Message(BaseModel):
     def parts(self) -> list[_Part]:
         return [_Part(type="text", text=self.content)] if isinstance(self.content, str) else self.content or []
 
-
-class _Format(BaseModel):
-    type: Literal["text"]
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts())
 
 
 class _StreamOptions(BaseModel):
@@ -62,9 +67,10 @@ class ChatRequest(BaseModel):
     stream: bool | None = False
     stream_options: _StreamOptions | None = None
     n: Literal[1] | None = 1
-    tools: list[Any] | None = Field(default=None, max_length=0)
+    tools: list[Any] | None = None
+    tool_choice: Any = None
     logprobs: Literal[False] | None = False
-    response_format: _Format | None = None
+    response_format: dict[str, Any] | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
@@ -75,24 +81,42 @@ class ChatRequest(BaseModel):
     files: Patterns = ()
     since: Day = None
 
+    @field_validator("response_format")
+    @classmethod
+    def _only_text(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None and value.get("type") != "text":
+            raise ValueError("answers are plain text, and no JSON can be asked for: leave this out")
+        return value
+
+    @model_validator(mode="after")
+    def _no_tools(self) -> Self:
+        if self.tools and self.tool_choice != "none":
+            raise ValueError('answers come from the documents, and no tools are called: send "tool_choice": "none"')
+        return self
+
+    @property
+    def is_task(self) -> bool:
+        """Whether the last message is a client's own prompt for a language model, and no question."""
+        return self.messages[-1].text.lstrip().startswith(_TASK)
+
     def question(self) -> str:
         """The text of the last message.
 
         Raises:
-            ValueError: it is not the user's, or not a text.
+            Problem: it is not the user's, not a text, or a prompt of DSPy (400).
         """
         last = self.messages[-1]
-        if any(_PROMPT in part.text for message in self.messages for part in message.parts()):
-            raise ValueError(
+        if any(_FIELD in message.text for message in self.messages):
+            raise Problem(
+                400,
                 "this is a prompt of dspy.Predict, which wants a language model: this address answers questions from "
-                "an index; send the question alone, as in dspy.LM(…)(question)"
+                "an index; send the question alone, as in dspy.LM(…)(question)",
             )
         if last.role != "user":
-            raise ValueError(f"the last message is the question: its role must be 'user', not {last.role!r}")
-        parts = last.parts()
-        if others := sorted({part.type for part in parts} - {"text"}):
-            raise ValueError(f"a question must be plain text: leave out {', '.join(others)}")
-        return "\n".join(part.text for part in parts)
+            raise Problem(400, f"the last message is the question: its role must be 'user', not {last.role!r}")
+        if others := sorted({part.type for part in last.parts()} - {"text"}):
+            raise Problem(400, f"a question must be plain text: leave out {', '.join(others)}")
+        return last.text
 
     def sampling(self) -> dict[str, Any]:
         """The settings that are passed to the language model."""
@@ -110,98 +134,87 @@ class ChatRequest(BaseModel):
 
     def said(self) -> list[SubAnswer]:
         """The last questions of the user with the assistant's answers, the oldest first, as many as may be read."""
-        texts = [(message.role, "\n".join(part.text for part in message.parts())) for message in self.messages[:-1]]
         answered = [
-            SubAnswer(question=asked, answer=answer)
-            for (first, asked), (second, answer) in pairwise(texts)
-            if (first, second) == ("user", "assistant") and asked.strip() and answer.strip()
+            SubAnswer(question=asked.text, answer=answer.text)
+            for asked, answer in pairwise(self.messages[:-1])
+            if (asked.role, answer.role) == ("user", "assistant") and asked.text.strip() and answer.text.strip()
         ]
         lengths = accumulate(len(turn.question) + len(turn.answer) for turn in reversed(answered))
         kept = sum(length <= MAX_QUESTION for length in lengths)
         return answered[len(answered) - min(kept, MAX_SAID) :]
 
 
-def completion(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> dict[str, Any]:
-    """The whole reply; `base` is the address of the server."""
-    message, reason = _message(answer, asked, base)
-    choice = {"index": 0, "message": {"role": "assistant", **message, "refusal": None}, "finish_reason": reason}
-    return {
-        **_head("chat.completion", asked),
-        "choices": [{**choice, "logprobs": None}],
-        "usage": _usage(answer),
-        "knowgap": _beside(answer, asked),
-    }
+class Reply:
+    """The reply to a request, whole or in chunks; `base` is the address of the server."""
+
+    def __init__(self, asked: ChatRequest, base: str) -> None:
+        self._asked, self._base = asked, base
+        self._head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
+        self._delta: dict[str, Any] = {"role": "assistant"}  # of the first chunk
+
+    def whole(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply with an answer."""
+        message, reason = self._message(answer)
+        message = {"role": "assistant", **message, "refusal": None}
+        choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
+        head = {**self._head, "object": "chat.completion"}
+        return {**head, "choices": [choice], "usage": _usage(answer), "knowgap": self._beside(answer)}
+
+    def event(self, item: StepTold | Answer | Problem) -> bytes:
+        """The server-sent events of a step, of the answer, which are the last ones, or of a problem."""
+        if isinstance(item, Problem):
+            return _event(item.record())
+        if isinstance(item, StepTold):
+            return self._chunk({"content": None, "reasoning_content": "\n  ".join(item["text"]) + "\n"})
+        message, reason = self._message(item)
+        events = [self._chunk(message), self._chunk({}, reason, knowgap=self._beside(item))]
+        if self._asked.stream_options is not None and self._asked.stream_options.include_usage:
+            head = {**self._head, "object": "chat.completion.chunk"}
+            events.append(_event({**head, "choices": [], "usage": _usage(item)}))
+        return b"".join([*events, b"data: [DONE]\n\n"])
+
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None = None, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": {**self._delta, **delta}, "finish_reason": reason, "logprobs": None}
+        self._delta = {}
+        return _event({**self._head, "object": "chat.completion.chunk", "choices": [choice], **more})
+
+    def _message(self, answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """The answer with an annotation of OpenAI's form for each number of a source, and the reason for its end."""
+        text = answer.get("cited_answer", answer["answer"])
+        if nearest := answer["nearest"]:
+            text += "\n\nNearest passages: " + "; ".join(", ".join([each["title"], *_place(each)]) for each in nearest)
+        text, reason = self._asked.shortened(text)
+        sources = {str(source["number"]): source for source in answer.get("sources", ())}
+        annotations = []
+        for number in re.finditer(r"\[(\d+)\]", text):
+            if (source := sources.get(number[1])) is not None:
+                place = ", ".join(_place(source))
+                named = f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}"
+                cited = {
+                    "start_index": number.start(),
+                    "end_index": number.end(),
+                    "title": f"{source['title']} ({place})" if place else source["title"],
+                    "url": self._base + source["link"] if "link" in source else named,
+                    **({"content": source["sentence"]} if "sentence" in source else {}),
+                }
+                annotations.append({"type": "url_citation", "url_citation": cited})
+        return {"content": text, "annotations": annotations}, reason
+
+    def _beside(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        unread = len(self._asked.messages) - 1 - 2 * len(self._asked.said())
+        settings = sorted(self._asked.model_extra or ())
+        kept = {name: answer[name] for name in _BESIDE if name in answer}
+        return {**kept, "unread_messages": unread, "unread_settings": settings}
 
 
-async def completion_chunks(
-    items: AsyncIterator[StepTold | Answer], asked: ChatRequest, base: str
-) -> AsyncIterator[bytes]:
-    """The reply as server-sent events."""
-    head = _head("chat.completion.chunk", asked)
-    delta: dict[str, Any] = {"role": "assistant"}
-    try:
-        async for item in items:
-            if not isinstance(item, Answer):
-                text = "\n  ".join(item["text"]) + "\n"
-                yield _chunk(head, {**delta, "content": None, "reasoning_content": text})
-                delta = {}
-                continue
-            message, reason = _message(item, asked, base)
-            yield _chunk(head, {**delta, **message})
-            yield _chunk(head, {}, finish_reason=reason, knowgap=_beside(item, asked))
-            if asked.stream_options is not None and asked.stream_options.include_usage:
-                yield _event({**head, "choices": [], "usage": _usage(item)})
-            yield b"data: [DONE]\n\n"
-    except Problem as problem:
-        yield _event(problem.record())
-
-
-def _head(kind: str, asked: ChatRequest) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": asked.model}
-
-
-def _message(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> tuple[dict[str, Any], str]:
-    """The answer with an annotation of OpenAI's form for each number of a source, and the reason for its end."""
-    text = answer.get("cited_answer", answer["answer"])
-    if nearest := answer["nearest"]:
-        named = (
-            [source["title"], *(source[name] for name in ("file", "position") if name in source)] for source in nearest
-        )
-        text += "\n\nNearest passages: " + "; ".join(", ".join(parts) for parts in named)
-    text, reason = asked.shortened(text)
-    sources = {str(source["number"]): source for source in answer.get("sources", ())}
-    annotations = []
-    for number in re.finditer(r"\[(\d+)\]", text):
-        if (source := sources.get(number[1])) is not None:
-            place = ", ".join(source[name] for name in ("file", "position") if name in source)
-            named = f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}"
-            cited = {
-                "start_index": number.start(),
-                "end_index": number.end(),
-                "title": f"{source['title']} ({place})" if place else source["title"],
-                "url": base + source["link"] if "link" in source else named,
-                **({"content": source["sentence"]} if "sentence" in source else {}),
-            }
-            annotations.append({"type": "url_citation", "url_citation": cited})
-    return {"content": text, "annotations": annotations}, reason
+def _place(source: Mapping[str, Any]) -> list[str]:
+    return [source[name] for name in ("file", "position") if name in source]
 
 
 def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
     cost = answer["cost"]
     prompt, completion = cost["prompt_tokens"], cost["completion_tokens"]
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-
-
-def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    names = ("understood_as", "supported", "missing", "guess", "nearest", "passages", "sources", "citations", "cost")
-    kept = {name: answer[name] for name in names if name in answer}
-    unread = {"unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
-    return {**kept, **unread, "unread_settings": sorted(asked.model_extra or ())}
-
-
-def _chunk(head: Mapping[str, Any], delta: Mapping[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
-    return _event({**head, "choices": [choice], **more})
 
 
 def _event(content: Mapping[str, Any]) -> bytes:

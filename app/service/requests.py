@@ -57,23 +57,24 @@ class Problem(Exception):
         The cause of a failure is written to the log only, since it may contain addresses, keys and options of the
         server's operator; the client gets the id of the log message.
         """
+        if isinstance(error, cls) and (error.status not in (500, 502, 504) or error.id):
+            return error
         if isinstance(error, UsageError):
             return cls(400, str(error))
         if isinstance(error, IndexMissing):  # the folder is still being read
             return cls(503, str(error))
         if isinstance(error, KeyboardInterrupt):  # all calls were stopped
             return cls(503, "the server is shutting down")
-        status = error.status if isinstance(error, Problem) else 500
-        if isinstance(error, Problem) and (status not in (500, 502, 504) or error.id):
-            return error
-        told = str(error) if status == 504 else "the request failed"
-        if isinstance(error, LanguageModelError):
-            status = 502 if isinstance(error, LanguageModelUnreachable) else 500
-            told = f"the language model {'does not answer' if status == 502 else 'cannot be used'}"
+        status, told = 500, "the request failed"
+        if isinstance(error, cls):
+            status, told = error.status, error.message
+        elif isinstance(error, LanguageModelUnreachable):
+            status, told = 502, "the language model does not answer"
+        elif isinstance(error, LanguageModelError):
+            told = "the language model cannot be used"
         name = secrets.token_hex(4)
-        _LOG.error(
-            "request %s failed: %s", name, error, exc_info=None if isinstance(error, (KnowgapError, cls)) else error
-        )
+        cause = None if isinstance(error, (KnowgapError, cls)) else error
+        _LOG.error("request %s failed: %s", name, error, exc_info=cause)
         return cls(status, f"{told}; the server's log states the cause under {name}", name)
 
     @property
@@ -140,14 +141,12 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not is_get and media_type != "application/json":
         raise Problem(415, "send JSON: Content-Type: application/json")
-    body = bytearray()
-    async for chunk in read_body(request, _MAX_BODY):
-        body += chunk
+    body = b"".join([chunk async for chunk in read_body(request, _MAX_BODY)])
     try:
         if is_get:
             pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
             return kind.model_validate(dict(pairs))
-        return kind.model_validate_json(bytes(body))
+        return kind.model_validate_json(body)
     except UnicodeDecodeError as error:
         raise Problem(400, "the address is not valid UTF-8") from error
     except ValidationError as error:
@@ -162,16 +161,14 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """The body of a request, in parts.
 
     Raises:
-        Problem: it has, or its header declares, more than `most` bytes (413), or the client has disconnected (499).
+        Problem: it has more than `most` bytes (413), or the client has disconnected (499).
     """
-    size, too_large = 0, Problem(413, f"the body has more than {most} bytes")
-    if int(request.headers.get("content-length", 0)) > most:
-        raise too_large
+    size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > most:
-                raise too_large
+                raise Problem(413, f"the body has more than {most} bytes")
             yield chunk
     except ClientDisconnect:
         raise Problem(499, "the client has disconnected") from None
@@ -184,30 +181,24 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 class Guard:
-    """Middleware that refuses requests without the key (401), or by another name to a server on loopback (403).
+    """Middleware that refuses requests without the key (401), or by another name to a server without one (403).
 
-    It also refuses requests while too many others are in progress (503). A third of the places is reserved for
-    /healthz and, if there is a key, another third for clients that send it.
+    A page of another site could otherwise reach such a server through a browser, under a name of its own.
 
     Args:
         app: the application.
-        key: the key; None if there is none.
-        only_loopback: answer to names of this machine only.
-        most: how many requests may be in progress.
+        key: the key; None for a server on a loopback address, which needs none.
     """
 
-    def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool, most: int) -> None:
-        self._app, self._key, self._only_loopback, self._most = app, key, only_loopback, most
-        self._under_way = 0
+    def __init__(self, app: ASGIApp, key: str | None) -> None:
+        self._app, self._key = app, key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
         if problem := self._refusal(scope["path"], Headers(scope=scope)):
-            response = problem.response()
-            if problem.status in (400, 503):
-                response.headers["Connection"] = "close"
-            return await response(scope, receive, send)
-        self._under_way += 1
+            return await problem.response()(scope, receive, send)
         answering = False
 
         async def noted(message: Message) -> None:
@@ -221,23 +212,15 @@ class Guard:
             if not answering:
                 await Problem(503, "the server is shutting down").response()(scope, receive, send)
             raise
-        finally:
-            self._under_way -= 1
 
     def _refusal(self, path: str, headers: Headers) -> Problem | None:
-        if "transfer-encoding" in headers and "content-length" in headers:
-            # A proxy in front of this server may see the end of the request elsewhere.
-            return Problem(400, "a request may have Transfer-Encoding or Content-Length, but not both")
-        if self._only_loopback:
+        if self._key is None:
             named = re.fullmatch(r"\[([^\[\]]+)\](?::\d*)?|([^:\[\]]+)(?::\d*)?", headers.get("host", ""))
             host = (named[1] or named[2]) if named else headers.get("host", "")
             if not is_loopback(host):
                 return Problem(403, f"this server answers only to names of this machine (localhost), not to {host!r}")
-        if self._key is not None and path not in _FREE_PATHS and not self._has_key(headers):
+        elif path not in _FREE_PATHS and not self._has_key(headers):
             return Problem(401, "send the key of this server: Authorization: Bearer KEY")
-        thirds = 3 if path == "/healthz" else 2 if self._key is None or self._has_key(headers) else 1
-        if self._under_way >= self._most * thirds // 3:
-            return Problem(503, "too many requests are in progress; try again later")
         return None
 
     def _has_key(self, headers: Headers) -> bool:

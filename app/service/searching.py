@@ -13,11 +13,8 @@ Passages of documents have `source`, too: their file and their position in it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections import Counter
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Annotated, Any
 
@@ -31,10 +28,10 @@ from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
 
-_AT_ONCE = {False: 8, True: 4}
-"""How many searches of one query (False) and of many (True) run at a time; each kind has its own queue."""
-_MAX_SEARCHES = 10
-"""How many times as many may run or wait; further ones are refused, so that connections stay free."""
+_AT_ONCE = 8
+"""How many requests are searched for at a time."""
+_MOST = 80
+"""How many may be under way, waiting included; further ones are refused."""
 _Query = Annotated[str, Field(max_length=32_768)]
 Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
 """Files, folders and patterns; their length is limited, since longer patterns take longer to match."""
@@ -72,9 +69,8 @@ class Searching:
     """An index that answers the searches of a service within `deadline` seconds, waiting included."""
 
     def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
-        self._retriever, self._deadline = retriever, deadline
-        self._free = {many: asyncio.Semaphore(at_once) for many, at_once in _AT_ONCE.items()}
-        self._in_progress = Counter[bool]()
+        self._retriever, self._deadline, self._under_way = retriever, deadline, 0
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="knowgap-search")
         self._searches = prometheus.Counter(
             "knowgap_searches", "Requests to search, by what became of them.", ["outcome"], registry=metrics
         )
@@ -95,45 +91,38 @@ class Searching:
 
         `gone` returns when the client no longer waits for the answer. If there is no answer, `Problem` is raised.
         """
-        outcome, many = "answered", len(asked.queries or "") > 1
-        self._in_progress[many] += 1
+        outcome = "answered"
+        self._under_way += 1
         try:
-            if self._in_progress[many] > _MAX_SEARCHES * _AT_ONCE[many]:
+            if self._under_way > _MOST:
                 raise Problem(429, "too many searches are waiting; search again later")
             async with Patience(gone, self._deadline) as patience:
-                return await patience.wait_for(self._in_a_thread(asked, self._free[many]))
+                searched = self._threads.submit(_searched, self._retriever, asked)
+                return await patience.wait_for(asyncio.wrap_future(searched))
         except (Exception, KeyboardInterrupt) as error:
             problem = Problem.of(error)
             outcome = problem.outcome
             raise problem from error
         finally:
-            self._in_progress[many] -= 1
+            self._under_way -= 1
             self._searches.labels(outcome).inc()
 
-    async def _in_a_thread(self, asked: SearchRequest, free: asyncio.Semaphore) -> bytes:
-        """Search in a daemon thread: one that hangs does not keep the process from ending, but keeps its place."""
-        await free.acquire()
-        loop, answer = asyncio.get_running_loop(), Future[bytes]()
-        answer.set_running_or_notify_cancel()
 
-        def work() -> None:
-            try:
-                answer.set_result(self._search(asked))
-            except BaseException as error:
-                answer.set_exception(error)
-            with contextlib.suppress(RuntimeError):  # the server has ended, and its loop is closed
-                loop.call_soon_threadsafe(free.release)
+def _searched(retriever: Retriever, asked: SearchRequest) -> bytes:
+    queries = asked.queries if asked.queries is not None else [asked.query or ""]
+    found = find(retriever, queries, asked.k, DocumentFilter(asked.files, asked.since))
+    results = [[_record(hit, place) for hit, place in hits] for hits in found]
+    return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
 
-        threading.Thread(target=work, name="knowgap search", daemon=True).start()
-        return await asyncio.wrap_future(answer)
 
-    def _search(self, asked: SearchRequest) -> bytes:
-        queries = asked.queries if asked.queries is not None else [asked.query or ""]
-        with only_documents(self._retriever, DocumentFilter(asked.files, asked.since)):
-            found = search_all(self._retriever, queries, asked.k)
-        places = places_of(self._retriever, {hit.passage.id for hits in found for hit in hits})
-        results = [[_record(hit, places.get(hit.passage.id)) for hit in hits] for hits in found]
-        return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
+def find(
+    retriever: Retriever, queries: Sequence[str], k: int, wanted: DocumentFilter
+) -> list[list[tuple[Hit, Source | None]]]:
+    """The hits for each query in some documents, with the places of their passages if the index has recorded them."""
+    with only_documents(retriever, wanted):
+        found = search_all(retriever, queries, k)
+    places = places_of(retriever, {hit.passage.id for hits in found for hit in hits})
+    return [[(hit, places.get(hit.passage.id)) for hit in hits] for hits in found]
 
 
 def how_far(retriever: object) -> dict[str, Any]:

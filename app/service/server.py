@@ -6,7 +6,7 @@ Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request 
 without the key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415
 if it is not JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language
 model does not answer, and 504 if there is no answer before the deadline. The last three also have an `id`, under which
-the log has the cause. The status is 503 if too many requests are in progress, no document can be searched yet, or the
+the log has the cause. The status is 503 if too many connections are open, no document can be searched yet, or the
 server ends. If a client disconnects, the work on its question ends: no call to the language model or the index begins
 after that.
 """
@@ -14,9 +14,9 @@ after that.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -29,20 +29,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
+from knowgap.service.events import Events
 from knowgap.service.examples import example_questions
 from knowgap.service.files import Files, add_file
-from knowgap.service.listening import HTTPServer, most_connections
+from knowgap.service.listening import HTTPServer
 from knowgap.service.live_index import LiveIndex
-from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
+from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
 from knowgap.service.searching import Day, Patterns, Searching, SearchRequest
 from knowgap.signatures.types import SubAnswer
@@ -72,8 +72,7 @@ class Server(HTTPServer):
         deadline: seconds within which a question or a search is answered.
         host: the address to listen on; the default is reachable from this machine only.
         port: the port; 0 takes a free one.
-        key: what clients send as `Authorization: Bearer KEY`; None asks for none, and then a server on a loopback
-            address answers only to loopback names, so that no page of another site reaches it through a browser.
+        key: what clients send as `Authorization: Bearer KEY`; None, on a loopback address only, asks for none.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
         examples: example questions on the page; without any, some are made from the titles of the index.
         show_files: visitors may open the files that the index was made of; sources link to them.
@@ -83,8 +82,8 @@ class Server(HTTPServer):
         name: the program's name, which OpenAI's protocol uses as that of a model; None without a program.
 
     Raises:
-        UsageError: the address cannot be used, there is neither a program nor an index, there are no files to show, or
-            there is no folder to add files to.
+        UsageError: the address cannot be used or needs a key, there is neither a program nor an index, there are no
+            files to show, or there is no folder to add files to.
     """
 
     def __init__(
@@ -105,17 +104,22 @@ class Server(HTTPServer):
     ) -> None:
         if program is None and index is None:
             raise UsageError("a server needs a program or an index to serve")
+        if key is None and not is_loopback(host):
+            raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
         metrics = prometheus.CollectorRegistry()
-        routes = [Route("/healthz", self._health), Route("/metrics", self._show_metrics)]
+        routes = [
+            Route("/healthz", self._health),
+            Route("/metrics", lambda _: Response(prometheus.generate_latest(metrics), media_type=_PROMETHEUS)),
+        ]
         self.name: str | None = None
         if program is not None:
             lm, index = lm or dspy.settings.lm, index or program.retriever
-            self._files = Files(index) if show_files else None
-            link = self._files.link if self._files is not None else None
+            files = Files(index) if show_files else None
             limits = {"max_questions": max_questions, "deadline": deadline}
+            link = files.link if files is not None else None
             self._answering = Answering(program, lm, **limits, metrics=metrics, link=link)
             if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
-                self._answering.begin_to_warm_up()
+                threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
             else:
                 self._answering.warm_up()
             self.name = self._answering.name
@@ -127,25 +131,26 @@ class Server(HTTPServer):
                 Route("/v1/ask", self._ask, methods=["POST"]),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/models", self._models),
+                Route("/v1/models/{name:path}", self._models),
             ]
-            routes += [Route("/files/{name:path}", self._show_file)] if show_files else []
-            self._allow_upload = allow_upload
+            if files is not None:
+                respond = files.respond
+                routes.append(Route("/files/{name:path}", lambda request: respond(request.path_params["name"])))
             if allow_upload:
                 if not isinstance(index, LiveIndex):
                     raise UsageError("files can be added only to a folder that is served, not to an index")
                 routes.append(Route("/files/{name:path}", partial(add_file, index=index), methods=["PUT"]))
-        self._metrics, self._searching, self._index = metrics, None, index
+        self._searching, self._index, self._allow_upload = None, index, allow_upload
         self._examples = list(examples)
         if index is not None:
             self._searching = Searching(index, metrics, deadline=deadline)
-            routes.append(Route("/search", self._search, methods=["GET", "POST"]))
+            routes.append(Route("/search", partial(_search, searching=self._searching), methods=["GET", "POST"]))
         self._addresses = sorted({route.path.replace("{name:path}", "NAME") for route in routes})
-        places = most_connections() * 3 // 4
         # After an error that only the handler of `Exception` takes, the connection is closed.
         refused = (HTTPException, Problem, OSError, Exception)
         application = Starlette(
             routes=routes,
-            middleware=[Middleware(Guard, key=key, only_loopback=key is None and is_loopback(host), most=places)],
+            middleware=[Middleware(Guard, key=key)],
             exception_handlers=dict.fromkeys(refused, self._refuse),
         )
         super().__init__(application, host=host, port=port, grace=grace)
@@ -156,27 +161,23 @@ class Server(HTTPServer):
         policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
         examples = self._examples or await asyncio.to_thread(example_questions, self._index)
-        return HTMLResponse(
-            self._page.render(nonce=nonce, examples=examples, upload=self._allow_upload), headers=headers
-        )
-
-    async def _show_file(self, request: Request) -> Response:
-        return await asyncio.to_thread(self._files.respond, request.path_params["name"])  # pyright: ignore[reportOptionalMemberAccess]
+        page = self._page.render(nonce=nonce, examples=examples, upload=self._allow_upload)
+        return HTMLResponse(page, headers=headers)
 
     async def _health(self, request: Request) -> Response:
         index = None if self._searching is None else await asyncio.to_thread(self._searching.describe)
         return json_response({"status": "ok", "program": self.name, "index": index})
 
-    async def _show_metrics(self, request: Request) -> Response:
-        return Response(prometheus.generate_latest(self._metrics), media_type=prometheus.CONTENT_TYPE_LATEST)
-
     async def _models(self, request: Request) -> Response:
         model = {"id": self.name, "object": "model", "created": 0, "owned_by": "knowgap"}
-        return json_response({"object": "list", "data": [model]})
+        if "name" not in request.path_params:
+            return json_response({"object": "list", "data": [model]})
+        self._check_model(request.path_params["name"])
+        return json_response(model)
 
-    async def _search(self, request: Request) -> Response:
-        asked = await read_request(request, SearchRequest)
-        return json_response(await self._searching.search(asked, request.receive))  # pyright: ignore[reportOptionalMemberAccess]
+    def _check_model(self, name: str) -> None:
+        if name != self.name:
+            raise Problem(404, f"there is no model {name!r}; this server has {self.name!r}")
 
     async def _ask(self, request: Request) -> Response:
         asked = await read_request(request, AskRequest)
@@ -188,30 +189,27 @@ class Server(HTTPServer):
             citations=asked.citations,
             documents=DocumentFilter(asked.files, asked.since),
         )
-        return await _Events.begin(items, _events) if asked.stream else json_response(await last_of(items))
+        return await Events(items, _event).begun() if asked.stream else json_response(await last_of(items))
 
     async def _chat(self, request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
-        if asked.model != self.name:
-            raise Problem(404, f"there is no model {asked.model!r}; this server has {self.name!r}")
-        try:
-            question = asked.question()
-        except ValueError as error:
-            raise Problem(400, str(error)) from error
-        steps = bool(asked.stream)
-        items = self._answering.answer(
-            question,
-            request.receive,
-            said=asked.said(),
-            steps=steps,
-            citations=asked.citations,
-            sampling=asked.sampling(),
-            documents=DocumentFilter(asked.files, asked.since),
-        )
-        base = str(request.base_url)
-        if steps:
-            return await _Events.begin(items, lambda items: completion_chunks(items, asked, base))
-        return json_response(completion(await last_of(items), asked, base))
+        self._check_model(asked.model)
+        if asked.is_task:
+            items: Any = self._answering.pass_on(asked.messages[-1].text, request.receive, asked.sampling())
+        else:
+            items = self._answering.answer(
+                asked.question(),
+                request.receive,
+                said=asked.said(),
+                steps=bool(asked.stream),
+                citations=asked.citations,
+                sampling=asked.sampling(),
+                documents=DocumentFilter(asked.files, asked.since),
+            )
+        reply = Reply(asked, str(request.base_url))
+        if asked.stream:
+            return await Events(items, reply.event).begun()
+        return json_response(reply.whole(await last_of(items)))
 
     async def _refuse(self, request: Request, error: Any) -> Response:
         if isinstance(error, HTTPException):
@@ -228,39 +226,16 @@ class Server(HTTPServer):
         return response
 
 
-class _Events(StreamingResponse):
-    """Server-sent events; the generator behind them is closed at their end, however they end."""
-
-    @classmethod
-    async def begin(cls, items: AsyncGenerator[StepTold | Answer, None], written: Any) -> _Events:
-        """Wait for the first item, so that a question that cannot be asked is answered with its status.
-
-        `written` makes the texts of the events from the items.
-        """
-        first = await anext(items)
-
-        async def all_items() -> AsyncGenerator[StepTold | Answer, None]:
-            yield first
-            async for item in items:
-                yield item
-
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        response = cls(written(all_items()), media_type="text/event-stream", headers=headers)
-        response._items = items
-        return response
-
-    _items: AsyncGenerator[StepTold | Answer, None]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with contextlib.aclosing(self._items):
-            await super().__call__(scope, receive, send)
+async def _search(request: Request, searching: Searching) -> Response:
+    asked = await read_request(request, SearchRequest)
+    return json_response(await searching.search(asked, request.receive))
 
 
-async def _events(items: AsyncIterator[StepTold | Answer]) -> AsyncIterator[bytes]:
-    """The events of /v1/ask."""
-    try:
-        async for item in items:
-            name = "answer" if isinstance(item, Answer) else "step"
-            yield b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(item))
-    except Problem as problem:
-        yield b"event: error\ndata: %s\n\n" % orjson.dumps(problem.record())
+def _event(item: StepTold | Answer | Problem) -> bytes:
+    """An event of /v1/ask."""
+    if isinstance(item, Problem):
+        return b"event: error\ndata: %s\n\n" % orjson.dumps(item.record())
+    return b"event: %s\ndata: %s\n\n" % (b"answer" if isinstance(item, Answer) else b"step", orjson.dumps(item))
+
+
+_PROMETHEUS = prometheus.CONTENT_TYPE_LATEST

@@ -1,8 +1,5 @@
 """Searches of the service: the protocol of dspy.ColBERTv2, what is refused, and searches that hang."""
 
-import asyncio
-import contextlib
-import functools
 import json
 import signal
 import socket
@@ -16,10 +13,8 @@ import httpx
 import pytest
 
 from knowgap.errors import IndexFolderError
-from knowgap.retrieval import BM25Index, Hit, Passage, RemoteRetriever
+from knowgap.retrieval import BM25Index, RemoteRetriever
 from knowgap.service import Server
-from knowgap.service.listening import _AcceptFailures
-from tests.app.service.conftest import wait_until
 from tests.retrieval.conformance import QUERIES, corpus
 
 SECONDS = 60  # a bound for waiting; nothing here takes that long
@@ -103,7 +98,7 @@ def test_says_what_is_wrong(server, caplog):
 
 
 def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
-    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", {False: 1, True: 1})
+    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", 1)
     late, left = _Slow(), _Slow()
     with Server(index=late, port=0, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
         assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
@@ -129,135 +124,15 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
     assert left.queries == ["first", "last"]
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET"])
-def test_a_connection_that_sends_no_head_is_closed(index, monkeypatch, sent):
-    """Enough of them would otherwise keep everybody else out for ever."""
-    monkeypatch.setattr("knowgap.service.listening._HEAD_TIMEOUT", 0.2)
-    with Server(index=index, port=0) as server:
-        with socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=SECONDS) as client:
-            client.sendall(sent)
-            while client.recv(1 << 16):
-                pass
-        assert httpx.get(f"{server.url}/healthz").status_code == 200
-
-
-def test_a_connection_that_withholds_a_body_is_closed(index, monkeypatch, caplog):
-    monkeypatch.setattr("knowgap.service.listening._HEAD_TIMEOUT", 0.1)
-    monkeypatch.setattr("knowgap.service.listening._BODY_TIMEOUT", 0.1)
-    with Server(index=index, port=0) as server:
-        with _withheld(server) as client:
-            while client.recv(1 << 16):
-                pass
-        assert httpx.get(f"{server.url}/healthz").status_code == 200
-    assert not caplog.records  # thousands of such connections would fill the log, and keep the server busy
-
-
-def test_a_request_is_answered_beside_a_burst_of_connections(index, monkeypatch):
-    """Those that come at once are not cut off before what they have sent is read."""
-    monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 256)
-    server = Server(index=index, port=0, grace=0.2)
-    with contextlib.ExitStack() as opened:
-        address = server.url.removeprefix("http://").split(":")
-        client = opened.enter_context(socket.create_connection(address, timeout=SECONDS))
-        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        for _ in range(200):
-            opened.enter_context(_withheld(server))
-        with server:
-            assert client.recv(12) == b"HTTP/1.1 200"
-
-
-def test_clients_that_withhold_bodies_do_not_keep_others_out(index, monkeypatch):
-    """Of more than half as many connections as there may be, the ones that have waited longest are closed."""
-    monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 256)
-    with Server(index=index, port=0) as server, contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(_withheld(server)) for _ in range(300)]
-        found = httpx.get(f"{server.url}/search", params={"query": "ferry"})
-        assert found.status_code == 200
-        with contextlib.suppress(ConnectionResetError):  # instead of the end, where the system had bytes left unread
-            assert clients[0].recv(1) == b""
-        clients[-1].sendall(b"}")
-        assert clients[-1].recv(12) == b"HTTP/1.1 400"
-
-
-class _Long:
-    """A retriever whose answers are more than a system buffers."""
-
-    def search(self, queries, k):
-        return [[Hit(Passage("a", "A", "a" * (16 << 20)), 1.0, 1)] for _ in queries]
-
-
-def _stalled(server):
-    """A connection that asks for much and reads none of it."""
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(SECONDS)
-    host, port = server.url.removeprefix("http://").split(":")
-    client.connect((host, int(port)))
-    client.sendall(b"GET /search?query=a HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    return client
-
-
-def _taken(client):
-    """How many bytes come until the connection ends."""
-    size = 0
-    with contextlib.suppress(ConnectionResetError):
-        while part := client.recv(1 << 20):
-            size += len(part)
-    return size
-
-
-def test_a_client_that_does_not_take_its_answer_is_cut_off(monkeypatch):
-    monkeypatch.setattr("knowgap.service.listening._TAKING_TIMEOUT", 0.2)
-    with Server(index=_Long(), port=0) as server, _stalled(server) as client:
-        wait_until(lambda: server.server_state.connections and server.server_state.total_requests)
-        wait_until(lambda: not server.server_state.connections)
-        assert _taken(client) < 16 << 20
-
-
-def test_clients_that_do_not_take_their_answers_do_not_keep_others_out(monkeypatch):
-    monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 16)
-    with Server(index=_Long(), port=0, grace=0.5) as server, contextlib.ExitStack() as opened:
-        for _ in range(24):
-            opened.enter_context(_stalled(server))
-        for path in ("/healthz", "/search?query=a"):
-            assert httpx.get(f"{server.url}{path}", timeout=SECONDS).status_code == 200
-
-
-def _withheld(server):
-    """A connection with a request of which the last byte is missing."""
-    client = socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=SECONDS)
-    client.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
-    client.sendall(b"Content-Length: 2\r\n\r\n{")
-    return client
-
-
 def test_more_searches_than_may_wait_are_refused(monkeypatch):
-    """Those of many queries take no place of a search of one."""
-    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", {False: 1, True: 1})
-    monkeypatch.setattr("knowgap.service.searching._MAX_SEARCHES", 1)
+    monkeypatch.setattr("knowgap.service.searching._MOST", 1)
     slow = _Slow()
-    with Server(index=slow, port=0) as server, ThreadPoolExecutor(2) as pool:
-        asked = functools.partial(httpx.post, f"{server.url}/search", timeout=SECONDS)
-        many = pool.submit(asked, json={"queries": ["many", "more"]})
+    with Server(index=slow, port=0) as server, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(httpx.get, f"{server.url}/search?query=first", timeout=SECONDS)
         assert slow.begun.wait(SECONDS)
-        slow.begun.clear()
-        first = pool.submit(asked, json={"query": "first"})
-        assert slow.begun.wait(SECONDS)
-        refused = [asked(json=sent).status_code for sent in ({"query": "second"}, {"queries": ["many", "again"]})]
+        assert httpx.get(f"{server.url}/search?query=second").status_code == 429
         slow.go_on.set()
-        assert (refused, many.result(SECONDS).status_code, first.result(SECONDS).status_code) == ([429, 429], 200, 200)
-
-
-def test_connections_that_cannot_be_accepted_are_one_line_a_minute(caplog):
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(_AcceptFailures())
-    for _ in range(100):
-        failure = {"message": "socket.accept() out of system resource", "exception": OSError("too many open files")}
-        loop.call_exception_handler(failure)
-    loop.call_exception_handler({"message": "something else"})
-    loop.close()
-    messages = [record.message for record in caplog.records]
-    assert messages == ["new connections cannot be accepted: too many open files", "something else"]
+        assert first.result(SECONDS).status_code == 200
 
 
 _HANGING = """

@@ -1,9 +1,9 @@
 """The service: its answers, its limits, what OpenAI's client makes of it, and that nobody's question costs a call."""
 
+import itertools
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +17,7 @@ from dspy.utils.exceptions import LMAuthError, LMTransportError
 from support import ScriptedEngine, lm_of, scripted_lm
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError
+from knowgap.lms import make_lm
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.remote import RemoteRetriever
@@ -49,8 +50,8 @@ class Waiting(Program):
         return self.conclude("Isk", [])
 
 
-def serve(program=None, **options):
-    lm, _ = scripted_lm(lambda outputs, inputs: {"reasoning": "It says so.", "answer": "the Isk"})
+def serve(program=None, lm=None, **options):
+    lm = lm or scripted_lm(lambda outputs, inputs: {"reasoning": "It says so.", "answer": "the Isk"})[0]
     return Server(program if program is not None else RAG(OneRiver()), lm, **{"port": 0, **options})
 
 
@@ -128,6 +129,28 @@ def test_openai_s_client(server):
                 client.chat.completions.create(model=model.id, messages=messages, **refused)
 
 
+def test_what_clients_send_besides_questions(server):
+    """Tools that may not be called are ignored, and prompts for titles go to the language model as they are."""
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        assert client.models.retrieve(server.name).id == server.name
+        with pytest.raises(openai.NotFoundError):
+            client.models.retrieve("gpt")
+        tools = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
+        asked = {"model": server.name, "messages": [{"role": "user", "content": QUESTION}], "tools": tools}
+        assert client.chat.completions.create(**asked, tool_choice="none").choices[0].message.content == "the Isk [1]"
+        for choice in ({}, {"tool_choice": "auto"}):
+            with pytest.raises(openai.BadRequestError, match="no tools are called"):
+                client.chat.completions.create(**asked, **choice)
+        task = {"model": server.name, "messages": [{"role": "user", "content": "### Task:\nWrite a title."}]}
+        assert "Isk" in client.chat.completions.create(**task).choices[0].message.content
+        chunks = list(client.chat.completions.create(**task, stream=True))
+        assert "Isk" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    with serve(RAG(OneRiver()), lm=make_lm("extractive")) as embedded:
+        assert (
+            httpx.post(f"{embedded.url}/v1/chat/completions", json=task | {"model": embedded.name}).status_code == 400
+        )
+
+
 def test_dspy_asks_it_like_any_model(server):
     lm = dspy.LM("openai/knowgap/rag", api_base=f"{server.url}/v1", api_key="none", cache=False)
     assert lm(QUESTION, citations=False) == ["the Isk"]
@@ -191,14 +214,6 @@ def test_what_cannot_be_answered_says_why(client, status, path, request_):
     response = client.post(path, **request_)
     assert (response.status_code, response.json()["error"]["code"]) == (status, status)
     assert response.json()["error"]["message"]
-
-
-def test_a_body_that_will_be_too_large_is_refused_by_its_head(server):
-    head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9999999999"
-    address = server.url.removeprefix("http://").split(":")
-    with socket.create_connection(address, timeout=SECONDS) as client:
-        client.sendall(f"{head}\r\n\r\n".encode())
-        assert client.recv(12) == b"HTTP/1.1 413"
 
 
 def test_a_key_is_asked_for_where_one_is_set():
@@ -344,6 +359,22 @@ def test_a_port_in_use_is_named(server):
         serve(port=int(server.url.rsplit(":", 1)[1]))
     with pytest.raises(UsageError, match="a program or an index"):
         Server()
+    with pytest.raises(UsageError, match=r"0\.0\.0\.0"):
+        Server(index=OneRiver(), host="0.0.0.0")
+
+
+def test_a_stream_shows_that_it_is_alive(monkeypatch):
+    monkeypatch.setattr("knowgap.service.events._FIRST", 0.05)
+    monkeypatch.setattr("knowgap.service.events._SILENCE", 0.05)
+    program = Waiting()
+    with serve(program) as server:
+        asked = {"question": QUESTION, "stream": True}
+        with httpx.stream("POST", f"{server.url}/v1/ask", json=asked, timeout=SECONDS) as response:
+            lines = response.iter_lines()
+            comments = [line for line in itertools.islice(lines, 12) if line.startswith(":")]
+            assert len(comments) > 1
+            program.go_on.release(3)
+            assert "event: answer" in list(lines)
 
 
 def test_stopping_waits_for_what_is_under_way():
