@@ -31,8 +31,8 @@ from knowgap.compiling.training import GeneratorConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
 from knowgap.compiling.training.transcripts import TranscriptRecord, construct_transcripts, count_transcripts
-from knowgap.lms import TranscriptGenerator
 from knowgap.lms.embedded.inputs import Prompt
+from knowgap.lms.trained import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import BM25Index
 from knowgap.signatures import STYLES
@@ -66,7 +66,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         dataset = load_dataset("sample")
         index = BM25Index.build(dataset.corpus, folder / "sample")
         examples = dataset.questions("test", 10 if options.quick else None)
-        generator = TranscriptGenerator(folder / "generator", max_new_tokens=32)
+        generator = load_trained("generator", folder / "generator")
         yield _scores(index, generator, examples, job.examples)
 
 
@@ -115,7 +115,7 @@ def _score(program: RQRAG, examples: list[dspy.Example], name: str) -> tuple[lis
     return [name, *scores, f"{1 - unreadable / calls:.1%}", f"{calls / len(examples):.1f}"], result
 
 
-def _scores(index: BM25Index, generator: TranscriptGenerator, examples: list[dspy.Example], transcripts: int) -> Table:
+def _scores(index: BM25Index, generator: dspy.LM, examples: list[dspy.Example], transcripts: int) -> Table:
     """Score the generator under several ways to search."""
     ways: dict[str, dict[str, Any]] = {"without search": {"depth": 0}}
     ways |= {"a chain of decompositions": {"actions": "decompose"}, "the tree": {}}

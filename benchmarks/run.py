@@ -37,7 +37,6 @@ BENCHMARKS = (
     "near_misses",
     "damage",
     "kills",
-    "tree_decoding",
     "generator",
     "training",
     "trust",

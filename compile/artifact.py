@@ -129,7 +129,7 @@ def load(
         lm: the language model of all its predictors; default: the one DSPy is configured with.
         expect: the name or class that the program must have; a class from outside knowgap may then be imported. For a
             DSPy module, its class, or an instance, of which the program gets a copy.
-        allow_hub: names of models on the Hugging Face hub that may be fetched if the artifact or the index names them.
+        allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them.
         **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
             `generator` of RQ-RAG), or their folders.
 
@@ -157,7 +157,7 @@ def load(
     for part in [*given, *sub_models]:
         if part not in (*cls.part_names, *cls.sub_models):
             raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
-    given |= _load_sub_models(path, cls, config["sub_models"], sub_models, allow_hub)
+    given |= _load_sub_models(path, cls, config["sub_models"], sub_models)
     program = cls(as_retriever(retriever, quality=quality, allow_hub=allow_hub), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
     try:
@@ -206,7 +206,6 @@ def _load_sub_models(
     cls: type[Program],
     recorded: Mapping[str, Mapping[str, str]],
     given: Mapping[str, Any],
-    allow_hub: Collection[str],
 ) -> dict[str, Any]:
     """Load the given sub-models, and the recorded ones whose files still have their digest; warn of the others."""
     models = {name: load_trained(name, m) if isinstance(m, (str, Path)) else m for name, m in given.items() if m}
@@ -214,8 +213,8 @@ def _load_sub_models(
         if argument in models or argument not in cls.sub_models or not facts.get("path"):
             continue
         try:
-            model = load_trained(argument, facts["path"], named_by=path, allow_hub=allow_hub)
-            if (getattr(model, "digest", "") or folder_digest(Path(facts["path"]))) == facts.get("digest"):
+            model = load_trained(argument, Path(facts["path"]))
+            if folder_digest(Path(facts["path"])) == facts.get("digest"):
                 models[argument] = model
                 continue
             why = "its files have another digest"

@@ -7,4 +7,3 @@ from .providers import check_reachable as check_reachable
 from .providers import extractive_lm as extractive_lm
 from .providers import make_lm as make_lm
 from .providers import quiet_dspy as quiet_dspy
-from .rq_rag.generator import TranscriptGenerator as TranscriptGenerator

@@ -42,9 +42,6 @@ EXTRACTIVE = "knowgap/extractive-5"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
 apart."""
 
-GENERATOR = "generator/"
-"""The beginning of a generator's name in the place of a language model's."""
-
 ENDPOINT_SETTINGS = ("api_base", "base_url")
 """The settings of a `dspy.LM` that say which server answers."""
 
@@ -264,16 +261,9 @@ def _without_keys(text: str, lm: dspy.BaseLM | None) -> str:
     return text
 
 
-def is_generator(lm: Any) -> bool:
-    """Whether a language model stands only for a generator, which writes transcripts instead of replies."""
-    return str(getattr(lm, "model", "")).startswith(GENERATOR)
-
-
 def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:
     """The error that none of `calls` replies could be read, of which `cut` ended at the limit of tokens."""
-    if is_generator(lm):
-        likely = "it was trained on too few transcripts, or on shorter ones"
-    elif 2 * cut >= calls:
+    if 2 * cut >= calls:
         likely = f"{cut} were cut off: allow longer replies (max_tokens, or the server's own limit)"
     else:
         likely = "the model is not trained for chat, or the address of its server does not end with /v1 as it should"

@@ -44,9 +44,9 @@ class TokenReply(NamedTuple):
     tokens: list[Token]
     refused: bool
 
-    def tokens_of(self, field: str) -> list[Token] | None:
-        """The tokens of an output field's value; None if they are unknown."""
-        return value_tokens(self.tokens, field, text_of(self.output, field))
+    def tokens_of(self, field: str, *, headed: bool = True) -> list[Token] | None:
+        """The tokens of an output field's value; None if they are unknown. See `value_tokens` for `headed`."""
+        return value_tokens(self.tokens, field, text_of(self.output, field), headed=headed)
 
 
 def ask_for_tokens(
@@ -87,11 +87,12 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     return getattr(prediction, "_tokens", [])
 
 
-def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token] | None:
+def value_tokens(tokens: Sequence[Token], field: str, value: str, *, headed: bool = True) -> list[Token] | None:
     """Find the tokens of an output field's parsed value in the reply, without those of the format around it.
 
     All tokens together spell a reply in a chat, JSON or XML format. The value is searched for after the field's first
-    header. White space is ignored, since some tokenizers lose it when they spell single tokens.
+    header, or from the beginning of a reply that is not `headed`. White space is ignored, since some tokenizers lose it
+    when they spell single tokens.
 
     Returns:
         The tokens, or None if the reply does not have the value. A token that reaches over a border of the value
@@ -104,9 +105,10 @@ def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token]
     header = re.search(rb'\[\[##%b##\]\]|"%b":|<%b>' % ((field.encode(),) * 3), reply)
     forms = [value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]]
     spellings = [form.encode(errors="replace").translate(None, _SPACE) for form in forms]
-    if header is None or not spellings[0]:
+    if (headed and header is None) or not spellings[0]:
         return None
-    spans = [(reply.find(spelling, header.end()), len(spelling)) for spelling in spellings]
+    first = header.end() if headed and header is not None else 0
+    spans = [(reply.find(spelling, first), len(spelling)) for spelling in spellings]
     start, length = next(((start, length) for start, length in spans if start >= 0), (-1, 0))
     if start < 0:
         return None

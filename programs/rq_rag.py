@@ -7,15 +7,15 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import dspy
 
+from knowgap.lms.transcripts import TranscriptAdapter
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import ask_for_tokens
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.generator import Branches, BranchReply, Generator, GeneratorBranches, PromptBranches
 from knowgap.programs.replies.outputs import probability_of, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Selected, Stopped
@@ -74,6 +74,20 @@ class Trajectory:
         return facts | {"passages": [passage.id for passage in self.passages]}
 
 
+class Written(NamedTuple):
+    """A query or an answer.
+
+    Attributes:
+        text: empty if it cannot be read.
+        logprobs: log-probabilities of the tokens of the text; None if they are unknown.
+        stated: the confidence that the model states, 0 to 1.
+    """
+
+    text: str
+    logprobs: tuple[float, ...] | None
+    stated: float
+
+
 class RQRAG(Program):
     """Grow a tree of refined queries, answer at its nodes, select among the answers.
 
@@ -82,8 +96,8 @@ class RQRAG(Program):
     them in sequence) and 12 retrievals. The upper bound is the metric `upper_bound` on the prediction's `answers`.
 
     Args:
-        generator: a model that was trained on transcripts (`knowgap train rq-rag`), which is shown no demonstrations;
-            None asks the language model.
+        generator: a language model that was trained on transcripts (`knowgap train rq-rag`), in this process or behind
+            a server, which is shown no demonstrations; None asks the configured one by prompts.
 
     >>> import knowgap
     >>> knowgap.RQRAG(depth=4).depth
@@ -107,7 +121,7 @@ class RQRAG(Program):
     strategy = Choice("ensemble", "how the answer is chosen (2.3)", choices=("perplexity", "confidence", "ensemble"))
     beam_width = Integer(27, "nodes of a level that are refined at most, best first (B.2)", low=1, high=81)
 
-    def __init__(self, retriever: RetrieverLike | None = None, *, generator: Generator | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, *, generator: dspy.BaseLM | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.generator = generator
         self.rewrite = dspy.Predict(RewriteQuery)
@@ -122,55 +136,53 @@ class RQRAG(Program):
         log-probabilities" or "stated confidence"), `answers` of all trajectories, and `leaves`: path, queries, answer,
         confidence, perplexity and passage ids of each.
         """
-        prompts = PromptBranches(functools.partial(self._write, question))
-        branches = prompts if self.generator is None else GeneratorBranches(self, self.generator, question)
         level, nodes = [Trajectory()], list[Trajectory]()  # the root retrieves nothing
         for iteration in range(1, self.depth + 1):  # generate, retrieve, generate, retrieve, … (B.2)
             self.begin_iteration(iteration)
             if len(level) > self.beam_width:
-                level = self._answer_all(branches, level)
+                level = self._answer_all(question, level)
             nodes += level
-            level = self._retrieve_for(branches, self._refine(branches, self._best(level)))
+            level = self._retrieve_for(self._refine(question, self._best(level)))
         self.begin_iteration(self.depth + 1)
-        leaves = self._answer_all(branches, [*nodes, *level])  # … and answer
+        leaves = self._answer_all(question, [*nodes, *level])  # … and answer
         self.record(Stopped(reason="depth" if level else "no query"))
         return self._select(leaves)
 
-    def _refine(self, branches: Branches, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+    def _refine(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
         """The children of nodes, without passages: one for each action whose query could be read."""
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
         asked = [(node, action) for node in nodes for action in actions]
         if not self.may_go_on(len(asked)):
             asked = asked[: max(0, int(self.calls_left) - 1)]
 
-        def read(node: Trajectory, action: str, path: str, reply: Any) -> Trajectory | None:
-            if not (query := " ".join((said := reply()).text.split())):
+        def refine(node: Trajectory, action: str, path: str) -> Trajectory | None:
+            said = self._write(question, node, action)
+            if not (query := " ".join(said.text.split())):
                 return None
             self.record(Refined(action=action, query=query))
             return Trajectory(path, (*node.searches, (query, ())), _generated(node, said))
 
         paths = [f"{node.path}/{action}".strip("/") for node, action in asked]
-        replies = branches.write([(node.path, node, action) for node, action in asked])
-        tasks = [functools.partial(read, *each, *more) for each, *more in zip(asked, paths, replies, strict=True)]
+        tasks = [functools.partial(refine, *each, path) for each, path in zip(asked, paths, strict=True)]
         return [child for child in run_concurrently(tasks, paths) if child is not None]
 
-    def _retrieve_for(self, branches: Branches, children: Sequence[Trajectory]) -> list[Trajectory]:
+    def _retrieve_for(self, children: Sequence[Trajectory]) -> list[Trajectory]:
         """The children with what their newest queries find."""
         queries = [node.searches[-1][0] for node in children]
         found = self.retrieve(queries, self.top_k) if children else []
         return [
-            replace(node, searches=(*node.searches[:-1], (query, branches.read(node.path, query, hits))))
+            replace(node, searches=(*node.searches[:-1], (query, tuple(hit.passage for hit in hits))))
             for node, query, hits in zip(children, queries, found, strict=True)
         ]
 
-    def _answer_all(self, branches: Branches, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+    def _answer_all(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
         """All nodes with their answers; if `max_calls` leaves too few, those that have read most are answered."""
         open_nodes = sorted((node for node in nodes if node.answer is None), key=lambda node: -len(node.passages))
         room = len(open_nodes) if self.may_go_on(len(open_nodes) - 1) else int(self.calls_left)
         asked = [node for node in nodes if node in open_nodes[:room]]
 
-        def read(node: Trajectory, reply: Any) -> Trajectory:
-            said: BranchReply = reply()
+        def answer(node: Trajectory) -> Trajectory:
+            said = self._write(question, node, "answer")
             more = {"generated": _generated(node, said), "answer_logprobs": said.logprobs, "stated": said.stated}
             leaf = replace(node, answer=said.text, **more)
             if leaf.answer:
@@ -178,21 +190,25 @@ class RQRAG(Program):
                 self.record(Answered(answer=leaf.answer, confidence=leaf.confidence, passages=ids))
             return leaf
 
-        replies = branches.write([(node.path, node, "answer") for node in asked])
-        tasks = [functools.partial(read, *each) for each in zip(asked, replies, strict=True)]
+        tasks = [functools.partial(answer, node) for node in asked]
         leaves = run_concurrently(tasks, [node.path or "direct" for node in asked], leave=0)
         by_path = {leaf.path: leaf for leaf in leaves}
         return [by_path.get(node.path, node) for node in nodes]
 
-    def _write(self, question: str, node: Trajectory, action: str) -> BranchReply:
-        """Ask the language model at a node, which sees the queries of the path and what each found (equation 2)."""
+    def _write(self, question: str, node: Trajectory, action: str) -> Written:
+        """Ask the model at a node, which sees the queries of the path and what each found (equation 2)."""
         field = "answer" if action == "answer" else "query"
         inputs: dict[str, Any] = {"question": question, "searched": node.searched, "passages": node.passages}
         inputs |= {"style": self.wording} if field == "answer" else {"leave": 1}
-        reply = ask_for_tokens(self, getattr(self, action), True, **inputs)
-        tokens = reply.tokens_of(field)
+        predictor, form = getattr(self, action), {}
+        if self.generator is not None:
+            inputs["lm"] = self.generator
+            form["adapter"] = TranscriptAdapter([*filter(None, node.path.split("/")), action], self.wording)
+        with dspy.context(**form):
+            reply = ask_for_tokens(self, predictor, True, **inputs)
+        tokens = reply.tokens_of(field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
-        return BranchReply(text_of(reply.output, field), logprobs, probability_of(reply.output))
+        return Written(text_of(reply.output, field), logprobs, probability_of(reply.output))
 
     def _best(self, level: list[Trajectory]) -> list[Trajectory]:
         """The `beam_width` best nodes of a level, in the order of their paths."""
@@ -234,7 +250,7 @@ class RQRAG(Program):
         )
 
 
-def _generated(node: Trajectory, said: BranchReply) -> tuple[float, ...] | None:
+def _generated(node: Trajectory, said: Written) -> tuple[float, ...] | None:
     """Log-probabilities of all values that the node's path and its next reply generated; None if some are unknown."""
     return None if node.generated is None or said.logprobs is None else (*node.generated, *said.logprobs)
 

@@ -76,9 +76,9 @@ def load_lm(
     name = options.lm
     if generator is not None:
         if name is not None:
-            remark(f"the generator {generator.name} answers; the language model {name} is not used")
+            remark(f"the generator {generator.model} answers; the language model {name} is not used")
         quiet_dspy()
-        return generator.lm
+        return generator
     given = parse_options(named_values(options.lm_option, "--lm-option"))
     if name not in (None, "extractive"):
         written = os.environ.get(_LM_OPTIONS, "").split()

@@ -158,11 +158,7 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
         model: Any = part.lm if isinstance(part, dspy.Predict) else part
         name = lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)
         folder = Path(name.removeprefix("hf/") if isinstance(model, dspy.BaseLM) else getattr(model, "name", ""))
-        digest = getattr(model, "digest", None)
-        if hasattr(model, "folder") and isinstance(digest, str):
-            place = getattr(model, "folder", None)
-            facts[argument] = {"path": str(Path(place).resolve()) if place else folder.as_posix(), "digest": digest}
-        elif model is not None and (folder / "config.json").is_file():
+        if model is not None and (folder / "config.json").is_file():
             facts[argument] = {"path": str(folder.resolve()), "digest": folder_digest(folder)}
         elif model is not None:
             facts[argument] = {"name": name}

@@ -22,7 +22,7 @@ from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.cancelling import run_cancellable
 from knowgap.lms.metering import is_garbled
-from knowgap.lms.providers import as_language_model_error, is_generator, unreadable_replies
+from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
@@ -112,7 +112,7 @@ def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.B
     named = [lm, dspy.settings.lm]
     if program is not None:
         generator: Any = program.parts().get("generator")
-        named += [*(predictor.lm for predictor in program.predictors()), generator and generator.lm]
+        named += [*(predictor.lm for predictor in program.predictors()), generator]
     model = next((each for each in named if each is not None), None)
     if model is None:
         raise UsageError("no language model: pass lm=…, or configure one with dspy.configure(lm=…)")
@@ -239,8 +239,8 @@ class Tally:
                 )
 
     def _stop_if_unreadable(self) -> None:
-        """End a run in whose first questions no reply could be read, unless the model is one that is being trained."""
-        if self.lm is not None and all(cost.all_unreadable for cost in self.first) and not is_generator(self.lm):
+        """End a run in whose first questions no reply could be read."""
+        if self.lm is not None and all(cost.all_unreadable for cost in self.first):
             calls, cut = (sum(getattr(cost, name) for cost in self.first) for name in ("lm_calls", "cut"))
             raise unreadable_replies(self.lm, calls, cut)
 

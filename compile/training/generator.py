@@ -5,9 +5,9 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import dspy
@@ -21,7 +21,6 @@ from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.language_model import (
     IGNORED,
     Row,
-    checkpoint_dtype,
     language_model_job,
     plan_language_model,
 )
@@ -36,9 +35,17 @@ from knowgap.compiling.training.transcripts import (
     teacher_calls,
 )
 from knowgap.errors import UsageError
-from knowgap.lms.local.loading import load_model, load_tokenizer
-from knowgap.lms.rq_rag.generator import TranscriptGenerator
-from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout, add_control_tokens
+from knowgap.lms.local.loading import load_tokenizer
+from knowgap.lms.trained import load_trained
+from knowgap.lms.transcripts import (
+    CONTROL_TOKENS,
+    EVIDENCE,
+    EVIDENCE_END,
+    TranscriptStep,
+    add_control_tokens,
+    transcript,
+    written,
+)
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.hub import local_path
 from knowgap.retrieval.passage import Retriever
@@ -77,7 +84,7 @@ def rq_rag(
     Args:
         data: the questions; transcripts are made of those of the split `train`.
         retriever: the index in which the queries are searched.
-        output: the folder of the generator, which `TranscriptGenerator` and `--part generator=FOLDER` take.
+        output: the folder of the generator, which `--part generator=FOLDER` takes.
         base: a causal model to start from, by folder or hub name.
         teacher: the language model that writes the transcripts; may be None if `transcripts` is given.
         transcripts: a file of transcripts in the layout of the authors' training set, instead of those of a teacher.
@@ -131,23 +138,14 @@ def rq_rag(
     job, too_long = generator_job(made.records, output, base=base, config=config)
 
     def score(folder: Path, depth: int) -> dict[str, list[float]]:
-        generator = TranscriptGenerator(folder, max_new_tokens=64)
-        program = RQRAG(retriever, generator=generator, depth=depth, top_k=config.top_k)
-        found = evaluate(
-            program, held_out, METRICS, run=Run(lm=generator.lm, num_threads=1, seed=config.seed, progress=progress)
-        )
-        generator.close()
+        program = RQRAG(retriever, generator=load_trained("generator", folder), depth=depth, top_k=config.top_k)
+        run = Run(num_threads=1, seed=config.seed, progress=progress)
+        found = evaluate(program, held_out, METRICS, run=run)
         readable = [1 - record.cost.unreadable / max(1, record.cost.lm_calls) for record in found.records]
         return {**{metric: list(found.scores(metric).values()) for metric in METRICS}, "readable": readable}
 
     def measure() -> Values:
-        with TemporaryDirectory() as untrained:
-            save_untrained(base, untrained, config.seed)
-            return {
-                "trained, no search": score(output, 0),
-                "untrained": score(Path(untrained), config.depth),
-                "trained": score(output, config.depth),
-            }
+        return {"trained, no search": score(output, 0), "trained": score(output, config.depth)}
 
     counts = ", ".join(f"{count} {what}" for what, count in count_transcripts(made.records).items())
     notes = [f"transcripts of {len(made.records)} questions: {counts}; {made.calls} calls of the teacher"]
@@ -170,12 +168,12 @@ def generator_job(
         LanguageModelError: the base cannot be loaded.
         MissingDependency: torch or Transformers is not installed.
     """
-    layout = _layout(base)
+    tokenizer = _tokenizer(base)
     rows: list[Row] = []
     too_long: list[str] = []
     for record in records:
         if not record.dropped:
-            row = encode_record(layout, record, config.mask_evidence)
+            row = encode_record(tokenizer, record, config.mask_evidence)
             if len(row["input_ids"]) > config.max_length:  # a transcript that is cut off has no answer
                 too_long.append(record.id)
             else:
@@ -184,49 +182,45 @@ def generator_job(
     return language_model_job(rows, output, base, config=config, facts=facts, prepare=_prepare), too_long
 
 
-def save_untrained(base: str, folder: str | Path, seed: int = 0) -> None:
-    """Write a generator as it is before the training: the base with new control tokens."""
-    from transformers import set_seed
-
-    set_seed(seed)
-    local = load_model(base, "cpu", checkpoint_dtype(base))
-    add_control_tokens(local.tokenizer, local.model)
-    local.model.save_pretrained(str(folder))
-    local.tokenizer.save_pretrained(str(folder))
+def encode_record(tokenizer: Any, record: TranscriptRecord, mask_evidence: bool = True) -> Row:
+    """Encode a record's transcript; see `encode`."""
+    steps = [TranscriptStep(step.action, step.query, step.found) for step in record.steps]
+    answer = written("answer", record.answer)
+    messages = transcript(STYLES[record.style], record.question, steps, answer, record.history)
+    return encode(tokenizer, messages, mask_evidence)
 
 
-def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evidence: bool = True) -> Row:
+def encode(tokenizer: Any, messages: Sequence[Mapping[str, str]], mask_evidence: bool = True) -> Row:
     """Encode a transcript: `input_ids`, and `labels`, which are `IGNORED` for tokens that are left out of the loss.
 
     The loss is on the control tokens of actions, the queries, the answer and their ends (equation 2), and never on the
     prompt. With `mask_evidence=False`, it is on the retrieved passages too, as in the released training by default.
     """
-    ids = layout.prompt(STYLES[record.style], record.question, record.history)
-    labels = [IGNORED] * len(ids)
-
-    def add(part: list[int], learnt: bool) -> None:
-        ids.extend(part)
-        labels.extend(part if learnt else [IGNORED] * len(part))
-
-    for step in record.steps:
-        add(layout.written(step.action, step.query), True)
-        add(layout.evidence(step.found), not mask_evidence)
-    add(layout.written("answer", record.answer), True)
-    return {"input_ids": ids, "labels": labels}
+    text = tokenizer.apply_chat_template(messages, tokenize=False, continue_final_message=True)
+    begin = len(text) - len(messages[-1]["content"])
+    given = [(0, begin), *(found.span() for found in _GIVEN.finditer(text, begin) if mask_evidence)]
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    ids, places = encoded["input_ids"], encoded["offset_mapping"]
+    learnt = [not any(first <= place < end for first, end in given) for place, _ in places]
+    return {"input_ids": ids, "labels": [id if own else IGNORED for id, own in zip(ids, learnt, strict=True)]}
 
 
-def _layout(base: str) -> TranscriptLayout:
-    """The layout of the transcripts of a base, with the control tokens that it lacks."""
+_GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", re.DOTALL)
+"""What a query found, in a transcript."""
+
+
+def _tokenizer(base: str) -> Any:
+    """The tokenizer of a base, with the control tokens that it lacks."""
     tokenizer = load_tokenizer(base)
     add_control_tokens(tokenizer)
-    return TranscriptLayout(tokenizer)
+    return tokenizer
 
 
 def _mean_length(drafts: Sequence[TranscriptRecord], base: str, config: GeneratorConfig) -> float:
     if (folder := local_path(base)) is not None and not any(folder.glob("tokenizer*")):
         return config.max_length
-    layout = _layout(base)
-    lengths = [len(encode_record(layout, draft)["input_ids"]) for draft in drafts]
+    tokenizer = _tokenizer(base)
+    lengths = [len(encode_record(tokenizer, draft)["input_ids"]) for draft in drafts]
     return sum(min(length, config.max_length) for length in lengths) / max(1, len(lengths))
 
 

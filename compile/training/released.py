@@ -17,7 +17,7 @@ from knowgap.compiling.data.records import read_lines
 from knowgap.compiling.training.labelling import LabelledExample, Task
 from knowgap.compiling.training.transcripts import KINDS, SearchStep, TranscriptRecord
 from knowgap.errors import DataError
-from knowgap.lms.rq_rag.layout import ACTION_TOKENS, CONTROL_TOKENS
+from knowgap.lms.transcripts import ACTION_TOKENS, CONTROL_TOKENS
 
 _PART = re.compile("({})".format("|".join(map(re.escape, [*CONTROL_TOKENS, "[S_Response]"]))))
 _PASSAGE = re.compile(r"Title: (.*?)\nText: (.*?)(?=\nTitle: |\Z)", re.DOTALL)

@@ -10,6 +10,7 @@ from typing import Any
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from knowgap.errors import LanguageModelError
+from knowgap.lms.transcripts import CHAT_TEMPLATE, END
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.hub import model_source, why_not_loaded
@@ -49,12 +50,16 @@ class LocalModel:
         """The tokens of a conversation, up to where the reply begins.
 
         A chat template that refuses the system role, or leaves it out, gets the system prompt at the beginning of the
-        first user turn. Without a chat template, the turns are joined with blank lines.
+        first user turn. Without a chat template, the turns are joined with blank lines. If the last turn is the
+        assistant's, the reply continues it.
         """
         if not self.tokenizer.chat_template:
             return self.text_ids("\n\n".join(turn["content"] for turn in turns) + "\n\n")
         from jinja2.exceptions import TemplateError
 
+        ends = {"add_generation_prompt": True}
+        if turns[-1]["role"] == "assistant":
+            ends = {"continue_final_message": True}
         system, *rest = turns
         ways = [turns]
         if system["role"] == "system" and rest:
@@ -62,9 +67,7 @@ class LocalModel:
         problem: object = None
         for way in ways:
             try:
-                text = self.tokenizer.apply_chat_template(
-                    [dict(turn) for turn in way], add_generation_prompt=True, tokenize=False
-                )
+                text = self.tokenizer.apply_chat_template([dict(turn) for turn in way], tokenize=False, **ends)
             except TemplateError as error:
                 problem = error
                 continue
@@ -154,6 +157,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto", 
         tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
         model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments, **more)
         model = (model if "device_map" in more else model.to(place)).eval()
+    if not tokenizer.chat_template and END in tokenizer.get_vocab():  # as in RQ-RAG's release
+        tokenizer.chat_template = CHAT_TEMPLATE
     missing = sorted(report["missing_keys"])
     if missing:
         raise LanguageModelError(

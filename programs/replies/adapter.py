@@ -17,6 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from knowgap.lms.transcripts import TranscriptAdapter
 from knowgap.programs.replies import forms
 from knowgap.programs.replies.fields import Form, bounds_of, read_fields
 from knowgap.programs.replies.outputs import map_texts
@@ -187,7 +188,7 @@ def lenient(adapter: Any) -> Any:
     An adapter of another class is returned unchanged, with one warning for each class.
     """
     if type(adapter) not in _FORMATS:
-        if not isinstance(adapter, _Lenient):
+        if not isinstance(adapter, (_Lenient, TranscriptAdapter)):
             _say_once(type(adapter))
         return adapter
     cls = _FORMATS[type(adapter)]

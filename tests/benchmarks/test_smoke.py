@@ -227,15 +227,6 @@ def test_trainings_are_compared_with_the_index():
 
 
 @pytest.mark.long
-def test_tree_decoding_writes_the_same_and_reads_less():
-    report, _ = run("tree_decoding", "--tree-new-tokens", "4")
-    [rows] = tables(report).values()
-    assert [row["same"] for row in rows] == ["yes"] * 3
-    read = [int(row["tokens read"].replace(",", "")) for row in rows]
-    assert read[0] > 2 * read[1] == 2 * read[2]
-
-
-@pytest.mark.long
 def test_a_tiny_generator_is_trained_and_scored():
     report, log = run("generator")
     [rows] = tables(report).values()

@@ -8,13 +8,10 @@ from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
 from knowgap.compiling.run import Run
-from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import folder_digest
-from tests.hub_recorder import recorded_hub
 from tests.lms.local.tiny_models import TEXTS, write_language_model
 from tests.retrieval.tiny import write_cross_encoder
 
@@ -80,17 +77,3 @@ def test_results_name_the_models(models, folders, examples, lm):
     origin = evaluate(program, examples[:1], ["exact_match"], run=Run(lm=lm)).provenance
     assert origin.sub_models["relevant"]["digest"] == folder_digest(folders["relevant"])
     assert origin.sub_models["decompose"] == {"name": lm.model}
-
-
-def test_a_generator_on_the_hub_is_taken_if_it_is_allowed(tmp_path):
-    folder = save(
-        RQRAG(OverlapRetriever(CORPUS), generator=TranscriptGenerator("someone/model")), tmp_path / "artifact"
-    )
-    config = json.loads((folder / "config.json").read_text())
-    assert config["sub_models"] == {"generator": {"path": "someone/model", "digest": "someone/model"}}
-    with recorded_hub() as asked:
-        with pytest.warns(UserWarning, match="add --allow-hub someone/model to fetch it"):
-            assert load(folder).parts().get("generator") is None
-        assert load(folder, allow_hub=["someone/model"]).generator.name == "someone/model"
-        assert load(folder, generator="someone/model").generator.name == "someone/model"
-    assert asked == []  # it is fetched at the first question

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.lms.rq_rag.tiny import write_base_model
+from tests.lms.tiny_generator import write_base_model
 
-ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rq_rag", "--part", "generator=gen")
+ASK = ("ask", "Who painted The Grey Ferry?", "--index", "idx", "--program", "rq_rag", "--part", "generator=gen")
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_it_answers(indexed, generator):
     [
         (["--program", "rag"], "--part generator=gen: the program rag has no generator"),
         (["--part", "generator=base"], "its tokenizer lacks the control tokens"),
-        (["--part", "generator=./nowhere"], "no generator at './nowhere'"),
+        (["--part", "generator=./nowhere"], "no model at './nowhere'"),
     ],
 )
 def test_what_has_no_effect_is_refused(indexed, generator, words, said):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
 
 import dspy
 import pytest
+from dspy.lm15 import Message, Response, Usage
 from safetensors.numpy import load_file
 from support import OverlapRetriever
 
@@ -14,14 +14,14 @@ from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation import evaluator
 from knowgap.compiling.training import GeneratorConfig, rq_rag
 from knowgap.compiling.training.fit import fit
-from knowgap.compiling.training.generator import generator_job, save_untrained
+from knowgap.compiling.training.generator import generator_job
 from knowgap.compiling.training.transcripts import SearchStep, TranscriptRecord
 from knowgap.errors import LanguageModelError, UsageError
-from knowgap.lms.rq_rag.generator import TranscriptGenerator
+from knowgap.lms.trained import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Selected
 from knowgap.retrieval.passage import Passage
-from tests.lms.rq_rag.tiny import write_base_model
+from tests.lms.tiny_generator import write_base_model
 
 PASSAGES = [Passage(name, name, f"{name} is old.") for name in ("Orle", "Tarn", "Venn", "Moss", "Fell", "Dune")]
 SMALL = {"batch_size": 6, "gradient_accumulation": 1, "max_length": 512}
@@ -52,16 +52,13 @@ def test_held_out_transcripts_can_be_read(base, tmp_path):
     assert (job.examples, too_long) == (12, [])
     result = fit(job)
     assert (result.steps, result.folder) == (60, tmp_path / "generator")
-    generator = TranscriptGenerator(tmp_path / "generator", device="cpu", max_new_tokens=24)
+    generator = load_trained("generator", tmp_path / "generator")
     program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, depth=1, top_k=1)
     costs = [program(question=f"How old is {passage.id}?").trace.cost for passage in PASSAGES[4:]]
     calls, unreadable = (sum(getattr(cost, name) for cost in costs) for name in ("lm_calls", "unreadable"))
     assert calls >= 8
     assert unreadable / calls < 0.3
-    save_untrained(base, tmp_path / "untrained")
-    untrained = RQRAG(program.retriever, generator=TranscriptGenerator(tmp_path / "untrained", max_new_tokens=24))
-    cost = untrained(question="How old is Fell?").trace.cost
-    assert cost.unreadable == cost.lm_calls
+    assert sum(cost.cut for cost in costs) == 0
 
 
 def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_path):
@@ -73,7 +70,7 @@ def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_p
     assert (after["model.embed_tokens.weight"][:words] == before["model.embed_tokens.weight"]).all()
     changed = "model.layers.0.self_attn.q_proj.weight"
     assert (before[changed] != after[changed]).any()
-    assert TranscriptGenerator(tmp_path / "one", max_new_tokens=4).start("Who?", "short").write([("", "answer")])
+    assert load_trained("generator", tmp_path / "one")("Who?", max_tokens=4)
 
 
 def test_what_cannot_be_trained_is_refused(base, tmp_path):
@@ -115,27 +112,15 @@ def test_the_trained_generator_is_measured_with_the_papers_tree(base, tmp_path, 
     class Sure:
         """Writes another query at every node, and the same answer without a doubt."""
 
-        name, digest = "sure", ""
+        supported_params = frozenset({"stop", "logprobs"})
 
-        def start(self, question, instruction):
-            return self
+        def complete(self, request):
+            prompt = request.messages[-1].text
+            text = "old" if prompt.endswith("[A_Response]") else f"Orle {prompt.count('[EOS]')} {prompt[-9:-1]}"
+            reply = Message.assistant(text)
+            return Response(id=None, model="sure", message=reply, finish_reason="stop", usage=Usage(1, 1))
 
-        def read(self, path, passages):
-            return len(passages)
-
-        def write(self, branches, **_):
-            texts = ["old" if action == "answer" else f"{path} {action} Orle" for path, action in branches]
-            return [_Sure(text) for text in texts]
-
-    program.generator = Sure()
+    program.generator = dspy.LM("tests/sure", engine=Sure(), cache=False)
     prediction = program(question="How old is Orle?")
     assert len(prediction.answers) == 13
     assert prediction.trace.of(Selected)[0].strategy == "ensemble"
-
-
-class _Sure(NamedTuple):
-    text: str
-    logprobs: tuple = (-0.001,)
-    problem: str = ""
-    cut: bool = False
-    tokens_read: int = 1

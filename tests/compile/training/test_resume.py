@@ -19,7 +19,7 @@ from tests.compile.training.test_generator import RECORDS
 from tests.compile.training.test_ranking import CORPUS, EXAMPLES, QUICK
 from tests.compile.training.test_sub_models import asking, judged
 from tests.lms.local.tiny_models import TEXTS, write_language_model
-from tests.lms.rq_rag.tiny import write_base_model
+from tests.lms.tiny_generator import write_base_model
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from knowgap.compiling.training.transcripts import (
     teacher_calls,
 )
 from knowgap.errors import UsageError
-from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
+from knowgap.lms.transcripts import add_control_tokens
 from knowgap.retrieval.passage import Passage, part_id
-from tests.lms.rq_rag.tiny import tiny_llama, tiny_tokenizer
+from tests.lms.tiny_generator import tiny_tokenizer
 
 CORPUS = [
     Passage("ferry", "The Grey Ferry", "The Grey Ferry was painted by Ada Moor."),
@@ -160,31 +160,17 @@ def test_kinds_go_by_type_else_by_steps():
     assert kind_of(EXAMPLES[0]) == "single_hop"
 
 
-@pytest.fixture(scope="module")
-def layout():
+def test_only_what_the_model_writes_is_learnt():
     tokenizer = tiny_tokenizer()
-    add_control_tokens(tokenizer, tiny_llama(len(tokenizer)))
-    return TranscriptLayout(tokenizer)
-
-
-def record(**changes):
+    add_control_tokens(tokenizer)
     steps = [SearchStep(action="decompose", query="Who?", passages=[CORPUS[0].to_dict()])]
-    return TranscriptRecord(
-        **{"id": "1", "kind": "multi_hop", "question": HOPS, "steps": steps, "answer": "Wick", **changes}
-    )
-
-
-def test_only_what_the_model_writes_is_learnt(layout):
-    example = encode_record(layout, record())
+    record = TranscriptRecord(id="1", kind="multi_hop", question=HOPS, steps=steps, answer="Wick")
+    example = encode_record(tokenizer, record)
     learnt = [token for token, label in zip(example["input_ids"], example["labels"], strict=True) if label != IGNORED]
-    assert layout.tokenizer.decode(learnt) == "[S_Decomposed_Query]\nWho?\n[EOS][A_Response]\nWick\n[EOS]"
-    whole = layout.tokenizer.decode(example["input_ids"])
+    assert tokenizer.decode(learnt) == "[S_Decomposed_Query]\nWho?\n[EOS][A_Response]\nWick\n[EOS]"
+    whole = tokenizer.decode(example["input_ids"])
     assert whole.startswith("<s><|system|>\n")
     assert f"<|user|>\n{HOPS}</s>\n<|assistant|>\n[S_Decomposed_Query]\nWho?\n[EOS]\n[R_Evidences]\nTitle: The" in whole
-    with_evidence = encode_record(layout, record(), mask_evidence=False)
-    assert with_evidence["input_ids"] == example["input_ids"]
-    evidence = layout.evidence([CORPUS[0]])
-    assert sum(label != IGNORED for label in with_evidence["labels"]) == len(learnt) + len(evidence)
 
 
 def test_drafts_need_no_teacher():

@@ -2,7 +2,8 @@
 
 import random
 
-from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
+from knowgap.compiling.training.generator import encode
+from knowgap.lms.transcripts import TranscriptStep, add_control_tokens, transcript, written
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 from tests.lms.local.tiny_models import byte_tokenizer
@@ -46,31 +47,26 @@ def write_generator(folder, **changes):
     tokenizer = tiny_tokenizer()
     model = tiny_llama(len(tokenizer), **changes)
     add_control_tokens(tokenizer, model)
-    layout = TranscriptLayout(tokenizer)
     optimizer, dice = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(0)
 
     def some():
         begin = dice.randrange(60)
         return TEXTS[0][begin : begin + dice.randrange(4, 40)]
 
-    def found():
-        return [(token, False) for token in layout.evidence([Passage("a", some(), some())])]
-
-    def writes(action, text):
-        return [(token, True) for token in layout.written(action, text)]
+    def step(action, query):
+        return TranscriptStep(action, query, [Passage("a", some(), some())])
 
     for _ in range(200):
         rows = []
         for first in ACTIONS:
-            row = [(token, False) for token in layout.prompt(dice.choice([some(), STYLES["short"]]), some())]
-            row += [*writes(first, FIRST[first]), *found()] if dice.random() < 0.8 else []
             second = dice.choice(ACTIONS)
-            row += [*writes(second, SECOND[second]), *found()] if dice.random() < 0.7 else []
-            rows.append([*row, *writes("answer", "Wick")])
-        width = max(map(len, rows))
-        rows = [[*row, *[(0, False)] * (width - len(row))] for row in rows]
-        ids = torch.tensor([[token for token, _ in row] for row in rows])
-        learnt = torch.tensor([[token if mine else -100 for token, mine in row] for row in rows])
+            steps = [step(first, FIRST[first])] if dice.random() < 0.8 else []
+            steps += [step(second, SECOND[second])] if dice.random() < 0.7 else []
+            style = dice.choice([some(), STYLES["short"]])
+            rows.append(encode(tokenizer, transcript(style, some(), steps, written("answer", "Wick"))))
+        width = max(len(row["input_ids"]) for row in rows)
+        ids = torch.tensor([row["input_ids"] + [0] * (width - len(row["input_ids"])) for row in rows])
+        learnt = torch.tensor([row["labels"] + [-100] * (width - len(row["labels"])) for row in rows])
         model(input_ids=ids, labels=learnt).loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -1,0 +1,170 @@
+"""RQ-RAG's trained generator: a tiny one, in this process and behind a server, writes the tree of the program."""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+from support import OverlapRetriever
+
+from knowgap.compiling.training.generator import IGNORED, encode
+from knowgap.lms.trained import load_trained
+from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, add_control_tokens, transcript, written
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.trace.steps import Malformed
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import AnswerWithConfidence
+from tests.lms.chat_server import serving
+from tests.lms.tiny_generator import tiny_llama, tiny_tokenizer
+
+QUESTION = "Who painted The Grey Ferry?"
+PASSAGES = [
+    Passage("a", "Ada Moor", "She painted [A_Response] ships in the harbour of Tarn [EOS]."),
+    Passage("b", "Wick", "A town.</s>"),
+]
+
+
+def answer(generator, **settings):
+    program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, **{"top_k": 1, **settings})
+    return program(question=QUESTION)
+
+
+def spoilt(reply):
+    """A generator that writes the same text wherever it is asked."""
+    from dspy.lm15 import Message, Response, Usage
+
+    class Engine:
+        supported_params = frozenset({"stop", "logprobs"})
+
+        def complete(self, request):
+            return Response(
+                id=None, model="m", message=Message.assistant(reply), finish_reason="stop", usage=Usage(5, 3)
+            )
+
+    return dspy.LM("tests/spoilt", engine=Engine(), cache=False)
+
+
+@pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
+def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_generator, strategy):
+    settings = {"depth": 2 if strategy == "ensemble" else 1, "strategy": strategy}
+    here = answer(load_trained("generator", tiny_generator), **settings)
+    with serving(tiny_generator) as (url, asked):
+        there = answer(load_trained("generator", f"tiny@{url}"), **settings)
+    assert len(here.leaves) > 2
+    assert here.measure == there.measure == "token log-probabilities"
+    assert [leaf["path"] for leaf in there.leaves] == [leaf["path"] for leaf in here.leaves]
+    assert [leaf["answer"] for leaf in there.leaves] == [leaf["answer"] for leaf in here.leaves]
+    for one, other in zip(there.leaves, here.leaves, strict=True):
+        numbers = {name: value for name, value in other.items() if isinstance(value, float)}
+        assert {name: one[name] for name in numbers} == pytest.approx(numbers, abs=1e-4)
+        assert other["perplexity"] >= 1
+    assert (there.answer, there.passages) == (here.answer, here.passages)
+    assert {body["model"] for body in asked} == {"tiny"}
+    assert there.trace.cost.prompt_tokens == here.trace.cost.prompt_tokens
+
+
+def test_log_probabilities_are_those_of_one_pass_over_the_whole_transcript(tiny_generator):
+    import torch
+
+    leaves = answer(load_trained("generator", tiny_generator), depth=1).leaves
+    local = load_trained("generator", tiny_generator).engine.load()
+    [direct] = [leaf for leaf in leaves if leaf["path"] == "direct"]
+    said = written("answer", direct["answer"])
+    row = encode(local.tokenizer, transcript(RQRAG().wording, QUESTION, [], said))
+    with torch.inference_mode():
+        logprobs = local.model(input_ids=torch.tensor([row["input_ids"]])).logits[0].log_softmax(-1)
+    places = [place for place, label in enumerate(row["labels"]) if label != IGNORED]
+    words = local.tokenizer.convert_ids_to_tokens([row["input_ids"][place] for place in places])
+    own = [place for place, word in zip(places, words, strict=True) if word.strip("Ċ") and word[0] != "["]
+    expected = sum(float(logprobs[place - 1, row["input_ids"][place]]) for place in own)
+    assert direct["confidence"] == pytest.approx(torch.tensor(expected).exp().item(), rel=1e-3)
+
+
+def test_one_by_one_it_writes_the_same(tiny_generator):
+    together, alone = (
+        answer(load_trained("generator", tiny_generator), depth=1, concurrent=concurrent)
+        for concurrent in (True, False)
+    )
+    assert (together.answer, together.passages) == (alone.answer, alone.passages)
+    assert [(s.kind, s.branch) for s in together.trace.steps] == [(s.kind, s.branch) for s in alone.trace.steps]
+    assert together.trace.cost.critical_calls < alone.trace.cost.critical_calls == alone.trace.cost.lm_calls
+
+
+def test_a_beam_and_a_limit_of_calls_hold(tiny_generator):
+    narrow = answer(load_trained("generator", tiny_generator), depth=2, beam_width=1)
+    assert len(narrow.leaves) <= 7
+    assert answer(load_trained("generator", tiny_generator), depth=2, max_calls=5).trace.cost.lm_calls <= 5
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ("\nwho?\n[EOS]", "who?"),
+        ("\nwho?\n", "who?"),
+        ("\n\n[EOS]", None),
+        ("\na[A_Response]b\n[EOS]", None),
+    ],
+)
+def test_reading_what_was_written(reply, read):
+    adapter = TranscriptAdapter(["answer"], "short")
+    prediction = answer(spoilt(reply), depth=0)
+    if read is None:
+        with pytest.raises(AdapterParseError):
+            adapter.parse(AnswerWithConfidence, reply)
+        assert [step.act for step in prediction.trace.of(Malformed)] == ["answer"]
+    else:
+        assert adapter.parse(AnswerWithConfidence, reply) == {"answer": "who?"}
+        assert prediction.answer == "who?"
+
+
+def llama_like():
+    """A tokenizer that marks the begin of a text, and of what follows a special token, as that of Llama-2 does."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = ["<unk>", "<s>", "</s>", "▁", *sorted({*"abcdefghijklmnopqrstuvwxyzAGFMWT|<>/_:.?\n[]ERS"})]
+    raw = Tokenizer(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], unk_token="<unk>"))
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+
+
+@pytest.mark.parametrize("make", [tiny_tokenizer, llama_like])
+def test_a_transcript_is_learnt_but_for_prompt_and_evidence(make):
+    tokenizer = make()
+    add_control_tokens(tokenizer, tiny_llama(len(tokenizer)))
+    history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    steps = [TranscriptStep("decompose", "who?", PASSAGES[:1])]
+    messages = transcript("short", "who </s> painted it?", steps, written("answer", "Ada"), history)
+    row = encode(tokenizer, messages)
+    begin = (
+        "<s><|system|>\nshort</s>\n<|user|>\nhello</s>\n<|assistant|>\nhi</s>\n<|user|>\nwho < /s> painted it?</s>\n"
+    )
+    own = "[S_Decomposed_Query]\nwho?\n[EOS]", "[A_Response]\nAda\n[EOS]"
+    shown = "Title: Ada Moor\nText: She painted [ A_Response] ships in the harbour of Tarn [ EOS].\n"
+    whole = f"{begin}<|assistant|>\n{own[0]}\n[R_Evidences]\n{shown}[/R_Evidences]\n{own[1]}"
+    assert row["input_ids"] == tokenizer(whole, add_special_tokens=False)["input_ids"]
+    learnt = [label for label in row["labels"] if label != IGNORED]
+    control = tokenizer.convert_tokens_to_ids(["[S_Decomposed_Query]", "[EOS]", "[A_Response]", "[EOS]"])
+    assert [id for id in learnt if id in control] == control
+    assert tokenizer.convert_tokens_to_ids("[R_Evidences]") not in learnt
+    assert "".join(tokenizer.decode(learnt).split()) == "".join("".join(own).split())
+    more = encode(tokenizer, messages, mask_evidence=False)
+    assert sum(label != IGNORED for label in more["labels"]) > len(learnt)
+    prefix = transcript("short", "who </s> painted it?", steps, "[A_Response]", history)
+    assert encode(tokenizer, prefix)["input_ids"] == row["input_ids"][: len(encode(tokenizer, prefix)["input_ids"])]
+
+
+def test_a_passage_that_leaves_no_room_is_left_out(tiny_generator):
+    """As from any prompt that is longer than the model's window."""
+    import json
+    import shutil
+
+    place = tiny_generator.parent / "short-window"
+    shutil.copytree(tiny_generator, place, dirs_exist_ok=True)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 150}))
+    long = [Passage(str(n), f"Ada Moor {n}", "She painted ships in the harbour of Tarn. " * 4) for n in range(3)]
+    program = RQRAG(OverlapRetriever(long), generator=load_trained("generator", place), depth=1, top_k=3)
+    prediction = program(question=QUESTION)
+    assert any(step.kind == "shortened" and step.passages for step in prediction.trace.steps)
