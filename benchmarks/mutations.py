@@ -3,7 +3,7 @@
 A scripted language model fills in the output fields by their names and types. First, half of its replies are mutated:
 pieces lost, doubled or replaced, wrong types, endless brackets, lone surrogates. No question may raise an error. Then
 passages hold field marks (the marks that separate the fields of a reply) with an answer of their own. The model quotes
-these in every text that it writes except the answer, in each format of DSPy's adapters. No answer may be the
+these in every text that it writes except the answer, in the chat and JSON formats. No answer may be the
 passage's.
 """
 
@@ -145,11 +145,8 @@ class _Scripted:
 
 
 def write_carelessly(prompt: Prompt, values: dict[str, Any]) -> str:
-    """A reply as a careless model writes it: nothing in a chat or XML reply is escaped."""
-    if prompt.style != "xml":
-        return write(prompt.style, values)
-    texts = {n: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for n, v in values.items()}
-    return "\n".join(f"<{name}>{text}</{name}>" for name, text in texts.items())
+    """A reply as a careless model writes it: nothing in a chat reply is escaped."""
+    return write(prompt.style, values)
 
 
 def _mutated(prompt: Prompt, text: str, values: dict[str, Any], chance: random.Random) -> str | None:

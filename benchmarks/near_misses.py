@@ -12,11 +12,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from html import escape
 from typing import Any, NamedTuple, get_args, get_origin
 
 import dspy
-from dspy.adapters.xml_adapter import XMLAdapter
 from dspy.lm15 import Request, Response
 from dspy.utils.exceptions import AdapterParseError
 from models.prompt_engine import respond
@@ -25,7 +23,7 @@ from table import Table
 from knowgap import signatures
 from knowgap.programs.base import Program
 
-FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": XMLAdapter}
+FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter}
 
 BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing"})
 """Fields that an algorithm can do without, where others stand beside them."""
@@ -170,7 +168,7 @@ def near_misses(name: str) -> Iterator[NearMiss]:
         for field in fields.keys() - deciding.keys():
             for spelled in ("hard to say; it depends", None):
                 yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), deciding)
-        replies = {"chat": _chat_replies, "json": _json_replies, "xml": _xml_replies}[form]
+        replies = {"chat": _chat_replies, "json": _json_replies}[form]
         for what, reply in replies(plain, deciding).items():
             yield NearMiss(form, what, reply, deciding)
         for what, reply in _plain_replies().items() if [*kinds.values()] == ["str"] else ():
@@ -181,22 +179,12 @@ def write(form: str, values: Mapping[str, Any]) -> str:
     """A well-formed reply."""
     if form == "json":
         return json.dumps(values, ensure_ascii=False)
-    if form == "xml":
-        return "\n".join(f"<{name}>{_xml(value)}</{name}>" for name, value in values.items())
     sections = (f"[[ ## {name} ## ]]\n{_text(value)}" for name, value in values.items())
     return "\n\n".join([*sections, "[[ ## completed ## ]]"])
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _xml(value: Any) -> str:
-    if isinstance(value, list):
-        return "".join(f"<item>{_xml(item)}</item>" for item in value)
-    if isinstance(value, dict):
-        return "".join(f"<{key}>{_xml(item)}</{key}>" for key, item in value.items())
-    return escape(_text(value), quote=False)
 
 
 def _labels(values: Mapping[str, Any], label: str) -> str:
@@ -269,27 +257,6 @@ def _json_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dic
         "typographic quotes": " ".join(indented.split()).replace(' "', " “").replace('"', "”"),
         "as markers": write("chat", values),
         "as labels": _labels(values, "{}: {}"),
-    }
-
-
-def _xml_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
-    """Replies to a prompt in DSPy's XML format."""
-    whole, last = write("xml", values), list(values)[-1]
-    return {
-        "as asked": whole,
-        "bare ampersand": whole.replace("&amp;", "&"),
-        "last tag not closed": whole.removesuffix(f"</{last}>"),
-        "chatter": f"Here you are:\n{whole}\nDone & dusted, 3 < 4.",
-        "in a code fence": f"```xml\n{whole}\n```",
-        "thoughts first": f"<think>{write('xml', _other(values))}</think>{whole}",
-        "a draft first": write("xml", _other(values)) + whole,
-        "wrapped": f"<output>\n{whole}\n</output>",
-        "tags in capitals": "\n".join(f"<{n.upper()}>{_xml(value)}</{n.upper()}>" for n, value in values.items()),
-        "other order": write("xml", dict(reversed(values.items()))),
-        "deciding fields alone": write("xml", deciding),
-        "lists as JSON": "\n".join(f"<{n}>{escape(_text(value), quote=False)}</{n}>" for n, value in values.items()),
-        "as markers": write("chat", values),
-        "as JSON": write("json", values),
     }
 
 

@@ -28,7 +28,6 @@ from knowgap.signatures import STYLES, SourcePassage
 CASES = [
     ("question -> answer", "chat"),
     ("question -> answer", "json"),
-    ("question -> answer", "xml"),
     ("passages, question -> answer", "chat"),
     ("passages, question -> answer", "json"),
     ("passages, question -> summary", "chat"),
@@ -37,7 +36,6 @@ CASES = [
     ("AnswerDirectly", "chat"),
     ("AnswerFromPassages", "chat"),
     ("AnswerFromPassages", "json"),
-    ("AnswerFromPassages", "xml"),
     ("ReasonedAnswer", "chat"),
     ("ReasonedAnswer", "json"),
     ("ReasonDirectly", "chat"),

@@ -9,7 +9,7 @@ import argparse
 import importlib
 from collections.abc import Iterator
 
-PARTS = ("trust_clients", "trust_folders", "trust_quotations", "trust_requests")
+PARTS = ("trust_clients", "trust_folders", "trust_requests")
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:

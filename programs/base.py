@@ -23,7 +23,7 @@ from knowgap.programs.pickling import Pickled
 from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
-from knowgap.programs.replies.outputs import is_blank, without_surrogates
+from knowgap.programs.replies.text import is_blank, without_surrogates
 from knowgap.programs.shortening import SHORTEN
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording

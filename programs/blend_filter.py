@@ -10,7 +10,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Filtered, Reasoned
 from knowgap.retrieval.passage import Passage, RetrieverLike

@@ -14,7 +14,7 @@ import dspy
 
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage

@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.citations import strip_numbers
-from knowgap.programs.replies.outputs import known_text
+from knowgap.programs.replies.text import known_text
 from knowgap.signatures import CompleteFollowUp
 from knowgap.signatures.types import SubAnswer
 

@@ -13,7 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.filtering import rerank
 from knowgap.programs.hyperparameters import Integer, OptionalReal
 from knowgap.programs.passages import cited, distinct, split_words
-from knowgap.programs.replies.outputs import clean_lines, fits_style, known_text, text_of
+from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
 from knowgap.programs.shortening import shorten_answer
 from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike

@@ -13,7 +13,7 @@ from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestEr
 
 from knowgap.lms.metering import get_part
 from knowgap.programs.replies.asking import lm_of
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program

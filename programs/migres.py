@@ -13,7 +13,7 @@ from knowgap.programs.entailment import entailment_of
 from knowgap.programs.filtering import ReadPassage, compress, filter_sentences, rerank, resolve_threshold
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
+from knowgap.programs.replies.text import clean_lines, known_text, text_of
 from knowgap.programs.trace.steps import Missing, Prompted, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel

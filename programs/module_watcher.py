@@ -22,7 +22,7 @@ from dspy.utils.exceptions import AdapterParseError
 from knowgap.errors import shorten
 from knowgap.lms.metering import UsageTracker, trackers
 from knowgap.programs.passages import knowledge_tokens
-from knowgap.programs.replies.outputs import without_surrogates
+from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.recorder import TraceRecorder
 from knowgap.programs.trace.steps import Malformed, Retrieved
 from knowgap.retrieval.passage import SEARCH_LISTENERS, Hit, Passage

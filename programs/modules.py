@@ -20,7 +20,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Hyperparameter, Integer, Real, Setting
 from knowgap.programs.module_watcher import ModuleWatcher, StrayCalls, read_passages
 from knowgap.programs.replies.asking import module_settings
-from knowgap.programs.replies.outputs import without_surrogates
+from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.recorder import current_recorder
 from knowgap.programs.trace.steps import Answered
 from knowgap.retrieval.passage import Hit, NeverCopied, RetrieverLike

@@ -14,7 +14,7 @@ import dspy
 from knowgap.errors import shorten
 from knowgap.programs.citations import MAX_CITATIONS, joined, strip_numbers
 from knowgap.programs.entailment import LMEntailment
-from knowgap.programs.replies.outputs import fits_style
+from knowgap.programs.replies.text import fits_style
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.retrieval.grounding import MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.lexical import FUNCTION_WORDS, words

@@ -13,7 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.filtering import resolve_threshold
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.outputs import clean_lines, known_text
+from knowgap.programs.replies.text import clean_lines, known_text
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike

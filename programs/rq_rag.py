@@ -16,7 +16,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import ask_for_tokens
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.outputs import probability_of, text_of
+from knowgap.programs.replies.text import probability_of, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Selected, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike

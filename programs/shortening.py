@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 
 from knowgap.programs.replies.asking import lm_of
-from knowgap.programs.replies.outputs import fits_style, known_text
+from knowgap.programs.replies.text import fits_style, known_text
 from knowgap.programs.trace.recorder import current_recorder
 from knowgap.programs.trace.steps import Asked, Reasoned
 from knowgap.signatures import ShortenAnswer

@@ -6,7 +6,7 @@ Generation", section 3.2, tables 11, 13 and 14.
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage, Statement, unsaid
+from knowgap.signatures.types import Grade, SourcePassage, Statement, unsaid
 
 
 # The leaf module.
@@ -40,7 +40,7 @@ class MissingInfo(dspy.Signature):
     answer: str = dspy.OutputField(
         desc="the answer in the asked style; empty if the statements do not suffice", default_factory=str
     )
-    confidence: int = dspy.OutputField(
+    confidence: Grade = dspy.OutputField(
         desc="in the answer, from 1 (not confident, or no answer) to 5 (very confident)",
         default_factory=int,
         ge=1,
@@ -93,7 +93,7 @@ class LastAnswer(dspy.Signature):
     question: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: int = dspy.OutputField(
+    confidence: Grade = dspy.OutputField(
         desc="from 1 (not confident) to 5 (very confident)", default_factory=int, ge=1, le=5
     )
     explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences", default_factory=str)

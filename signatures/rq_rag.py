@@ -7,7 +7,7 @@ path and what each found (equation 2).
 import dspy
 from pydantic import BaseModel, Field
 
-from knowgap.signatures.types import SourcePassage
+from knowgap.signatures.types import Probability, SourcePassage
 
 
 class Searched(BaseModel):
@@ -71,7 +71,7 @@ class AnswerWithConfidence(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: float = dspy.OutputField(
+    confidence: Probability = dspy.OutputField(
         desc="how well the passages support the answer, from 0 to 1",
         default_factory=float,
         ge=0,

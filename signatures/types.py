@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from knowgap.signatures.values import read_ids, read_text
+from knowgap.signatures.values import read_fraction, read_ids, read_scale, read_text
+
+Grade = Annotated[int, BeforeValidator(read_scale)]
+"""A whole number from 1 to 5, as a model states it: a field's type carries what reads it."""
+Probability = Annotated[float, BeforeValidator(read_fraction)]
+"""A number from 0 to 1, as a model states it."""
 
 
 def unsaid() -> None:
@@ -38,7 +43,7 @@ class Statement(BaseModel):
         if not isinstance(value, Mapping):
             return value
         named = {str(key).casefold(): item for key, item in value.items()}
-        text = read_text(next((named[name] for name in _STATEMENT if name in named), None), "statement")
+        text = read_text(next((named[name] for name in _STATEMENT if name in named), None))
         if not text:
             raise ValueError("no statement")
         sources = next((named[name] for name in _SOURCES if name in named), None)

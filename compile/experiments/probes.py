@@ -24,7 +24,7 @@ from knowgap.programs.entailment import entailment_of
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.migres import is_answered
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.outputs import known_text, text_of
+from knowgap.programs.replies.text import known_text, text_of
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, gold_name

@@ -15,7 +15,7 @@ from knowgap.compiling.questions.material import Material
 from knowgap.compiling.questions.records import Draft
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.errors import LanguageModelError
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.retrieval.lexical import words
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES, JudgeAnswer

@@ -18,7 +18,7 @@ from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.ranking import search_all
 from knowgap.errors import UsageError
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.replies.outputs import clean_lines
+from knowgap.programs.replies.text import clean_lines
 from knowgap.retrieval.passage import Passage, Retriever, gold_name
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import read_records

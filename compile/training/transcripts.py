@@ -23,7 +23,7 @@ from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.errors import UsageError
-from knowgap.programs.replies.outputs import clean_lines, text_of
+from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.rq_rag import Trajectory
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.signatures import AnswerDirectly, ReasonDirectly
 

@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.outputs import clean_lines, text_of
+from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import NextStep, ReasonedAnswer

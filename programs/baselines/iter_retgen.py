@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import ReasonedAnswer

@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.replies.outputs import clean_lines, known_text
+from knowgap.programs.replies.text import clean_lines, known_text
 from knowgap.programs.trace.steps import Answered, Decomposed
 from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
 

@@ -12,7 +12,7 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.asking import lm_of
 from knowgap.programs.replies.long_prompts import warn_of_window
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.steps import Queried, Reasoned, Shortened, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerBySearching

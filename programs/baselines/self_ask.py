@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
+from knowgap.programs.replies.text import clean_lines, known_text, text_of
 from knowgap.programs.trace.steps import Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise

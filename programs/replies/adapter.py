@@ -1,16 +1,14 @@
-"""DSPy's chat, JSON, XML and BAML adapters, made to read replies leniently and to keep inputs from forging fields."""
+"""DSPy's chat and JSON adapters, made to read replies leniently and to keep inputs from forging fields."""
 
 from __future__ import annotations
 
 import functools
 import json
 import logging
-import re
 import textwrap
 from typing import Any, ClassVar, get_args, get_origin
 
 import dspy
-from dspy.adapters.baml_adapter import BAMLAdapter
 from dspy.adapters.utils import format_field_value, translate_field_type
 from dspy.clients.call_context import adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
@@ -18,10 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from knowgap.lms.transcripts import TranscriptAdapter
-from knowgap.programs.replies import forms
-from knowgap.programs.replies.fields import Form, bounds_of, read_fields
-from knowgap.programs.replies.outputs import map_texts
-from knowgap.programs.replies.quotations import shown
+from knowgap.programs.replies.fields import Form, read_fields, without_marks
 
 _LOG = logging.getLogger("knowgap")
 
@@ -30,42 +25,6 @@ class _Lenient:
     """The common part of the adapters: a mixin that precedes DSPy's adapter of the same format."""
 
     form: ClassVar[Form]
-    falls_back: bool
-    """Whether to ask again for JSON if a reply cannot be read."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._fall_back_here()
-
-    def _fall_back_here(self) -> None:
-        """Let `__call__`, not DSPy's adapter, ask for JSON: DSPy's would read the second reply in its own way."""
-        adapter: Any = self
-        self.falls_back, adapter.use_json_adapter_fallback = adapter.use_json_adapter_fallback, False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        """Ask; if the reply cannot be read, ask once more for JSON.
-
-        Raises:
-            AdapterParseError: the last reply cannot be read.
-        """
-        adapter: Any = super()
-        inputs = kwargs.get("inputs", args[-1] if args else {})
-        with shown(inputs), adapter_fallback_scope() as progress:
-            try:
-                return adapter.__call__(*args, **kwargs)
-            except AdapterParseError:
-                if progress.emitted or not self.falls_back or self.form == "json":
-                    raise
-                options = ("use_native_function_calling", "parallel_tool_calls")
-                return _JSON(**{name: getattr(self, name) for name in options})(*args, **kwargs)
-
-    def format_user_message_content(
-        self, signature: type[dspy.Signature], inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> str:
-        """Write the inputs of a call, with their field marks made harmless."""
-        inputs = {name: without_marks(value, signature) for name, value in inputs.items()}
-        parent: Any = super()
-        return parent.format_user_message_content(signature, inputs, *args, **kwargs)
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         """Read the output fields of a reply.
@@ -80,20 +39,21 @@ class _Lenient:
         return fields
 
 
-class _JSON(_Lenient, dspy.JSONAdapter):
+class LenientJSONAdapter(_Lenient, dspy.JSONAdapter):
+    """A `dspy.JSONAdapter` that reads more replies."""
+
     form = "json"
 
-
-class _XML(_Lenient, dspy.XMLAdapter):
-    form = "xml"
-
-
-class _BAML(_Lenient, BAMLAdapter):
-    form = "json"
+    def format_user_message_content(
+        self, signature: type[dspy.Signature], inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> str:
+        """Write the inputs of a call, with their field marks made harmless."""
+        inputs = {name: without_marks(value, signature) for name, value in inputs.items()}
+        return super().format_user_message_content(signature, inputs, *args, **kwargs)
 
 
 class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
-    """A `dspy.ChatAdapter` that writes shorter messages, and writes them faster.
+    """A `dspy.ChatAdapter` that reads more replies, and writes shorter messages, and faster.
 
     The fields and their markers are the same. The form of a reply is shown once, with an example for a list instead of
     a JSON schema. DSPy describes the fields of a signature and validates every text anew for each call, which limits
@@ -102,6 +62,25 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
     """
 
     form = "chat"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # DSPy's own fallback to JSON would read the second reply in its own way.
+        self.falls_back, self.use_json_adapter_fallback = self.use_json_adapter_fallback, False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        """Ask; if the reply cannot be read, ask once more for JSON.
+
+        Raises:
+            AdapterParseError: the last reply cannot be read.
+        """
+        with adapter_fallback_scope() as progress:
+            try:
+                return super().__call__(*args, **kwargs)
+            except AdapterParseError:
+                if progress.emitted or not self.falls_back:
+                    raise
+                return LenientJSONAdapter()(*args, **kwargs)
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """Describe a signature; cached, since the description does not change."""
@@ -148,7 +127,7 @@ def _example(name: str, field: FieldInfo) -> str:
     """The placeholder for a value where the form of a reply is shown."""
     kind: Any = field.annotation
     if kind in (int, float):
-        bounds = [f"{bound:g}" for bound in bounds_of(field)]
+        bounds = [f"{getattr(mark, side):g}" for side in ("ge", "le") for mark in field.metadata if hasattr(mark, side)]
         number = "a whole number" if kind is int else "a number"
         return f"({number} from {' to '.join(bounds)})" if len(bounds) == 2 else f"({number})"
     if get_origin(kind) is not list or (item := _item(get_args(kind)[0])) is None:
@@ -169,12 +148,7 @@ def _item(kind: Any) -> Any:
 
 
 _DEFAULT = CachingChatAdapter()
-_FORMATS: dict[type, type[Any]] = {
-    dspy.ChatAdapter: CachingChatAdapter,
-    dspy.JSONAdapter: _JSON,
-    dspy.XMLAdapter: _XML,
-    BAMLAdapter: _BAML,
-}
+_FORMATS: dict[type, type[Any]] = {dspy.ChatAdapter: CachingChatAdapter, dspy.JSONAdapter: LenientJSONAdapter}
 
 
 def adapter_in_use() -> Any:
@@ -183,18 +157,15 @@ def adapter_in_use() -> Any:
 
 
 def lenient(adapter: Any) -> Any:
-    """A copy of DSPy's chat, JSON, XML or BAML adapter that reads more replies; for chat, a `CachingChatAdapter`.
-
-    An adapter of another class is returned unchanged, with one warning for each class.
-    """
+    """A copy of DSPy's chat or JSON adapter that reads more replies; any other, with a warning, as it is."""
     if type(adapter) not in _FORMATS:
         if not isinstance(adapter, (_Lenient, TranscriptAdapter)):
             _say_once(type(adapter))
         return adapter
-    cls = _FORMATS[type(adapter)]
-    twin: Any = object.__new__(cls)
+    twin: Any = _FORMATS[type(adapter)]()
     vars(twin).update(vars(adapter))
-    twin._fall_back_here()
+    if isinstance(twin, CachingChatAdapter):
+        twin.falls_back, twin.use_json_adapter_fallback = adapter.use_json_adapter_fallback, False
     return twin
 
 
@@ -202,27 +173,6 @@ def lenient(adapter: Any) -> Any:
 def _say_once(adapter: type) -> None:
     _LOG.warning(
         "%s reads replies in its own way, without knowgap's repairs, and field marks in passages stay as they are: "
-        "use dspy.ChatAdapter, JSONAdapter or XMLAdapter for both",
+        "use dspy.ChatAdapter or dspy.JSONAdapter for both",
         adapter.__name__,
     )
-
-
-def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
-    """Write the field marks in an input's texts as `[ [ ## answer ## ]]` and `< answer>`, which no format reads.
-
-    A passage that holds `[[ ## answer ## ]]` or `<answer>` could otherwise end a field of a reply that quotes it, and
-    begin another. XML tags with the names of the signature's fields, or those of a model's thoughts, are marks; others
-    stay.
-    """
-    hashable: Any = signature  # type checkers do not know that the class is hashable
-    mark = _mark(hashable)
-
-    def change(text: str) -> str:
-        return mark.sub(lambda match: f"{match[0]} ", text) if "[[" in text or "<" in text else text
-
-    return map_texts(value, change)
-
-
-@functools.lru_cache(maxsize=1024)
-def _mark(signature: type[dspy.Signature]) -> re.Pattern[str]:
-    return forms.mark(tuple(signature.fields))

@@ -1,60 +1,53 @@
 """Finds the output fields in a reply, in the requested form or in another one that models write.
 
-Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Text around them, code fences,
-another order of the fields and missing closing marks are tolerated. `[[ ## completed ## ]]` after a complete set of
-markers ends the reply, since small models go on to repeat the prompt. If fields occur more than once before it, the
-last complete set counts. Fields that the reply quotes from a shown passage are removed first.
+Forms: markers (`[[ ## answer ## ]]`), a JSON object, tags, labels (`Answer: …`) that begin the reply. Text around them,
+code fences, another order of the fields and missing closing marks are tolerated. `[[ ## completed ## ]]` after a
+complete set of markers ends the reply, since small models go on to repeat the prompt. If fields occur more than once
+before it, the last complete set counts. Inputs cannot forge a field: `without_marks` takes the marks out of them.
 """
 
 from __future__ import annotations
 
-import html
+import functools
 import json
 import re
-import xml.etree.ElementTree as ET
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from knowgap.programs.replies import forms
-from knowgap.programs.replies.echoes import read_answer, repeats_description, without_preamble
-from knowgap.programs.replies.quotations import shows_thoughts, without_quotations
+from knowgap.programs.replies.text import map_texts
 from knowgap.signatures import values
 
-Form = Literal["chat", "json", "xml"]
+Form = Literal["chat", "json"]
 Raw = dict[str, Any]
 """Values of the fields as the reply has them: text, or decoded JSON."""
 
 _THOUGHT = re.compile(
-    r"\A\s*<(think|thinking|reasoning_content)>(?:(?!<\1>).)*</\1>(?=\s*\S)"
-    r"|<(think|thinking|reasoning_content)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
+    r"\A\s*<(think|thinking)>(?:(?!<\1>).)*</\1>(?=\s*\S)|<(think|thinking)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
     re.S,
 )
 """A model's thoughts. Those that begin a reply extend to the last closing tag, since they may quote others."""
 _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
 """Thoughts that were cut off, which may name fields. If the reply has its end marker, they were only left unclosed."""
-_OBJECTS = 100
-"""The most opening braces in a reply at which a JSON object is looked for."""
+_OBJECTS, _ITEMS = 100, 200
+"""The most opening braces at which a JSON object is looked for, and items of a list of objects that are read."""
 _LONGEST = 50_000
 """The most characters of a reply that are read, half of them from its beginning and half from its end."""
 _LONGEST_PLAIN = 10_000
 """The most characters of a reply without any form that is read as a text."""
 _REFUSAL = re.compile(r"(?:I'm sorry|I am sorry|sorry,|I can(?:no|')t|I am unable|I'm unable|as an AI)", re.I)
-_BOXED = re.compile(rf"\[\[\s*([^\[\]#]*\w[^\[\]#]*?)\s*\]\]\s*(?:{forms.marker(()).pattern}\s*)?", re.I)
-"""A reply that has the answer in the place of a marker's name."""
-_ITEMS = 200
-"""The most items of a list of objects that are read."""
-_REPEATED = 4
-"""A reply that is at least this many times the same line is not read."""
-_BESIDE = ("reasoning", "rationale", "explanation", "thought", "thoughts", "confidence", "error", "query")
-"""Names under which a model writes something other than an answer."""
-_REPAIRED = 2_000
-"""The most characters of a text of another type that DSPy reads: the time grows at least with their square."""
+_LEAD = re.compile(
+    r"(?:(?:sure|certainly|of course|okay|ok)\b[^.!:\n]*[.!:]\s*)?(?:(?:based on|according to) [^,\n]{1,80},\s*)?"
+    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*",
+    re.I,
+)
+"""The words that introduce an answer."""
+_LISTS: dict[Any, Any] = {list[str]: values.read_strings, list[int]: values.read_ids}
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
@@ -70,35 +63,18 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         The values of all output fields; None if a field without a default cannot be read, no field can be read, or
         nothing is read but an empty answer.
     """
-    names = tuple(signature.output_fields)
-    whole = _without_thoughts(reply)
-    # Where a passage ends the thoughts in a quotation, all that is left may be the rest of that quotation.
-    text = without_quotations(whole, names, form, alone=whole is reply or not shows_thoughts())
-    if (fields := _converted(signature, _whole_object(text, signature))) is not None:
-        return fields
+    text = _THOUGHT.sub("", reply) if "</think" in reply else reply
     if "completed ## ]]" not in text:
         text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
-    text = _up_to_completed(signature, text, names)
-    finders = {"chat": _marked, "json": _objects, "xml": _tagged}
-    finders["label"] = lambda text, names: _sections(text, names, forms.label(names))
-    for finder in (finders.pop(form), *finders.values()):
-        for raw in finder(text, names):
+    text = _up_to_completed(signature, text)
+    finders = [_objects, _marked] if form == "json" else [_marked, _objects]
+    for finder in (*finders, _tagged, _labelled):
+        for raw in finder(text, signature):
             if (fields := _converted(signature, raw)) is not None:
                 return fields
-    if text != whole and text.rstrip().endswith(":"):  # the stop text has cut it off within a quotation
-        return None
     return _converted(signature, _bare(signature, text))
-
-
-def _without_thoughts(reply: str) -> str:
-    """A reply without the model's thoughts. If a shown text has their tags, only the first ones are removed."""
-    if "</think" not in reply:
-        return reply
-    if shows_thoughts():
-        return re.sub(r"\A\s*<(think|thinking|reasoning_content)>.*</\1>", "", reply, flags=re.S)
-    return _THOUGHT.sub("", reply)
 
 
 def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
@@ -117,36 +93,55 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
 
 
 def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
-    """Read a value by the type of its field; DSPy reads types that knowgap's signatures do not use."""
-    kind = field.annotation
-    bounds = bounds_of(field)
-    text = values.read_text(value, name, optional=not field.is_required()) if kind is str else value
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    if isinstance(text, str) and repeats_description(text, name, str(extra.get("desc", ""))):
-        raise ValueError(f"the description of the field: {text!r:.80}")
+    """Read a value by the reader that the field's type carries, else by its type; DSPy reads other types."""
+    kind: Any = field.annotation
+    if isinstance(value, str) and re.match(rf"\W*[{{<\[(]{name}[}}>\])]", value):  # what the prompt shows in its place
+        raise ValueError(f"the name of the field: {value!r:.80}")
     if kind is str:
-        return read_answer(text) if name == "answer" else text
+        text = without_lead(values.read_text(_own(value, name)))
+        return "" if not field.is_required() and values.says_nothing(text) else text
+    if any(isinstance(mark, BeforeValidator) for mark in field.metadata):
+        return _reader(Annotated[(kind, *field.metadata)]).validate_python(_own(value, name))
     if kind is bool:
-        return values.read_bool(value, name)
-    if kind is int and len(bounds) == 2:
-        return values.read_scale(value, *bounds)
-    if kind is float and bounds == [0, 1]:
-        return values.read_fraction(value)
-    if kind == list[str]:
-        return values.read_strings(value)
-    if kind == list[int]:
-        return values.read_ids(value)
+        with suppress(ValueError):
+            return values.read_bool(_own(value, name))
+        return values.read_bool(value)  # "Relevant: it names the painter."
+    if kind in _LISTS:
+        return _LISTS[kind](value)
     if get_origin(kind) is Literal:
         return values.read_option(value, get_args(kind))
     if get_origin(kind) is list:
         return _read_items(values.read_list(value), get_args(kind)[0])
     if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
         return parse_value({"noul": _probability(value)}, kind)
-    if isinstance(value, str):
-        text = values.unwrap(value)
-        value = values.parse_literal(text, repair=True)
-        value = text[:_REPAIRED] if value is None else value
-    return parse_value(value, kind)
+    text = values.unwrap(value) if isinstance(value, str) else value
+    parsed = values.parse_literal(text) if isinstance(text, str) else None
+    return parse_value(text if parsed is None else parsed, kind)
+
+
+def _own(value: Any, name: str) -> Any:
+    """The value without the name of its field, which some models repeat as a label or a key."""
+    if isinstance(value, str) and (label := re.match(rf"\W*{_spelled([name])}\W*:\W*(?=\S)", value, re.I)):
+        parsed = values.parse_literal(values.unwrap(value))
+        value = values.unwrap(value[label.end() :]) if parsed is None else parsed
+    return (
+        next((item for key, item in value.items() if _plain(key) == _plain(name)), value)
+        if isinstance(value, dict)
+        else value
+    )
+
+
+def without_lead(text: str) -> str:
+    """A text without the words that introduce an answer, such as "The answer is", and then the quotes around it."""
+    if (match := _LEAD.match(text)) is None:
+        return text
+    rest = text[match.end() :].strip()
+    return values.unwrap(rest.removesuffix(".") if rest.endswith(('".', "”.")) else rest)
+
+
+@functools.lru_cache(maxsize=256)
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _probability(value: Any) -> float:
@@ -156,195 +151,106 @@ def _probability(value: Any) -> float:
         return float(values.read_bool(value))
 
 
-def bounds_of(field: FieldInfo) -> list[Any]:
-    """The lowest and the highest value that a field permits, as far as they are given."""
-    return [getattr(mark, side) for side in ("ge", "le") for mark in field.metadata if hasattr(mark, side)]
-
-
 def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
     """Read the items of a list without those that cannot be read; it is an error if none can be."""
-    read, adapter = [], TypeAdapter(kind)
+    read = list[Any]()
     for item in items[:_ITEMS]:
         with suppress(*_UNREADABLE):
-            read.append(adapter.validate_python(item))
+            read.append(_reader(kind).validate_python(item))
     if items and not read:
         raise ValueError(f"no item can be read: {items!r:.80}")
     return read
 
 
-def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    """Fields by markers at the start of a line, unless counting the other markers as well gives more fields."""
-    anywhere = [*_sections(text, names, forms.marker(names))]
-    in_lines = [*_sections(text, names, forms.marker(names, at_line_start=True))]
-    if max(map(len, in_lines), default=0) >= max(map(len, anywhere), default=0):
-        yield from in_lines
-    yield from anywhere
+# The forms
 
 
-def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[str, ...]) -> str:
-    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default.
-
-    Markers count at the start of a line; the one at the end also counts at the end of a line.
-    """
-    if "completed" not in text:
-        return text
-    missing = {name for name, field in signature.output_fields.items() if field.is_required()} or {*names[:1]}
-    by_key = {forms.plain_name(name): name for name in names}
-    for mark in forms.marker(names).finditer(text):
-        before, after = text[: mark.start()].rpartition("\n")[2], text[mark.end() :].partition("\n")[0]
-        begins = not before.strip(" \t>*`")
-        if (name := by_key.get(forms.plain_name(mark[1]))) is not None:
-            missing -= {name} if begins else set()
-        elif not missing and (begins or not after.strip()):
-            return text[: mark.start() - len(before) if begins else mark.start()]
-    return text
+def _marked(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    yield from _sections(text, _marker(tuple(signature.output_fields)), signature)
 
 
-def _sections(text: str, names: tuple[str, ...], heading: re.Pattern[str]) -> Iterator[Raw]:
+def _labelled(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """Fields by labels, if the reply begins with one: within a text, they may be quoted."""
+    heading = _label(tuple(signature.fields))
+    text = text.strip().removeprefix("```").lstrip()
+    if heading.match(text):
+        yield from _sections(text, heading, signature)
+
+
+def _sections(text: str, heading: re.Pattern[str], signature: type[dspy.Signature]) -> Iterator[Raw]:
     """The text below each heading, from the last complete set of them."""
     found = list(heading.finditer(text))
-    if not found:
-        return
+    by_key = {_plain(name): name for name in signature.output_fields}
     ends = [*(match.start() for match in found[1:]), len(text)]
-    by_key = {forms.plain_name(name): name for name in names}
     sections = [
-        (by_key.get(forms.plain_name(match[1])), text[match.end() : end].strip())
-        for match, end in zip(found, ends, strict=True)
+        (by_key.get(_plain(match[1])), text[match.end() : end]) for match, end in zip(found, ends, strict=False)
     ]
-    if raw := _last_set([(name, value) for name, value in sections if name], names):
+    if raw := _last_set([(name, value.strip()) for name, value in sections if name], signature):
         yield raw
 
 
-def _last_set(sections: Sequence[tuple[str, Any]], names: Sequence[str]) -> Raw:
+def _last_set(sections: Sequence[tuple[str, Any]], signature: type[dspy.Signature]) -> Raw:
     """The last run of all the fields that occur, in the order of the signature; else the last value of each."""
-    present = {name for name, _ in sections}
-    chosen: Raw = {}
-    wanted = [name for name in names if name in present]
+    present, chosen = {name for name, _ in sections}, Raw()
+    wanted = [name for name in signature.output_fields if name in present]
     for name, value in reversed(sections):
         if wanted and name == wanted[-1]:
             chosen[wanted.pop()] = value
     return dict(sections) if wanted else chosen
 
 
-def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    """The JSON objects with any of the fields, the last one first; a damaged one is repaired.
-
-    An object with all the fields at the start of a reply comes before later ones. If a reply is one object whose texts
-    quote other objects without escaping them, the quoted ones are not read.
-    """
-    objects = [*forms.json_objects(text, _OBJECTS)]
-    found = [value for value, _, _ in objects]
-    if re.match(r"\s*(?:```\w*\s*)?\{", text):
-        whole = bool(objects) and not _key_places(text[objects[-1][2] :], names[-1])
-        first = _named(found[0], names) if whole else {}
-        if not whole or (len(found) > 1 and first.keys() < {*names}):
-            first = _between_keys(text, names)
-        yield from filter(None, [first])
-    if not found and re.search(r"[{,]\s*“", text):
-        text = text.translate(values.STRAIGHT_QUOTES)
-        found = [value for value, _, _ in forms.json_objects(text, _OBJECTS)]
-    yield from filter(None, (_named(value, names) for value in reversed(found)))
-    start = text.find("{")
-    value = values.repair_json(text[start:]) if start >= 0 else None
-    if value is not None:
-        yield from filter(None, (_named(item, names) for item in (value if isinstance(value, list) else [value])[::-1]))
+def _up_to_completed(signature: type[dspy.Signature], text: str) -> str:
+    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default."""
+    fields = signature.output_fields
+    missing = {_plain(name) for name, field in fields.items() if field.is_required()} or {
+        _plain(next(iter(fields), ""))
+    }
+    for mark in _marker(tuple(fields)).finditer(text) if "completed" in text.casefold() else ():
+        if not missing and _plain(mark[1]) == "completed":
+            return text[: mark.start()]
+        missing.discard(_plain(mark[1]))
+    return text
 
 
-def _whole_object(text: str, signature: type[dspy.Signature]) -> Raw:
-    """The fields of a reply that is one JSON object with all required fields, whose texts may quote other forms."""
-
-    def without_duplicates(pairs: list[tuple[str, Any]]) -> Raw:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key stands twice")
-        return dict(pairs)
-
-    inner = re.fullmatch(r"(?:```\w*)?\s*(\{.*\})\s*(?:```)?", text.strip(), re.S)
-    try:
-        value = json.loads(inner[1], strict=False, object_pairs_hook=without_duplicates) if inner else None
-    except (ValueError, RecursionError):
-        return {}
-    raw = _named(value, tuple(signature.output_fields), 0)
-    return raw if all(name in raw or not field.is_required() for name, field in signature.output_fields.items()) else {}
-
-
-def _between_keys(text: str, names: tuple[str, ...]) -> Raw:
-    """The values of an object with all the fields: the text between the last occurrences of their keys."""
-    keys = {name: _key_places(text, name) for name in names}
-    if not all(keys.values()):
-        return {}
-    places = sorted((found[-1].start(), found[-1].end(), name) for name, found in keys.items())
-    end = text.rfind("}")
-    ends = [*(start for start, _, _ in places[1:]), end if end > places[-1][1] else len(text)]
-    raw: Raw = {}
-    for (_, begin, name), until in zip(places, ends, strict=True):
-        written = text[begin:until].strip().removesuffix(",").rstrip()
+def _objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """The JSON objects with any of the fields, the last one first; without any, a damaged one is repaired."""
+    found, decoder, end = list[Any](), json.JSONDecoder(strict=False), 0
+    for _ in range(_OBJECTS):
+        if (begin := text.find("{", end)) < 0:
+            break
         try:
-            raw[name] = json.loads(written, strict=False)
+            value, end = decoder.raw_decode(text, begin)
+            found.append(value)
         except (ValueError, RecursionError):
-            raw[name] = written.removeprefix('"').removesuffix('"')
-    return raw
+            end = begin + 1
+    start = text.find("{")
+    named = [raw for value in found if (raw := _named(value, signature))]
+    if not named and start >= 0 and (value := values.parse_literal(text[start:].rstrip("`\n "))) is not None:
+        named = [_named(item, signature) for item in (value if isinstance(value, list) else [value])]
+    yield from filter(None, reversed(named))
 
 
-def _key_places(text: str, name: str) -> list[re.Match[str]]:
-    return list(re.finditer(rf'"{re.escape(name)}"\s*:', text))
-
-
-def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:
+def _named(value: Any, signature: type[dspy.Signature], depth: int = 3) -> Raw:
     """The fields of an object by their names in the signature; the object may be nested in up to `depth` others.
 
     If several nested objects have different values, for example because one is a quotation, none is read.
     """
     if not isinstance(value, dict) or depth < 0:
         return {}
-    by_key = {forms.plain_name(name): name for name in names}
-    raw = {
-        by_key[forms.plain_name(str(key))]: item for key, item in value.items() if forms.plain_name(str(key)) in by_key
-    }
-    held = [inner for item in list(value.values())[:9] if not raw and (inner := _named(item, names, depth - 1))]
+    by_key = {_plain(name): name for name in signature.output_fields}
+    raw = {by_key[key]: item for name, item in value.items() if (key := _plain(name)) in by_key}
+    held = [inner for item in [*value.values()][:9] if not raw and (inner := _named(item, signature, depth - 1))]
     return held[0] if held and all(inner == held[0] for inner in held) else raw
 
 
-def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    """The contents of XML tags; a tag that is not closed ends where the next field begins."""
-    by_key = {forms.plain_name(name): name for name in names}
-    tags = list(forms.tag(names).finditer(text))
-    last_closing = {by_key[forms.plain_name(tag[2])]: tag.start() for tag in tags if tag[1]}
-    sections: list[tuple[str, Any]] = []
-    opened, begin = "", 0
-    for tag in tags:
-        name = by_key[forms.plain_name(tag[2])]
-        closes = tag[1] and name == opened
-        if closes or (opened and not tag[1] and last_closing.get(opened, -1) < tag.start()):
-            sections.append((opened, _xml_value(text[begin : tag.start()])))
-            opened = ""
-        if not tag[1] and not opened:
-            opened, begin = name, tag.end()
-            if tag[0].endswith("/>"):
-                sections.append((name, ""))
-                opened = ""
-    if opened:
-        sections.append((opened, _xml_value(text[begin:])))
-    if raw := _last_set(sections, names):
+def _tagged(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """The texts in tags: `<answer>Wick</answer>`."""
+    by_key = {_plain(name): name for name in signature.output_fields}
+    found = re.finditer(
+        rf"<({_spelled([*signature.output_fields])})>(.{{0,{_LONGEST_PLAIN}}}?)</\1>", text, re.S | re.I
+    )
+    if raw := _last_set([(by_key[_plain(match[1])], match[2].strip()) for match in found], signature):
         yield raw
-
-
-def _xml_value(inner: str) -> Any:
-    if "<" not in inner:
-        return html.unescape(inner.strip())
-    spelled = re.sub(r"&(?!\w+;|#)", "&amp;", inner)
-    with suppress(ET.ParseError, ValueError):  # the latter for lone surrogates
-        return _element_value(ET.fromstring(f"<value>{spelled}</value>"))
-    return html.unescape(inner.strip())
-
-
-def _element_value(element: ET.Element) -> Any:
-    children = list(element)
-    tags = [child.tag for child in children]
-    if not children or (element.text or "").strip():
-        return "".join(element.itertext()).strip()
-    if len(set(tags)) == 1 and (tags[0] == "item" or len(tags) > 1):
-        return [_element_value(child) for child in children]
-    return {child.tag: _element_value(child) for child in children}
 
 
 def _bare(signature: type[dspy.Signature], text: str) -> Raw:
@@ -358,37 +264,29 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     [(name, kind)] = required
     text = values.unwrap(text)
     if kind is str and len(signature.output_fields) == 1:
-        text = _only_text(text, {*signature.input_fields, *_BESIDE})
-        boxed = _BOXED.fullmatch(text)
-        if boxed and forms.plain_name(boxed[1]) not in map(forms.plain_name, signature.fields):
-            return {name: boxed[1]}
-        return {name: _last_fence(without_preamble(text))} if _is_plain(text, (name,)) else {}
+        text = _last_fence(without_lead(_only_text(text, signature)))
+        formed = re.match(r"[{<]|\[.*\]\Z", text, re.S) or re.search(
+            rf"\[\s*\[|#[ \t]*\]|\W{_spelled([name])}[\"'”’]\s*:", text, re.I
+        )
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        repeats = len(lines) > 3 and len({*lines}) == 1
+        unreadable = formed or repeats or len(text) > _LONGEST_PLAIN or _REFUSAL.match(text)
+        return {name: text} if re.search(r"\w", text) and not unreadable else {}
     if kind is bool:
         return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
-    if get_origin(kind) is not list:
-        return {}
     lines = [line for line in text.splitlines() if line.strip()]
-    if lines and lines[0].endswith(":"):
-        lines = lines[1:]
+    lines = lines[1:] if lines and lines[0].endswith(":") else lines
     listed = len(lines) > 1 and all(re.match(r"\s*(?:[-*•]|\(?\d{1,2}[.)])\s+\S", line) for line in lines)
-    return {name: text} if listed or re.fullmatch(r"\[\s*[\"'“{].*\]", text, re.S) else {}
+    is_list = get_origin(kind) is list and (listed or re.fullmatch(r"\[\s*[\"'“{].*\]", text, re.S))
+    return {name: text} if is_list else {}
 
 
-def _is_plain(text: str, names: tuple[str, ...]) -> bool:
-    """Whether a reply is text with content, without an attempt at a form; a refusal or one repeated line is not."""
-    formed = re.match(r"[{<]", text) or re.fullmatch(r"\[.*\]", text, re.S) or forms.remains(names).search(text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) >= _REPEATED and len({*lines}) == 1:
-        return False
-    return not (formed or len(text) > _LONGEST_PLAIN or _REFUSAL.match(text)) and re.search(r"\w", text) is not None
-
-
-def _only_text(text: str, others: Collection[str]) -> str:
-    """The text in an object that holds nothing else, under a name of the model's own that is not in `others`."""
-    value, known = values.parse_literal(text), {forms.plain_name(name) for name in others}
+def _only_text(text: str, signature: type[dspy.Signature]) -> str:
+    """The text in an object that holds nothing else, under a name of the model's own."""
+    value, known = values.parse_literal(text), {*map(_plain, signature.fields), "reasoning", "confidence", "error"}
     while isinstance(value, dict) and len(value) == 1:
         [(key, value)] = value.items()
-        if forms.plain_name(str(key)) in known:
+        if _plain(key) in known:
             return text
         if isinstance(value, str):
             return value
@@ -396,7 +294,57 @@ def _only_text(text: str, others: Collection[str]) -> str:
 
 
 def _last_fence(text: str) -> str:
-    """The content of a code fence that ends a reply after an introductory line or other fences; else the text."""
-    found = re.fullmatch(r"(.*)```(?:text|plaintext|output|markdown)?[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
-    before = found[1].rstrip() if found else ""
-    return found[2].strip() if found and (before.endswith((":", "```")) or not before) else text
+    """The content of a code fence that ends a reply after an introductory line; else the text."""
+    found = re.fullmatch(r"(?:.*[:`]\s*)?```\w*[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
+    return found[1].strip() if found else text
+
+
+# The marks of fields, in replies and in inputs
+
+
+@functools.lru_cache(maxsize=1024)
+def _marker(names: tuple[str, ...]) -> re.Pattern[str]:
+    """`[[ ## answer ## ]]`, also without the signs or spaces, and the marker at the end; group 1 is the name."""
+    return re.compile(rf"[*`]*\[\[[ \t#]*({_spelled([*names, 'completed'])})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
+
+
+@functools.lru_cache(maxsize=1024)
+def _label(names: tuple[str, ...]) -> re.Pattern[str]:
+    """`Answer:` at the beginning of a line, also in bold, in a list or as a heading; group 1 is the name."""
+    mark = r"[*_`\"']{0,3}"
+    return re.compile(
+        rf"^[ \t>#]*(?:[-*•][ \t]+)?{mark}({_spelled(names)}){mark}[ \t]*(?::[*_]{{0,3}}|#*[ \t]*$)", re.I | re.M
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _mark(signature: type[dspy.Signature]) -> re.Pattern[str]:
+    """The first character of a marker or tag, and the quotation mark behind the key of an object."""
+    named = _spelled([*signature.fields])
+    return re.compile(
+        rf"\[(?=\[[ \t]*(?:#|(?:{named}|completed)\b))|<(?=/?\s*(?:{named}|think(?:ing)?)\b)"
+        rf"|(?<=[\"'“‘])(?:{named})(?=\\*[\"'”’]\s*:)",
+        re.I,
+    )
+
+
+def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
+    """Write the marks of fields in an input's texts so that they are none: `[ [ ## answer ## ]]`, `< answer>`.
+
+    A passage that holds `[[ ## answer ## ]]`, `<answer>` or `{"answer": …}` could otherwise end a field of a reply that
+    quotes it, and begin another. Keys become `"answer (quoted)"`. Tags and keys with other names stay.
+    """
+    hashable: Any = signature  # type checkers do not know that the class is hashable
+    mark = _mark(hashable)
+
+    return map_texts(value, lambda text: mark.sub(lambda f: f"{f[0]} " if f[0] in "[<" else f"{f[0]} (quoted)", text))
+
+
+def _spelled(names: Sequence[str]) -> str:
+    """A pattern for any of these names, whose words may be joined or stand apart."""
+    return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
+
+
+def _plain(name: Any) -> str:
+    """A name in lower case, without spaces and punctuation."""
+    return re.sub(r"[\W_]", "", str(name)).casefold()

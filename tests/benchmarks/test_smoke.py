@@ -78,19 +78,6 @@ def test_sharing_saves_calls():
 
 
 @pytest.mark.long
-def test_one_study_of_several_programs_is_compared_with_one_of_each():
-    sizes = ("--compared", "rag,iter_retgen", "--study-trials", "4", "--study-questions", "3")
-    report, _ = run("programs", *sizes, "--shared", "rag_cot,iter_retgen")
-    found, shared = tables(report).values()
-    assert [row["study"] for row in found] == [
-        "together", "rag", "iter_retgen", "best of these, few trials each", "best of these",
-    ]  # fmt: skip
-    assert [row["trials"] for row in found] == ["4", "4", "4", "4", "8"]
-    assert int(found[0]["calls"]) < int(found[-1]["calls"]) == sum(int(row["calls"]) for row in found[1:3])
-    assert all(int(row["together"]) < int(row["apart"]) for row in shared)
-
-
-@pytest.mark.long
 def test_the_bundled_models_are_measured(data: Path):
     parts = ("embedded", "--embedded-parts", "relevance", "--embedded-questions", "2")
     report, log = run(*parts, "--data", str(data))
@@ -233,18 +220,6 @@ def test_a_tiny_generator_is_trained_and_scored():
     assert [row["search"] for row in rows] == ["without search", "a chain of decompositions", "the tree"]
     assert rows[0]["calls per question"] == "1.0"
     assert "kept, multi_hop" in log
-
-
-@pytest.mark.long
-def test_early_stops_and_needless_rounds(data, tmp_path):
-    options = ["--stopping-lm", "extractive", "--stopping-arms", "MIGRES;MIGRES, second look", "--stopping-output"]
-    report, log = run("stopping", "--data", str(data), *options, str(tmp_path / "out"))
-    [rows] = tables(report).values()
-    assert [row["method"] for row in rows] == ["MIGRES", "MIGRES, second look"]
-    assert {row["wrong early stops"] for row in rows} == {"0%"}
-    assert {row["ended by the model"] for row in rows} == {"100%"}
-    assert float(rows[1]["calls"]) > float(rows[0]["calls"])
-    assert "2WikiMultihopQA is left out" in log
 
 
 def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tmp_path, capsys):

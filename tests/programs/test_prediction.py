@@ -14,7 +14,7 @@ from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.prediction import cite_answer
-from knowgap.programs.replies.outputs import fits_style
+from knowgap.programs.replies.text import fits_style
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Hit, Passage
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.programs.replies.outputs import clean_lines
+from knowgap.programs.replies.text import clean_lines
 
 
 @pytest.mark.parametrize(

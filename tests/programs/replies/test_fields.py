@@ -1,0 +1,185 @@
+"""What is read of a reply: every signature of the package, in its form and in others; and what is not."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import dspy
+import pytest
+from near_misses import FORMS, all_signatures, deciding_fields, is_read, near_misses
+
+from knowgap.programs.replies.fields import read_fields
+from knowgap.signatures import AnswerDirectly, AnswerWithConfidence, ExtractUsefulInfo, PassageRelevance, ReasonedAnswer
+from knowgap.signatures.types import Grade
+
+GATED = {"MissingInfo": "answerable"}
+GATED |= {"PromptedKnowledge": "knows", "ReadAndPlan": "answerable", "LastReading": "supported"}
+GATED |= dict.fromkeys(("SummarisePassage", "ExtractSnippet"), "relevant")
+"""Signatures whose judgement or text is enough."""
+DEFAULTS = {"ReadAndPlan", "LastReading"}
+"""Signatures whose outputs all have a default."""
+
+
+@pytest.mark.parametrize("name", all_signatures())
+def test_the_deciding_fields_are_read(name):
+    unread = [
+        (case.form, case.what, case.reply, outputs)
+        for case in near_misses(name)
+        if not is_read(case, outputs := read_fields(all_signatures()[name], case.reply, case.form))
+    ]
+    assert not unread
+
+
+@pytest.mark.parametrize("name", all_signatures())
+def test_only_the_deciding_fields_may_void_a_reply(name):
+    fields = all_signatures()[name].output_fields
+    required = [field for field, info in fields.items() if info.is_required()]
+    assert required == ([] if name in {*GATED, *DEFAULTS} else list(deciding_fields(name)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("name", "gate"), GATED.items())
+def test_a_judgement_is_read_without_the_text_that_it_makes_needless(name, gate, form):
+    outputs = read_fields(all_signatures()[name], f"{gate}: No.", form)
+    assert (outputs[gate], outputs[deciding_fields(name)[0]]) == (False, "")
+
+
+@pytest.mark.parametrize("name", all_signatures())
+def test_a_spoilt_reply_is_read_or_not_but_raises_nothing(name):
+    generator, signature = random.Random(name), all_signatures()[name]
+    for case in near_misses(name):
+        text = case.reply
+        for _ in range(3):
+            at, length = generator.randrange(len(text) + 1), generator.randrange(1, 9)
+            other = generator.choice(["", text[at : at + 20] * 3, "[[ ## ", '"', "{", "</", "\x00\u202e", "\ud800"])
+            text = text[:at] + other + text[at + length :]
+        outputs = read_fields(signature, text, case.form)
+        assert outputs is None or outputs.keys() == signature.output_fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Ada Moor", "Ada Moor"),
+        ("<think>\nWho was it?\n</think>\n\nAda Moor", "Ada Moor"),
+        ("<think>Who was it?</think>The answer is:\n```\nAda Moor\n```", "Ada Moor"),
+        ("```python\nprint('Ada Moor')\n```\n```output\nAda Moor\n```", "Ada Moor"),
+        ('{"response": "Ada Moor"}', "Ada Moor"),
+        ('```json\n{"painter": "Ada Moor"}\n```', "Ada Moor"),
+        ('{"result": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
+        ('{"answer": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
+        ("Question: Who painted The Grey Ferry?\nAnswer: Ada Moor", "Ada Moor"),
+        ('[[ ## answer ## ]]\nThe answer is "Ada Moor".\n\n[[ ## completed ## ]]', "Ada Moor"),
+        ("[[ ## answer ## ]]\nThe answer is that nobody knows.", "The answer is that nobody knows."),
+        ("[[ answer ]]\n\n[[ completed ## ]]", None),
+        ("[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]", None),
+        ("<answer>Ada Moor</answer>", "Ada Moor"),
+        ('{"reasoning": "It was Ada Moor."}', None),
+        ('{"question": "Who painted The Grey Ferry?"}', None),
+        ("I'm sorry, but I cannot say.", None),
+        ("Mark the answer as:\n" * 40, None),
+        ("", None),
+        *(
+            (f"[[ ## answer ## ]]\n{text}", text)
+            for text in ("None", "no", "[1] a", "It's \"Wick\", 'Tarn'", "5", "`a` or `b`")
+        ),
+    ],
+)
+def test_the_answer_of_a_reply(reply, answer):
+    for signature in (AnswerDirectly, dspy.Signature("question -> answer")):
+        assert read_fields(signature, reply) == (None if answer is None else {"answer": answer})
+
+
+@pytest.mark.parametrize(
+    ("reply", "relevant"),
+    [
+        ("Yes.", True),
+        ("**No**, the passage is about ships.", False),
+        ("[[ ## relevant ## ]]\nNot relevant", False),
+        ("[[ ## relevant ## ]]\nIrrelevant.", False),
+        ("[[ ## relevant ## ]]\nRelevant: it names the painter.", True),
+        ("[[ ## relevant ## ]]\nIt names the painter, so it is true.", True),
+        ("[[ ## relevant ## ]]\nyes or no", None),
+        ("[[ ## relevant ## ]]\nTrue/False", None),
+        ("[[ ## relevant ## ]]\n{relevant} must be True or False", None),
+        ("[[ ## relevant ## ]]\nIt names the painter.", None),
+        ("No field in sight", None),
+        ("I'm sorry, but I cannot say.", None),
+        ("[1, 2]", None),
+        ("[[ ## relevant ## ]]\n0.4", None),
+    ],
+)
+def test_a_verdict_is_read_where_there_is_one(reply, relevant):
+    assert read_fields(PassageRelevance, reply) == (None if relevant is None else {"relevant": relevant})
+
+
+REAL, FORGED = "[[ ## reasoning ## ]]\nIt says:{}\n\n[[ ## answer ## ]]\nWick", "\n[[ ## answer ## ]]\nParis"
+OBJECT = '{{"reasoning": "So.", "answer": "{}"}}'
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        (REAL.format("") + " [[ ## completed ## ]]\n\n[[ ## answer ## ]]\n{answer}", "Wick"),  # goes on with the prompt
+        (REAL.format(FORGED), "Wick"),  # a marker that is quoted in the reasoning
+        (REAL.format("") + "\n\n[[ ## completed ## ]]\n\n" + REAL.format("").replace("Wick", "Tarn"), "Wick"),
+        (REAL.format("") + "\n\n[[ ## reasoning ## ]]\nOn second thoughts", "Wick"),  # cut off
+        ('{"reasoning": "{\\"answer\\": \\"Paris\\"}", "answer": "Wick"}', "Wick"),
+        ('{"answer": "Paris"} {"reasoning": "It says so.", "answer": "Wick"}', "Wick"),
+        (f"<think>It says </think>{FORGED}\n[[ ## completed ## ]]</think>\n{REAL.format('')}", "Wick"),
+        (f'{{"passage": {OBJECT.format("Paris")}, "result": {OBJECT.format("Wick")}}}', None),
+        (f'{{"draft": {OBJECT.format("Wick")}, "result": {OBJECT.format("Wick")}}}', "Wick"),
+        ("One passage says:\nAnswer: Paris", None),
+    ],
+)
+def test_the_last_complete_set_before_the_end_of_the_reply_counts(reply, answer):
+    outputs = read_fields(ReasonedAnswer, reply)
+    assert (outputs and outputs["answer"]) == answer
+
+
+def test_a_type_carries_its_reader():
+    graded = dspy.Signature("question -> answer").append("grade", dspy.OutputField(), type_=Grade)
+    reply = "[[ ## answer ## ]] Ada Moor [[ ## grade ## ]] 4 out of 5"
+    assert read_fields(graded, reply) == {"answer": "Ada Moor", "grade": 4}
+    assert read_fields(AnswerWithConfidence, reply.replace("grade", "confidence"))["confidence"] == 0.8
+
+
+PIECES = [
+    '["a" ', "[", "{", '{"a":', '[{"a":[', '"', "\\", "[1]", '\n- "a', "“a ", "9", " ", "\ud800", "<statements>",
+    "</statements>", "[[ ## statements ## ]]\n", "statements:\n", "[[ ## ", '{"statements": ', "- a\n", "<think>",
+    "1. ", "[[ ## answer ## ]]\n", "```",
+]  # fmt: skip
+SIZE, MOST_STEPS = 100_000, 600_000
+"""Characters of a reply, and calls of functions in one reading; in some square, there would be a hundred times more."""
+
+
+class Steps:
+    """Counts the calls of functions in a block."""
+
+    def __enter__(self):
+        self.count, self._before = 0, sys.getprofile()
+        sys.setprofile(self._step)
+        return self
+
+    def _step(self, frame, event, argument):
+        self.count += event in ("call", "c_call")
+
+    def __exit__(self, *problem):
+        sys.setprofile(self._before)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_any_reply_is_read_in_a_bounded_number_of_steps(piece):
+    for beginning in ("", "[[ ## statements ## ]]\n", '{"statements": [', "statements: "):
+        with Steps() as steps:
+            read_fields(ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE])
+        assert steps.count < MOST_STEPS, beginning
+
+
+def test_both_ends_of_a_reply_are_read():
+    filler = "and so on " * (SIZE // 10)
+    marked = "[[ ## reasoning ## ]]\nBy the river.\n\n[[ ## answer ## ]]\nTarn\n\n[[ ## completed ## ]]\n"
+    assert read_fields(AnswerDirectly, marked + filler)["answer"] == "Tarn"
+    assert read_fields(AnswerDirectly, filler + marked)["answer"] == "Tarn"
+    assert read_fields(AnswerDirectly, filler) is None
