@@ -53,9 +53,7 @@ class _Runs:
 
 
 STRANGE: dict[str, Callable[[dict[str, Any], Path, str], object]] = {
-    "a Qdrant server": lambda manifest, _, url: manifest.update(
-        engine="qdrant", settings={"url": url, "collection": "x", "dim": 8}
-    ),
+    "a Qdrant server": lambda manifest, _, url: manifest.update(engine="qdrant", settings={"url": url, "name": "x"}),
     "a model on the hub": lambda manifest, _, url: manifest.update(
         engine="dense", settings={"dim": 8}, checkpoint={"name": "org/model", "digest": "0"}
     ),

@@ -12,8 +12,8 @@ import httpx
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError, without_credentials
-from knowgap.retrieval.adapters.documents import Adapter, Found
 from knowgap.retrieval.documents.sources import DocumentFilter, Source
+from knowgap.retrieval.outside import Adapter, Found
 from knowgap.retrieval.passage import Hit, Passage
 
 _CONNECTIONS = 16

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
     "colbert": {"checkpoint": str},
     "dense": {"encoder": str},
-    "qdrant": {"checkpoint": str, "url": str, "collection": str, "shards": int, "replicas": int},
+    "plaid": {"checkpoint": str, "nbits": int},
+    "qdrant": {"checkpoint": str, "url": str, "collection": str, "shard_number": int, "replication_factor": int},
 }
 
 
@@ -71,11 +72,11 @@ def index(
         list[str] | None,
         Option(
             "--engine-option",
-            help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (as "
+            help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert, plaid and qdrant: checkpoint (as "
             "colbert-ai or PyLate saves it, by path or name; see `knowgap ls checkpoints`; embedded if absent); "
-            "dense: encoder (by path or hub name). qdrant: url (https://HOST:6333; its key is read from "
-            "QDRANT_API_KEY, and other commands ask only the server in QDRANT_URL), collection (knowgap), shards "
-            "and replicas (on a cluster).",
+            "dense: encoder (by path or hub name). qdrant: url (https://HOST:6333, with the key in QDRANT_API_KEY, "
+            "or a folder; other commands ask only what QDRANT_URL names), collection (knowgap), shard_number and "
+            "replication_factor (on a cluster). plaid: nbits (1, 2 or 4).",
         ),
     ] = None,
     overwrite: Annotated[

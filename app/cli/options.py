@@ -78,8 +78,8 @@ Engine = Annotated[
         envvar="KNOWGAP_ENGINE",
         rich_help_panel=INDEX,
         help="Index engine: colbert (late interaction of token vectors; the default for new indexes), bm25 (words in "
-        "common), dense (one vector a passage), hybrid (these three, fused by rank) or qdrant (late interaction on a "
-        "Qdrant server).",
+        "common), dense (one vector a passage), hybrid (these three, fused by rank), plaid (late interaction, "
+        "compressed by colbert-ai) or qdrant (late interaction on a Qdrant server).",
     ),
 ]
 Quality = Annotated[

@@ -25,9 +25,9 @@ from pydantic import AliasChoices, Field
 from knowgap.compiling.data.records import Fields, Id, is_saved_dataset, read_lines, read_records
 from knowgap.compiling.data.tables import read_csv
 from knowgap.errors import DataError
-from knowgap.retrieval.adapters.documents import split_title
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.outside import split_title
 from knowgap.retrieval.passage import Passage
 
 Split = Literal["auto", "never"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
 from knowgap.plugins import make
-from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality
+from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.retrieval.window import Window
@@ -22,6 +22,7 @@ ENGINES = {
     "colbert": "knowgap.retrieval.colbert.index:ColBERTIndex",
     "dense": "knowgap.retrieval.dense:DenseIndex",
     "hybrid": "knowgap.retrieval.hybrid:HybridIndex",
+    "plaid": "knowgap.retrieval.plaid:PlaidIndex",
     "qdrant": "knowgap.retrieval.qdrant:QdrantIndex",
 }
 """Engine name → `module:class`; the class has `open(path)`."""
@@ -105,14 +106,14 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: C
 def outside_retriever(name: str | Path) -> Retriever | None:
     """The plugin or the index of another tool with this name; None if there is none.
 
-    The name is that of an index of another tool, see `open_adapter`; `module:Name` of a retriever, or of a callable
+    The name is that of an index of another tool, see `open_outside`; `module:Name` of a retriever, or of a callable
     that makes one; `module:Name:TEXT`, which calls it with a text; or the name of an entry point of an installed
     package in the group `knowgap.retrievers`.
 
     Raises:
         UsageError: it cannot be imported or made, or is no retriever.
     """
-    return open_adapter(name) or make("retriever", name, Retriever)
+    return open_outside(name) or make("retriever", name, Retriever)
 
 
 def open_or_build(

@@ -1,4 +1,4 @@
-"""An index that colbert-ai's own indexer wrote, searched as it is."""
+"""Indexes of colbert-ai: built by it and searched here, and one that its own indexer wrote."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign
-from knowgap.retrieval.adapters.opening import open_adapter
+from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError
 from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
-from knowgap.retrieval.index.engines import as_retriever
-from tests.retrieval.conformance import QUERIES, corpus
+from knowgap.retrieval.index.engines import as_retriever, open_index
+from knowgap.retrieval.outside import open_outside
+from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.plaid import PlaidIndex
+from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
 
+pytestmark = [  # colbert-ai leaves a file open
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 PASSAGES = [*corpus(40)]
 
 
@@ -65,7 +71,7 @@ def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, chec
             assert abs(hit.score - scores[int(hit.passage.id)]) < 0.1 * abs(hit.score)
             assert scores[int(hit.passage.id)] > 0.9 * np.sort(scores)[-5]
             assert hit.passage.to_dict() == {**PASSAGES[int(hit.passage.id)].to_dict(), "id": hit.passage.id}
-    assert open_adapter(f"plaid:{plaid}").search(QUERIES[:1], 3) == [found[0][:3]]
+    assert open_outside(f"plaid:{plaid}").search(QUERIES[:1], 3) == [found[0][:3]]
 
 
 def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: Path, tmp_path: Path):
@@ -77,24 +83,73 @@ def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: 
     with pytest.raises(
         CheckpointError, match=r"gone: no such checkpoint.*put the checkpoint's folder there as .*moved"
     ):
-        open_adapter(moved)
+        open_outside(moved)
     shutil.copytree(checkpoint, moved / "checkpoint")
-    with pytest.raises(
-        IndexForeign, match=r"must hold exactly one file of passages \(\*\.tsv, \*\.jsonl\); found: none"
-    ):
-        open_adapter(moved)
+    with pytest.raises(IndexForeign, match=r"must hold exactly one of \*\.tsv, \*\.jsonl; found: none"):
+        open_outside(moved)
     rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
     (moved / "passages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]), encoding="utf-8")
-    with pytest.raises(IndexForeign, match="has 40 passages, but the collection has 39"):
-        open_adapter(moved)
+    with pytest.raises(IndexForeign, match="its collection has 39"):
+        open_outside(moved)
     (moved / "passages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    hits = open_adapter(moved).search(QUERIES[:1], 3)[0]
+    hits = open_outside(moved).search(QUERIES[:1], 3)[0]
     assert [hit.score for hit in hits] == [hit.score for hit in before]
     assert [hit.passage for hit in hits] == [PASSAGES[int(hit.passage.id)] for hit in before]
     (moved / "metadata.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(IndexDamaged, match=r"is not a colbert-ai index \(KeyError"):
-        open_adapter(moved)
+    with pytest.raises(IndexDamaged, match=r"metadata\.json cannot be read"):
+        open_outside(moved)
     (moved / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     (moved / "0.codes.pt").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    with pytest.raises(IndexDamaged, match=r"0\.codes\.pt cannot be read"):
-        open_adapter(moved)
+    with pytest.raises(IndexDamaged, match="is damaged"):
+        open_outside(moved)
+
+
+class TestPlaidIndex(RetrieverConformance):
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def with_checkpoint(cls, checkpoint: Path):
+        cls.checkpoint = checkpoint
+
+    @classmethod
+    def make(cls, passages: list[Passage], folder: Path) -> PlaidIndex:
+        more = [Passage(f"more {n}", "", f"Filling number {n} {'abcdefg'[n % 7] * 9}.") for n in range(40)]
+        few = [] if len(passages) >= 40 else more
+        return PlaidIndex.build([*passages, *few], folder, checkpoint=cls.checkpoint)
+
+    def test_one_passage(self, tmp_path: Path):
+        with pytest.raises(UsageError, match="at least 32 passages, not 1"):
+            PlaidIndex.build(corpus(1), tmp_path / "one", checkpoint=self.checkpoint)
+
+    def test_equal_passages_are_ordered_by_id(self, tmp_path: Path):
+        twins = [Passage(name, "Twin", "The very same words about a lighthouse.") for name in ("c", "a", "d", "b")]
+        [hits] = self.make(twins, tmp_path / "twins").search(["Twin: The very same words about a lighthouse."], 3)
+        assert [hit.passage.id for hit in hits] == ["a", "b", "c"]
+
+    def test_only_passages_with_these_ids(self, retriever: PlaidIndex, passages: list[Passage]):
+        ids = {passage.id for passage in passages[::3]}
+        assert {hit.passage.id for hit in retriever.search(QUERIES[:1], 99, ids=ids)[0]} == ids
+        assert retriever.search(QUERIES[:1], 9, ids=["unheard of"]) == [[]]
+
+
+def test_a_build_of_its_own_is_continued_moved_and_opened(checkpoint: Path, tmp_path: Path, monkeypatch):
+    encode, asked = TokenEncoder.encode_passages, []
+
+    def stop(self: TokenEncoder, texts: list[str]):
+        asked.append(len(texts))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return encode(self, texts)
+
+    monkeypatch.setattr(TokenEncoder, "encode_passages", stop)
+    with pytest.raises(KeyboardInterrupt):
+        PlaidIndex.build(PASSAGES, tmp_path / "index", checkpoint=checkpoint)
+    built = PlaidIndex.build(PASSAGES, tmp_path / "index", checkpoint=checkpoint)
+    assert asked == [40, 40, 40]  # the sample; cut off; the only chunk
+    expected = built.search(QUERIES, 5)
+    shutil.move(tmp_path / "index", tmp_path / "moved")
+    moved = open_index(tmp_path / "moved")
+    assert moved.search(QUERIES, 5) == expected
+    assert moved.digest == built.digest
+    (tmp_path / "moved" / "plaid" / "0.codes.pt").write_bytes(b"")
+    with pytest.raises(IndexDamaged):
+        open_index(tmp_path / "moved")

@@ -1,1 +1,0 @@
-"""Indexes that others built: FAISS and Lucene folders, PLAID, search servers."""

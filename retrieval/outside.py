@@ -1,0 +1,301 @@
+"""Indexes and servers of other toolkits: FAISS, Lucene, Elasticsearch and OpenSearch, FlashRAG's server."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import threading
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from knowgap.errors import (
+    IndexDamaged,
+    IndexFolderError,
+    IndexForeign,
+    IndexMissing,
+    MissingDependency,
+    UnknownName,
+    UsageError,
+    check_address,
+    is_address,
+    shorten,
+    without_credentials,
+)
+from knowgap.retrieval.documents.sources import batches
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+
+_AT_ONCE = 64  # queries in a request
+_TEXTS = ("text", "contents", "content", "page_content", "document", "passage", "passage_text", "body", "segment")
+_TITLES = ("title", "headings", "name")
+
+Found = Sequence[tuple[Passage, float]]
+
+
+def open_outside(name: str | Path) -> Any:
+    """Open an index of another toolkit; None for any other name.
+
+    The name is `elasticsearch+http://host:9200/INDEX`, `opensearch+…`, `flashrag+http://host:8000`, `faiss:FOLDER`,
+    `lucene:FOLDER`, `plaid:FOLDER`, or a folder with the files of one of these.
+
+    Raises:
+        IndexFolderError: there is no such folder, or it lacks a file that is needed.
+        MissingDependency: a package is not installed.
+        UsageError: an address does not have this form.
+    """
+    from knowgap.retrieval.plaid import PlaidIndex
+
+    servers = {"elasticsearch": Elasticsearch, "opensearch": Elasticsearch, "flashrag": FlashRAGServer}
+    folders: dict[str, Callable[[Path], Any]] = {
+        "faiss": FaissIndex,
+        "lucene": LuceneIndex,
+        "plaid": PlaidIndex.foreign,
+    }
+    kind, found, address = str(name).partition("+")
+    if found and is_address(address) and kind not in servers:
+        raise UnknownName.among("kind of server", kind, servers)
+    if found and kind in servers:
+        check_address(address, f"{kind}+ADDRESS:")
+        return servers[kind](address)
+    kind, found, place = str(name).partition(":")
+    if found and kind in servers:
+        raise UsageError(f"{name}: a server is named as {kind}+http://HOST:PORT")
+    if found and kind in folders:
+        if not place or not Path(place).is_dir():
+            raise IndexMissing(f"{name}: there is no such folder; it is named as in faiss:FOLDER")
+        return folders[kind](Path(place))
+    folder = Path(name)
+    if (folder / "manifest.json").exists():  # one of ours
+        return None
+    signs = (("lucene", "segments_*"), ("plaid", "centroids.pt"), ("faiss", "*.faiss"), ("faiss", "*.index"))
+    own = next((kind for kind, sign in signs if any(folder.glob(sign))), None)
+    return folders[own](folder) if own else None
+
+
+def split_title(contents: str) -> tuple[str, str]:
+    r"""Split FlashRAG's `contents` into title and text; the title is the first line, perhaps in quotation marks.
+
+    >>> split_title('"Tarn"\nA town on the Isk.')
+    ('Tarn', 'A town on the Isk.')
+    """
+    title, line_end, text = contents.strip().partition("\n")
+    return (title.strip().strip('"'), text.strip()) if line_end else ("", title)
+
+
+def passage_of(id: Any, document: Any) -> Passage:
+    """Convert a document to a passage; it is plain text, or a mapping, perhaps as JSON, with the usual field names.
+
+    Raises:
+        ValueError: the mapping has no field with text.
+    """
+    with contextlib.suppress(ValueError):
+        document = json.loads(document) if isinstance(document, str) else document
+    if not isinstance(document, Mapping):
+        return Passage(str(id), "", str(document))
+    text = next((document[name] for name in _TEXTS if isinstance(document.get(name), str)), None)
+    if text is None:
+        raise ValueError(f"the document {id!r} has no text: its fields are {', '.join(map(str, document)) or 'none'}")
+    title = next((document[name] for name in _TITLES if isinstance(document.get(name), str)), "")
+    if not title and "contents" in document:
+        title, text = split_title(text)
+    return Passage(str(id), title, text)
+
+
+class Adapter(NeverCopied):
+    """Searches an index of another tool, or on another machine, with batches of queries.
+
+    Attributes:
+        name: the kind of index, and where it is.
+    """
+
+    name: str
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query by the index's own scores; none for a blank one.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+            IndexMissing: no server answers.
+            IndexFolderError: a server refuses the search, or its answer does not hold passages.
+        """
+        return self._search(queries, k, self._ask)
+
+    def _search(
+        self, queries: Sequence[str], k: int, ask: Callable[[list[str], int], Iterable[Found]]
+    ) -> list[list[Hit]]:
+        check_k(k)
+        # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
+        encodable = [query.encode("utf-8", "replace").decode() for query in queries]
+        found: dict[str, Found] = {}
+        for asked in batches((query for query in dict.fromkeys(encodable) if query.strip()), _AT_ONCE):
+            try:
+                found |= zip(asked, ask(asked, k), strict=True)
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
+                raise IndexFolderError(f"{self.name}: {problem}") from error
+        return [rank_hits(found.get(query, ()), k) for query in encodable]
+
+    @abstractmethod
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        """The passages for each query with their scores."""
+
+
+class Lines:
+    """The non-blank lines of a file of passages, or of the only one in a folder, by number, read on demand."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._starts, place = only_file(path, "*.tsv", "*.jsonl") if path.is_dir() else path, array("q"), 0
+        with self.path.open("rb") as file:
+            for line in file:
+                if line.strip():
+                    self._starts.append(place)
+                place += len(line)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, number: int) -> Passage:
+        """The passage in a line: a document as JSON, or id, text and perhaps a title between tabs.
+
+        Raises:
+            IndexForeign: the line does not hold a passage.
+        """
+        with self.path.open("rb") as file:
+            file.seek(self._starts[number])
+            line = file.readline().decode().rstrip("\r\n")
+        try:
+            if not line.startswith("{"):
+                id, text, *title = line.split("\t")
+                return Passage(id, "".join(title), text)
+            document = json.loads(line)
+            return passage_of(
+                next((document[key] for key in ("id", "_id", "pid") if key in document), number), document
+            )
+        except ValueError as error:
+            raise IndexForeign(f"{self.path}: line {number + 1} has no passage ({shorten(error)})") from error
+
+
+def only_file(folder: Path, *patterns: str) -> Path:
+    """The only file in a folder that matches one of the patterns; raises `IndexForeign` unless there is just one."""
+    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    if len(found) != 1:
+        named = " and ".join(path.name for path in found) or "none"
+        raise IndexForeign(f"{folder} must hold exactly one of {', '.join(patterns)}; found: {named}")
+    return found[0]
+
+
+class FaissIndex(Adapter):
+    """A FAISS index with its passages: vector n belongs to line n of a JSON Lines file, as in FlashRAG.
+
+    Args:
+        folder: contains one `*.faiss` or `*.index`, one `*.jsonl` or `*.tsv`, and in `encoder/` a model of
+            sentence-transformers that encodes the queries. Without `encoder/`, the embedded encoder does.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import faiss
+
+        from knowgap.retrieval.dense import load_encoder
+
+        index, self.name, self._lock = only_file(folder, "*.faiss", "*.index"), f"faiss {folder.name}", threading.Lock()
+        self._encoder = load_encoder(folder / "encoder" if (folder / "encoder").is_dir() else None, None)
+        self._lines = Lines(folder)
+        try:
+            self._index: Any = faiss.read_index(str(index))
+        except RuntimeError:
+            raise IndexForeign(f"{index} is not a FAISS index, or is damaged") from None
+        shape, wanted = (self._index.ntotal, self._index.d), (len(self._lines), self._encoder.dim)
+        if shape != wanted:
+            problem = f"has {shape[0]} vectors of {shape[1]} numbers for {wanted[0]} passages, where the encoder makes"
+            raise IndexForeign(f"{index} {problem} {wanted[1]}; its encoder belongs in {folder}/encoder")
+
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        for query in queries:
+            with self._lock:
+                scores, rows = self._index.search(self._encoder.encode_query(query), k)
+            sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0 is the inner product; others are distances
+            best = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
+            yield [(self._lines[row], sign * score) for row, score in best if row >= 0]
+
+
+class LuceneIndex(Adapter):
+    """A Lucene index in a folder, which Pyserini searches by BM25; it has to store its documents (`storeRaw`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = f"lucene {folder.name}"
+        if not any(folder.glob("segments_*")):
+            raise IndexForeign(f"{folder} is not a Lucene index: it has no file segments_…")
+        try:
+            searcher: Any = importlib.import_module("pyserini.search.lucene").LuceneSearcher
+        except Exception as error:  # without Java, Pyserini raises exceptions of many types
+            raise MissingDependency(f"{folder}: Lucene needs Java and `pip install pyserini` ({error})") from error
+        try:
+            self._searcher = searcher(str(folder))
+        except Exception as error:  # Java's
+            raise IndexDamaged(f"{folder}: Lucene cannot open this index ({shorten(error, 200)})") from error
+
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        for query in queries:
+            yield [(self._passage(hit.docid), float(hit.score)) for hit in self._searcher.search(query, k)]
+
+    def _passage(self, id: str) -> Passage:
+        stored = self._searcher.doc(id)
+        if stored is None or (text := stored.raw() or stored.contents()) is None:
+            raise IndexForeign(f"{self.name} does not store its documents: build it again with storeRaw")
+        return passage_of(id, text)
+
+
+class FlashRAGServer(Adapter):
+    """A retriever server with FlashRAG's interface: `/batch_search` with `query`, `top_n` and `return_score`."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.name = url.rstrip("/"), without_credentials(url)
+        self._client = httpx.Client(timeout=60.0, trust_env=False)  # no proxy: the server is local
+
+    def _post(self, path: str, **content: Any) -> Any:
+        """Send a request, and return the JSON of the response; user and password in the address are sent."""
+        try:
+            response = self._client.post(self.url + path, **content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise IndexMissing(f"{self.name}: no server answers ({type(error).__name__}: {error})") from error
+        if not response.is_success:
+            said = shorten(" ".join(response.text.split()), 200)
+            raise IndexFolderError(f"{self.name}: refused the search (status {response.status_code}: {said})")
+        return response.json()
+
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        lists, scores = self._post("/batch_search", json={"query": queries, "top_n": k, "return_score": True})
+        return [
+            [(passage_of(each["id"], each), float(score)) for each, score in zip(found, own, strict=True)]
+            for found, own in zip(lists, scores, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+class Elasticsearch(FlashRAGServer):
+    """An index of Elasticsearch or OpenSearch: `http://host:9200/INDEX`, searched by BM25 in its default fields."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        if not urlsplit(url).path.strip("/"):
+            raise UsageError(f"{self.name}: name the index, too, as in http://host:9200/INDEX")
+
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        lines: list[Any] = []
+        for query in queries:
+            lines += [{}, {"size": k, "query": {"multi_match": {"query": query, "lenient": True}}}]
+        body = "".join(json.dumps(line) + "\n" for line in lines)
+        answer = self._post("/_msearch", content=body, headers={"Content-Type": "application/x-ndjson"})
+        for each in answer["responses"]:
+            if "error" in each:
+                raise IndexFolderError(f"{self.name}: refused the search ({shorten(str(each['error']), 200)})")
+            yield [(passage_of(hit["_id"], hit["_source"]), float(hit["_score"])) for hit in each["hits"]["hits"]]

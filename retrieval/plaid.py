@@ -1,0 +1,251 @@
+"""Compressed late interaction: indexes of colbert-ai (PLAID, Santhanam et al. 2022), built and opened.
+
+colbert-ai clusters and compresses the vectors and unpacks them again. Its search compiles C++ extensions at its first
+use, so the candidates are found here: a passage is worth, for each token of the query, the best score of a centroid
+near that token that one of its own tokens belongs to; the best passages are unpacked and scored by exact MaxSim.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import shutil
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
+from knowgap.retrieval.colbert.checkpoint import (
+    checkpoint_window,
+    load_recorded_encoder,
+    prepare_checkpoint,
+    resolve_checkpoint,
+)
+from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.stock_runtime import colbert
+from knowgap.retrieval.index.build import start_build
+from knowgap.retrieval.index.encoding import STATE, EncodingState
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest
+from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
+from knowgap.retrieval.outside import Lines
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.storage.progress import Progress, no_progress
+
+_PROBED, _SCORED, _PER_HIT = 4, 1024, 4
+"""How many centroids are looked up for a query token; how many passages are scored by MaxSim, at least and per hit."""
+_FEWEST = 32  # passages, below which there is nothing to cluster
+
+
+class PlaidIndex(NeverCopied):
+    """A compressed index. Made by `build`, `open` or `foreign`; usable from many threads."""
+
+    window_of = staticmethod(checkpoint_window)
+
+    def __init__(self, folder: Path, passages: Any, encoder: TokenEncoder, manifest: Manifest | None = None) -> None:
+        _colbert()
+        from colbert.indexing.codecs.residual import ResidualCodec
+
+        self.path, self.manifest = (folder.parent if manifest else None), manifest
+        self.name, self._passages, self._encoder = f"plaid {folder.name}", passages, encoder
+        try:
+            chunks = range(json.loads((folder / "metadata.json").read_bytes())["num_chunks"])
+            with redirect_stdout(io.StringIO()):
+                self._codec: Any = ResidualCodec.load(str(folder))
+            self._codes = np.concatenate([_tensor(folder / f"{n}.codes.pt") for n in chunks])
+            self._residuals = np.concatenate([_tensor(folder / f"{n}.residuals.pt") for n in chunks])
+            lengths = [json.loads((folder / f"doclens.{n}.json").read_bytes()) for n in chunks]
+            self._lengths = np.concatenate(lengths).astype(np.int64)
+            self._members, sizes = (each.numpy() for each in _load(folder / "ivf.pid.pt"))
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+            raise IndexDamaged(f"{folder} is not a colbert-ai index, or is damaged ({shorten(error, 120)})") from error
+        self._starts = np.concatenate([[0], np.cumsum(self._lengths)])
+        self._cells = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        if not self._starts[-1] == len(self._codes) == len(self._residuals):
+            raise IndexDamaged(f"{folder}: the files of its vectors do not belong together")
+        if len(passages) != len(self._lengths):
+            raise IndexForeign(f"{folder}: has {len(self._lengths)} passages, but its collection has {len(passages)}")
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        checkpoint: str | Path | None = None,
+        nbits: int = 2,
+        device: str | None = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> PlaidIndex:
+        """Encode passages and have colbert-ai compress them, or continue an interrupted call with the same arguments.
+
+        Args:
+            passages: what to index, at least 32; read once.
+            path: the folder; colbert-ai's own is `plaid/` in it.
+            checkpoint: see `ColBERTIndex.build`.
+            nbits: bits per dimension of a stored vector: 1, 2 or 4.
+            device: where to encode; None takes a CUDA GPU if there is one.
+            overwrite: replace another index at the path.
+            progress: called after each chunk of passages.
+
+        Raises:
+            ValueOutOfBounds: nbits is not such a number.
+            UsageError: there are fewer passages, or another index is at the path.
+            KnowgapError: what `ColBERTIndex.build` raises.
+        """
+        if nbits not in (1, 2, 4):
+            raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
+        report = progress or no_progress
+        with start_build(path, overwrite=overwrite) as build:
+            store = build.store(passages)
+            if len(store) < _FEWEST:
+                raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(store)}: take colbert")
+            state = EncodingState.resume(build, {"checkpoint": str(checkpoint), "nbits": nbits})
+            folder, recorded = prepare_checkpoint(checkpoint, 128 if checkpoint is None else None, store, state, report)
+            manifest = build.manifest("plaid", store, {"nbits": nbits}, recorded)
+            if not build.already_built(manifest):
+                _index(build.folder / "plaid", store, TokenEncoder(folder, device=device), nbits, report)
+            build.finish(manifest, leave_out=[STATE])
+        return cls.open(path, checkpoint=checkpoint, device=device)
+
+    @classmethod
+    def open(cls, path: str | Path, *, checkpoint: str | Path | None = None, device: str | None = None) -> PlaidIndex:
+        """Open an index that `build` wrote; arguments and errors are those of `ColBERTIndex.open`."""
+        path, manifest = Path(path), Manifest.read(path, engine="plaid")
+        encoder = load_recorded_encoder(path, manifest, checkpoint, device)
+        return cls(path / "plaid", PassageStore(path / FIRST_SEGMENT), encoder, manifest)
+
+    @classmethod
+    def foreign(cls, folder: Path) -> PlaidIndex:
+        """Open the folder that colbert-ai's indexer wrote.
+
+        The passages are read from a `*.tsv` (number, text, perhaps title) or `*.jsonl` in it, else from the collection
+        of the build. The checkpoint is `checkpoint/` in it, else that of the build.
+
+        Raises:
+            IndexForeign: the passages are missing, or their number differs from that in the index.
+            IndexDamaged: a file cannot be read.
+            CheckpointError: the checkpoint is missing.
+        """
+        try:
+            config = json.loads((folder / "metadata.json").read_bytes())["config"]
+            own, named = folder / "checkpoint", str(config["checkpoint"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise IndexDamaged(f"{folder}: metadata.json cannot be read ({shorten(repr(error), 120)})") from error
+        try:
+            checkpoint = resolve_checkpoint(own if own.is_dir() else named, named_by=folder)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; or put the checkpoint's folder there as {own}") from error
+        collection = config.get("collection")
+        recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
+        beside = [*folder.glob("*.tsv"), *folder.glob("*.jsonl")]
+        passages = Lines(folder if beside or not recorded.is_file() else recorded)
+        return cls(folder, passages, TokenEncoder(checkpoint))
+
+    @property
+    def encoder(self) -> TokenEncoder:
+        """What encodes queries."""
+        return self._encoder
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of settings, passages and checkpoint; None for a folder of colbert-ai alone."""
+        return self.manifest.digest if self.manifest else None
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
+        """The `k` best passages for each query by MaxSim; with `ids`, all of these passages are scored."""
+        check_k(k)
+        hits: dict[str, list[Hit]] = {query: [] for query in queries}
+        for query in filter(str.strip, hits):
+            vectors = self._encoder.encode_query(query)
+            if ids is None:
+                chosen = self._candidates(vectors, max(_SCORED, _PER_HIT * k))
+            else:
+                found = {position for name in ids if (position := self._passages.position(name)) is not None}
+                chosen = np.array(sorted(found), dtype=np.int64)
+            hits[query] = scored_hits(self._passages, chosen, self._scores(vectors, chosen), k)
+        return [list(hits[query]) for query in queries]
+
+    def _candidates(self, query: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
+        """The passages of the centroids nearest to the query's tokens, [query tokens, dim]; at most `count`."""
+        worth = query @ self._codec.centroids.numpy().T
+        total = np.zeros(len(self), dtype=np.float32)
+        for scores in worth:
+            best = np.zeros(len(self), dtype=np.float32)
+            for cell in np.argsort(scores)[-_PROBED:]:  # ascending, so that a better one overwrites
+                best[self._members[self._cells[cell] : self._cells[cell + 1]]] = scores[cell]
+            total += best
+        best = np.argpartition(-total, count)[:count] if count < len(total) else np.arange(len(total))
+        return np.sort(best[total[best] > 0])
+
+    def _scores(self, query: npt.NDArray[np.float32], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """The MaxSim of the query with each chosen passage, whose vectors are unpacked."""
+        import torch
+
+        if not len(chosen):
+            return np.zeros(0, dtype=np.float32)
+        lengths = self._lengths[chosen]
+        ends = np.cumsum(lengths)
+        rows = np.arange(ends[-1]) + np.repeat(self._starts[chosen] - (ends - lengths), lengths)
+        packed = type(self._codec).Embeddings(
+            torch.from_numpy(self._codes[rows]), torch.from_numpy(self._residuals[rows])
+        )
+        vectors = self._codec.decompress(packed).float().numpy()
+        return np.maximum.reduceat(vectors @ query.T, ends - lengths, axis=0).sum(axis=1)
+
+
+def _index(folder: Path, store: PassageStore, encoder: TokenEncoder, nbits: int, report: Progress) -> None:
+    """Have colbert-ai sample, cluster and compress what `encoder` encodes; chunks that are there are kept."""
+    _colbert()
+    import torch
+    from colbert.data import Collection
+    from colbert.indexing.collection_indexer import CollectionIndexer
+    from colbert.indexing.index_saver import IndexSaver
+    from colbert.infra import ColBERTConfig
+
+    class Indexer(CollectionIndexer):
+        def __init__(self, config: Any) -> None:  # the parent's would load the checkpoint by itself
+            self.verbose, self.rank, self.nranks, self.use_gpu = 0, 0, 1, False
+            self.config, self.saver, self.encoder = config, IndexSaver(config), self
+            self.collection = Collection(data=[str(passage) for passage in store])
+
+        def encode_passages(self, texts: list[str]) -> Any:
+            report(0, len(store), "encoding passages")
+            vectors, lengths = encoder.encode_passages(texts)
+            return torch.from_numpy(vectors.astype(np.float32)), lengths.tolist()
+
+    written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
+    if not (folder / "avg_residual.pt").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+    elif written:
+        written[-1].unlink()  # the last chunk may have been cut off
+    folder.mkdir(exist_ok=True)
+    config = ColBERTConfig(index_path=str(folder), dim=encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint")
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        Indexer(config).run([])
+
+
+def _colbert() -> None:
+    """Import colbert-ai, and keep it off GPUs, for which it would compile extensions."""
+    colbert()
+    from colbert.infra.config.settings import RunSettings
+
+    RunSettings.total_visible_gpus = 0
+
+
+def _load(path: Path) -> Any:
+    import torch
+
+    return torch.load(path, map_location="cpu", weights_only=True)  # a pickle without code
+
+
+def _tensor(path: Path) -> Any:
+    return _load(path).numpy()
