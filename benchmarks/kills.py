@@ -126,7 +126,7 @@ def _import() -> None:
     """Import what jobs need, so that a fork has it."""
     for name in ("accelerate", "datasets", "sentence_transformers", "knowgap.retrieval.dense"):
         importlib.import_module(name)
-    for name in ("compiling.compiler", "compiling.experiments.runner", "lms.embedded.engine"):
+    for name in ("compiling.compiler", "compiling.experiments.run", "lms.embedded.engine"):
         importlib.import_module(f"knowgap.{name}")
     sample()
 
@@ -255,13 +255,13 @@ def _tune(name: str, place: Path) -> Any:
 
 
 def _experiment(place: Path) -> Any:
-    from knowgap.compiling.experiments.runner import run_experiment
+    from knowgap.compiling import Run
+    from knowgap.compiling.experiments.run import Experiment
 
     (place / "table.toml").write_text(_EXPERIMENT, encoding="utf-8")
-    result = run_experiment(
-        place / "table.toml", output=place / "out", lm=_lm(place), engine="bm25", limit=30, num_threads=THREADS
-    )
-    return [(cell.row, cell.questions, cell.failed, cell.figures[0].model_dump()) for cell in result.cells]
+    experiment = Experiment(place / "table.toml", place / "out", engine="bm25", limit=30)
+    result = experiment.run(Run(lm=_lm(place), num_threads=THREADS))
+    return [line for column in result.table.columns for line in result.lines(column)]
 
 
 def _save_first(place: Path) -> None:

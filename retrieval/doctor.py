@@ -32,7 +32,6 @@ _EXTRAS = {
     "pypdfium2": ("PDF documents", "pip install 'knowgap[documents]'"),
     "pyarrow": ("Parquet and Arrow files, and data sets saved by Hugging Face's", "pip install 'knowgap[arrow]'"),
     "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),
-    "rouge-score": ("the metric rouge_l", "pip install 'knowgap[rouge]'"),
     "uvicorn": ("`knowgap serve`", "pip install 'knowgap[serve]'"),
     "mcp": ("`knowgap mcp`, the tools for MCP clients", "pip install 'knowgap[mcp]'"),
 }

@@ -23,9 +23,7 @@ from .blend_filter import FilterKnowledge as FilterKnowledge
 from .blend_filter import InternalKnowledge as InternalKnowledge
 from .blend_filter import QuestionTopic as QuestionTopic
 from .blend_filter import ReasonRelevance as ReasonRelevance
-from .judging import AnswerFromText as AnswerFromText
 from .judging import JudgeAnswer as JudgeAnswer
-from .judging import QuestionsOnText as QuestionsOnText
 from .judging import WhichPassages as WhichPassages
 from .knowgap import LastReading as LastReading
 from .knowgap import ReadAndPlan as ReadAndPlan

@@ -1,4 +1,4 @@
-"""Signatures that judge answers: what is right, which passages state it, and questions on a text with their answers."""
+"""Signatures that judge answers: what is right, and which passages state it."""
 
 import dspy
 
@@ -17,26 +17,6 @@ class JudgeAnswer(dspy.Signature):
     prediction: str = dspy.InputField()
     reference: str = dspy.InputField()
     correct: bool = dspy.OutputField(desc="True if the prediction implies the reference")
-
-
-# RAGQuestEval: CRUD-RAG, Lyu et al., 2024.
-class QuestionsOnText(dspy.Signature):
-    """Name the key facts of the text, and write for each a question that the text alone answers, in its language."""
-
-    text: str = dspy.InputField()
-    questions: list[str] = dspy.OutputField(desc="each about one fact, understandable without the text")
-
-
-# RAGQuestEval, as above.
-class AnswerFromText(dspy.Signature):
-    """Answer each question from the text alone, with as few words of it as will do, in its language.
-
-    Where the text does not tell, the answer stays empty.
-    """
-
-    text: str = dspy.InputField()
-    questions: list[str] = dspy.InputField()
-    answers: list[str] = dspy.OutputField(desc="one for each question, in order; empty where the text does not tell")
 
 
 class WhichPassages(dspy.Signature):

@@ -16,7 +16,6 @@ from typer import Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -41,16 +40,6 @@ class EvaluateOptions(o.JobOptions):
 
     split: Annotated[str, Option("--split", help="Split: train, dev or test.")] = "test"
     whole: Annotated[bool, Option("--whole", help="Take all questions of the data as that split, undivided.")] = False
-    measure: o.Measure = False
-    predictions: Annotated[
-        tuple[str, Path] | None,
-        Option(
-            "--predictions",
-            metavar="FORMAT FILE",
-            rich_help_panel=o.RUNNING,
-            help="Write the answers as a scorer reads them: hotpotqa, 2wikimultihopqa, musique, alce or trec.",
-        ),
-    ] = None
 
 
 @o.grouped
@@ -60,28 +49,16 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     Several programs are asked the same questions, and each is tested against the first, question by question. With an
     output folder, the same command continues a run that was stopped.
     """
-    if options.measure and not options.dry_run:
-        raise UsageError("--measure works only with --dry-run: add it, or leave --measure out")
     checked = {label: factories.check_program(each) for label, each in factories.named_programs(options).items()}
-    if options.predictions is not None:
-        from knowgap.compiling.evaluation.predictions import check_format
-
-        check_format(options.predictions[0])
-        if len(checked) > 1 or options.dry_run:
-            raise UsageError("--predictions takes a single program, and cannot be used with --dry-run")
-    asks = not options.dry_run or options.measure
     split = options.split if options.whole else None
-    with open_job(options, [options.split], checked.values(), asks=asks, split_as=split) as job:
+    with open_job(options, [options.split], checked.values(), split_as=split) as job:
         made = {label: each.make(job.retriever, job.lm, job.dataset.name) for label, each in checked.items()}
         programs = {label or program.name: program for label, program in made.items()}
         if options.dry_run:
-            estimates = {label: job.estimate(each, options.split, options.measure) for label, each in programs.items()}
+            estimates = {label: job.estimate(each, options.split) for label, each in programs.items()}
             show_estimates(estimates, job.lm, as_json)
             return
-        results = job.evaluate(programs, options.split, output=options.output_dir, traces=bool(options.predictions))
-        if options.predictions is not None:
-            (result,) = results.values()
-            job.write_predictions(result, options.split, *options.predictions)
+        results = job.evaluate(programs, options.split, output=options.output_dir)
     _show(results, options, as_json)
 
 
@@ -128,9 +105,7 @@ class Job:
     lm: dspy.LM
     retriever: Retriever | None
 
-    def evaluate(
-        self, programs: Mapping[str, Program], split: str, output: Path | None = None, *, traces: bool = False
-    ) -> Evaluations:
+    def evaluate(self, programs: Mapping[str, Program], split: str, output: Path | None = None) -> Evaluations:
         """Evaluate programs on a split, with a progress bar; the output folder is a source for reports."""
         from knowgap.compiling import Run, evaluate
         from knowgap.compiling.evaluation.evaluator import file_name
@@ -147,31 +122,20 @@ class Job:
                 limit=self.options.limit,
                 run=Run(lm=self.lm, num_threads=self.options.num_threads, seed=self.options.seed, progress=report),
                 output=output,
-                traces=traces or output is not None,
+                traces=output is not None,
             )
         if output is not None:
             for label, result in results.items():
                 remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
         return results
 
-    def write_predictions(self, result: Evaluation, split: str, form: str, path: Path) -> None:
-        """Write the answers to the questions of a split in the format of an official scorer."""
-        from knowgap.compiling.evaluation.predictions import write_predictions
+    def estimate(self, program: Program, split: str) -> Estimate:
+        """Estimate what `evaluate` would cost: three of the questions are asked."""
+        from knowgap.compiling import Run, estimate
 
-        examples = self.dataset.questions(split, self.options.limit)
-        remark(f"written to {write_predictions(result, examples, form, path, self.dataset.corpus)}")
-        if len(examples) < sum(map(len, self.dataset.splits.values())):
-            remark(
-                "official scorers count questions that are not in the file as wrong: to ask all of them, add --whole "
-                "and leave out --limit"
-            )
-
-    def estimate(self, program: Program, split: str, measure: bool = False) -> Estimate:
-        """Estimate what `evaluate` would cost; `measure` asks three of the questions first."""
-        from knowgap.compiling.evaluation.estimate import estimate
-
-        examples, prices = self.dataset.questions(split, self.options.limit), self.options.prices
-        return estimate(program, examples, self.metrics, lm=self.lm, prices=prices, measure=measure)
+        examples, options = self.dataset.questions(split, self.options.limit), self.options
+        run = Run(lm=self.lm, num_threads=options.num_threads)
+        return estimate(program, examples, self.metrics, run=run, prices=options.prices)
 
 
 @contextmanager
@@ -180,43 +144,34 @@ def open_job(
     splits: Iterable[str],
     checked: Iterable[factories.CheckedProgram],
     *,
-    asks: bool | None = None,
     split_as: str | None = None,
 ) -> Iterator[Job]:
     """Load what the options and the programs need, and check the metrics and that the splits have questions.
 
-    No language model is loaded if generators answer and no metric asks one. `asks` says whether questions will be
-    asked, which is the default except in a dry run: the model then has to be reachable, and the index of the data is
-    built. `split_as` is the name of the one split that all questions form.
+    No language model is loaded if generators answer and no metric asks one. `split_as` is the name of the one split
+    that all questions form.
     """
-    from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, get_metric
+    from knowgap.compiling.evaluation.metrics import asks_lm, get_metric
 
     checked, metrics = list(checked), list(options.metric or _DEFAULT_METRICS)
-    asks = not options.dry_run if asks is None else asks
     for name in metrics:
         get_metric(name)
     dataset = factories.load_data(options, split_as)
     for split in splits:
         dataset.questions(split, options.limit)
-    generated = all(each.generator is not None for each in checked) and not JUDGING_CALLS.keys() & {*metrics}
+    generated = all(each.generator is not None for each in checked) and not any(map(asks_lm, metrics))
     lm = factories.load_lm(
         options,
         factories.artifact_of(options.program)[1],
-        asks=asks,
         generator=checked[0].generator if generated else None,
     )
     retrieves = any(each.retrieves for each in checked)
-    with factories.open_index(options, dataset, builds=asks) if retrieves else nullcontext() as retriever:
+    with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
         yield Job(options, dataset, metrics, lm, retriever)
 
 
 def show_estimates(
-    estimates: Mapping[str, Estimate],
-    lm: dspy.LM,
-    as_json: bool = False,
-    *,
-    of: str = "program",
-    caption: str = "",
+    estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool = False, *, of: str = "program"
 ) -> None:
     """Show what runs would cost, by label and in total; `of` is the heading of the labels."""
     if as_json:
@@ -229,9 +184,8 @@ def show_estimates(
         money = "unknown" if e.money is None else f"{e.money:,.2f}" if e.money >= 0.1 else f"{e.money:.2g}"
         counts = (e.questions, e.calls, e.prompt_tokens, e.completion_tokens)
         rows.append([label, *(f"{count:,}" for count in counts), money])
-    if not caption:
-        bound = "about" if all(estimate.measured for estimate in estimates.values()) else "at most"
-        caption = f"{bound}, if no answer comes from a cache"
+    asked = max(estimate.asked for estimate in estimates.values())
+    caption = f"about, if no answer comes from a cache: {asked} questions were asked"
     columns = [of, "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
     if any(estimate.money is None for estimate in estimates.values()):
         caption += "; --prices IN,OUT says what tokens cost"

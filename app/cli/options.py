@@ -137,16 +137,7 @@ Prices = Annotated[
         help="US dollars per million prompt and completion tokens, such as 0.15,0.6, where DSPy does not know them.",
     ),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="Ask nothing; estimate calls, tokens and price.")]
-Measure = Annotated[
-    bool,
-    Option(
-        "--measure",
-        rich_help_panel=RUNNING,
-        help="With --dry-run: ask three questions first, and estimate from what they cost.",
-    ),
-]
-
+DryRun = Annotated[bool, Option("--dry-run", help="Ask three questions; estimate calls, tokens and price.")]
 NEW_INDEX = "colbert"
 """The engine of a new index if none is named."""
 DEFAULT_PROGRAM = "knowgap"

@@ -43,6 +43,7 @@ def questions(
     `--data questions.jsonl` takes the output. The page beside it shows every question with its passages: strike out
     what is no good and save the rest. The same command continues a run that was stopped.
     """
+    from knowgap.compiling import Run
     from knowgap.compiling.questions.writing import CANNOT_WRITE, estimate_questions, write_questions
     from knowgap.reports.questions import write_questions_page
 
@@ -51,16 +52,16 @@ def questions(
     if output.suffix != ".jsonl":
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
-    lm = factories.load_lm(options, asks=not options.dry_run)
-    asked = {"n": options.n, "kinds": kinds, "lm": lm}
-    if options.dry_run:
-        caption = "if the checks keep every draft; else up to about three times as much"
-        estimates = estimate_questions(prices=options.prices, **asked)
-        show_estimates(estimates, lm, as_json, of="kind", caption=caption)
-        return
-    asked["seed"] = options.seed
+    lm = factories.load_lm(options)
     with factories.open_index(options) as index, progress("writing questions") as report:
-        done = write_questions(index, output, num_threads=options.num_threads, progress=report, **asked)
+        run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed, progress=report)
+        if options.dry_run:
+            estimates = estimate_questions(index, n=options.n, kinds=kinds, run=run, prices=options.prices)
+        else:
+            done = write_questions(index, output, n=options.n, kinds=kinds, run=run)
+    if options.dry_run:
+        show_estimates(estimates, lm, as_json, of="kind")
+        return
     page = write_questions_page(done.kept, output.with_suffix(".html"))
     counts = done.counts()
     if as_json:

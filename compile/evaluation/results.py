@@ -14,7 +14,7 @@ from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
-from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
+from knowgap.compiling.evaluation.statistics import Comparison, Interval, holm, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
 from knowgap.storage.files import write_file
@@ -191,9 +191,17 @@ class Evaluations(dict[str, Evaluation]):
     """The evaluations of several programs on the same questions, by label; the others are compared with the first."""
 
     def comparisons(self, metric: str | None = None) -> dict[str, Comparison]:
-        """Compare every other evaluation with the first, question by question; see `compare`."""
-        (_, base), *others = self.items()
-        return {label: compare(base, other, metric) for label, other in others}
+        """Compare every other evaluation with the first, question by question; see `compare` and `holm`.
+
+        An evaluation in which the metric is defined for no question is left out.
+        """
+        base, name = next(iter(self.values()), None), metric
+        if base is None or not base.defines(name := metric or base.metrics[0]):
+            return {}
+        others = {label: each for label, each in self.items() if each is not base and each.defines(name)}
+        found = {label: compare(base, other, name) for label, other in others.items()}
+        holm(found.values())
+        return found
 
 
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:

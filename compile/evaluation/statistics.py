@@ -12,6 +12,7 @@ from pydantic import BaseModel
 T = TypeVar("T")
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
+SIGNIFICANT = 0.05
 _PRECISE = 0.1  # margins up to this one are not reported
 _ALL_EQUAL = "where all scores are equal, the mean may lie {} away"
 
@@ -43,7 +44,8 @@ class Comparison(BaseModel, extra="forbid"):
     """After minus before, question by question.
 
     `difference` is the mean, from `low` to `high` its 95% bootstrap interval, `p_value` that of a two-sided paired
-    permutation test; of the `n` questions, `after` scores higher on the `wins` and lower on the `losses`.
+    permutation test, `p_corrected` the same corrected for the number of comparisons with one baseline (`holm`); of the
+    `n` questions, `after` scores higher on the `wins` and lower on the `losses`.
     """
 
     metric: str
@@ -51,6 +53,7 @@ class Comparison(BaseModel, extra="forbid"):
     low: float
     high: float
     p_value: float
+    p_corrected: float | None = None
     wins: int
     losses: int
     ties: int
@@ -152,6 +155,14 @@ def paired_comparison(
         ties=int((gain == 0).sum()),
         n=int(gain.size),
     )
+
+
+def holm(comparisons: Iterable[Comparison]) -> None:
+    """Set `p_corrected` of several comparisons with one baseline (Holm, 1979)."""
+    ranked, highest = sorted(comparisons, key=lambda each: each.p_value), 0.0
+    for rank, each in enumerate(ranked):
+        highest = max(highest, min(1.0, (len(ranked) - rank) * each.p_value))
+        each.p_corrected = highest
 
 
 def pareto_front(items: Iterable[T], cost: Callable[[T], float], score: Callable[[T], float]) -> list[T]:

@@ -49,10 +49,13 @@ class Corpus:
     """The passages of an index, as sources of questions, and the index to search for those that belong together.
 
     Passages are read once; at most 5,000 of them, and all titles, are kept in memory. The seed determines their order.
+
+    Attributes:
+        retriever: the index.
     """
 
     def __init__(self, retriever: Retriever, passages: Iterable[Passage], seed: int = 0) -> None:
-        self._retriever, self._seed = retriever, seed
+        self.retriever, self._seed = retriever, seed
         self._titled: dict[str, str] = {}
         self._seeds = heapq.nsmallest(_SAMPLED, self._read(passages), key=lambda p: self._rank("", p))
         if not self._seeds:
@@ -141,7 +144,7 @@ class Corpus:
         return subject(other.title) in map(name_of, self._mentioned(passage))
 
     def _search(self, query: str, k: int) -> list[Passage]:
-        [hits] = self._retriever.search([query], k)
+        [hits] = self.retriever.search([query], k)
         return [hit.passage for hit in hits if len(words(hit.passage.text)) >= _FEWEST_WORDS]
 
 

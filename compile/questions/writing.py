@@ -10,23 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
 import numpy as np
 
-from knowgap.compiling.evaluation.estimate import CALL, PASSAGE, REPLY, Estimate
+from knowgap.compiling.evaluation.estimate import Estimate
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import map_ordered, resolve_lm
 from knowgap.compiling.questions.author import Author
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import DROPPED, KINDS, Draft
+from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import write_file
-from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import RecordFile
 
 CANNOT_WRITE = "the embedded reader writes no questions"
@@ -82,10 +81,7 @@ def write_questions(
     *,
     n: int = 60,
     kinds: Sequence[str] = tuple(KINDS),
-    lm: dspy.BaseLM | None = None,
-    seed: int = 0,
-    num_threads: int = 4,
-    progress: Progress | None = None,
+    run: Run = Run(),
 ) -> WrittenQuestions:
     """Have a language model write questions with answers and gold passages from an index, and check each.
 
@@ -102,40 +98,33 @@ def write_questions(
         output: the file of questions, in the layout of users' own questions: JSON Lines. Written at the end.
         n: how many questions are written in all, equally many of each kind.
         kinds: keys of `KINDS`.
-        lm: the language model that writes and checks; default: the one that DSPy is configured with.
-        seed: the seed of the choice of passages.
-        num_threads: how many drafts are made at a time.
-        progress: called with how many drafts there are, how many there will be after this round, and how many questions
-            are kept, in words.
+        run: the language model that writes and checks, how many drafts are made at a time, the seed of the choice of
+            passages, and a callback that hears how many questions are kept.
 
     Raises:
-        UsageError: `lm` is the embedded reader, which cannot write; the passages of the index cannot be listed; the
-            output was made with something else; or no question passed the checks.
+        UsageError: the language model is the embedded reader, which cannot write; the passages of the index cannot be
+            listed; the output was made with something else; or no question passed the checks.
         LanguageModelError: the language model does not answer; earlier drafts are kept.
 
     >>> import knowgap
     >>> index = knowgap.build_index(knowgap.load_dataset("sample"), "words", engine="bm25")
     >>> try:
-    ...     knowgap.write_questions(index, "questions.jsonl", lm=knowgap.make_lm("extractive"))
+    ...     knowgap.write_questions(index, "questions.jsonl", run=knowgap.Run(lm=knowgap.make_lm("extractive")))
     ... except knowgap.KnowgapError as error:
     ...     print("needs a language model")
     needs a language model
     """
-    index, wanted, lm = as_retriever(retriever), _shares(n, kinds), resolve_lm(lm)
-    if lm_name(lm) == EXTRACTIVE:
-        raise UsageError(f"{CANNOT_WRITE}: pass another language model, lm=make_lm(…)")
-    passages: Any = index
-    if not isinstance(passages, Iterable):
-        name = getattr(index, "name", type(index).__name__)
-        raise UsageError(f"{name} does not list its passages: name the folder of an index")
-    corpus, path = Corpus(index, passages, seed), Path(output)
-    made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
+    wanted, path, (author, corpus) = _shares(n, kinds), Path(output), _opened(retriever, run)
+    made_with = {
+        "language model": [lm_name(author.lm), lm_settings(author.lm)],
+        "index": retriever_facts(corpus.retriever),
+    }
     drafts = path.with_name(f"{path.name}.drafts")
     if path.exists() and not drafts.exists():
         raise UsageError(f"{path} already exists, but {drafts.name} beside it does not: name another file")
     with RecordFile(drafts, Draft, made_with, "draft") as file, track_usage(UsageTracker()) as tracker:
-        run = _Run(corpus, Author(lm), file, wanted, tracker)
-        done = WrittenQuestions(run.write(num_threads, progress), wanted, tracker.usage.asked)
+        rounds = _Rounds(corpus, author, file, wanted, tracker)
+        done = WrittenQuestions(rounds.write(run), wanted, tracker.usage.asked)
     if not done.kept:
         dropped = Counter(draft.dropped for draft in done.drafts).most_common()
         reasons = "; ".join(f"{count} × {DROPPED[reason]}" for reason, count in dropped)
@@ -145,26 +134,38 @@ def write_questions(
 
 
 def estimate_questions(
+    retriever: RetrieverLike,
     *,
     n: int = 60,
     kinds: Sequence[str] = tuple(KINDS),
-    lm: dspy.BaseLM | None = None,
+    run: Run = Run(),
     prices: Prices | None = None,
 ) -> dict[str, Estimate]:
     """Estimate what `write_questions` costs, by kind, if the checks keep every draft; else up to three times as much.
 
-    A draft takes three calls: it is written, read and answered from its passages; one on two passages is also answered
-    from each of them. `prices` are US dollars per million prompt and completion tokens, instead of DSPy's own.
-
-    >>> sum(estimate.calls for estimate in estimate_questions(n=8).values())
-    32
+    One question of each kind is drafted. `prices` are US dollars per million prompt and completion tokens, instead of
+    DSPy's own.
     """
+    author, corpus = _opened(retriever, run)
     estimates: dict[str, Estimate] = {}
     for kind, number in _shares(n, kinds).items():
-        calls, passages = (5, 6) if kind in ("two_hop", "comparison") else (3, 2)
-        tokens = number * (calls * CALL + passages * PASSAGE), number * calls * REPLY
-        estimates[kind] = Estimate.of_calls(number, number * calls, *tokens, lm=lm, prices=prices)
+        with track_usage(UsageTracker()) as tracker:
+            asked = sum(author.draft(material) is not None for material in itertools.islice(corpus.materials(kind), 1))
+        if asked and number:
+            estimates[kind] = Estimate.of_usage(tracker.usage, asked, number, author.lm, prices)
     return estimates
+
+
+def _opened(retriever: RetrieverLike, run: Run) -> tuple[Author, Corpus]:
+    """The author and the passages that it writes about; the errors are those of `write_questions`."""
+    index, lm = as_retriever(retriever), resolve_lm(run.lm)
+    if lm_name(lm) == EXTRACTIVE:
+        raise UsageError(f"{CANNOT_WRITE}: pass another language model, lm=make_lm(…)")
+    passages: Any = index
+    if not isinstance(passages, Iterable):
+        name = getattr(index, "name", type(index).__name__)
+        raise UsageError(f"{name} does not list its passages: name the folder of an index")
+    return Author(lm), Corpus(index, passages, run.seed)
 
 
 def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
@@ -202,7 +203,7 @@ class RepetitionFilter:
         return False
 
 
-class _Run:
+class _Rounds:
     """Writes as many questions of each kind as are wanted, in rounds, each of which drafts as many as are missing.
 
     The drafts depend only on the index, the seed and the replies, not on threads or interruptions.
@@ -218,15 +219,15 @@ class _Run:
         self._earlier = RepetitionFilter()
         self._drafts: list[Draft] = []
 
-    def write(self, num_threads: int, progress: Progress | None) -> list[Draft]:
+    def write(self, run: Run) -> list[Draft]:
         """Draft in rounds until nothing is missing, or no passages are left; return all drafts."""
         while materials := {material.id: material for material in self._next_round()}:
             unsaved: dict[str, Draft] = {}
             missing = self._file.missing(list(materials))
             make = functools.partial(self._draft, materials, unsaved)
-            made = map_ordered(make, missing, num_threads, ahead=8 * num_threads)
+            made = map_ordered(make, missing, run.num_threads, ahead=8 * run.num_threads)
             total = len({*self._file.records, *materials})
-            self._file.keep(made, total, progress, functools.partial(self._tell, list(materials)))
+            self._file.keep(made, total, run.progress, functools.partial(self._tell, list(materials)))
             for id in materials:
                 draft = unsaved[id] if id in unsaved else self._file.records[id].model_copy()
                 if not draft.dropped and self._earlier.repeats(draft.question, draft.answer):

@@ -97,18 +97,15 @@ def test_a_study_is_not_continued_with_a_metric_that_has_changed(tmp_path, monke
 
 def test_an_estimate_multiplies_questions_by_trials_and_calls():
     examples, lm = make_examples(10), reading_lm()[0]
-    rag, common = RAG(None), {"devset": examples, "trainset": examples[:4], "lm": lm}
+    rag, common = RAG(make_retriever(examples)), {"devset": examples, "trainset": examples[:4], "lm": lm}
     alone = estimate_compile([rag], n_trials=3, **common)["rag"]
     assert (alone.calls, alone.questions) == (3 * 10, 3 * 10)  # demonstrations of rag take no call
     taught = estimate_compile([rag], n_trials=3, teacher_lm=lm, **common)["rag"]
     assert taught.calls == 3 * 10 + 4  # a teacher runs the program on the training questions
     plain = estimate_compile([rag], n_trials=3, demos="none", scoring=5, **common)["rag"]
     assert plain.calls == 3 * 10 + 5
-    assert plain.prompt_tokens < alone.prompt_tokens
-    fewer = estimate_compile([rag], n_trials=3, config=StudyConfig(max_demos=1), **common)["rag"]
-    assert fewer.prompt_tokens < alone.prompt_tokens
     several = estimate_compile([rag, Direct()], n_trials=6, demos="none", **common)
-    assert {name: each.calls for name, each in several.items()} == {"rag": 10, "direct": 10, "4 other trials": 40}
+    assert sorted(each.calls for each in several.values()) == [10, 10 + 4 * 10]
     with pytest.raises(UsageError, match="at least one trial for each of 2 programs"):
         estimate_compile([rag, Direct()], n_trials=1, **common)
     assert estimate_compile([rag], optimizer="bootstrap", **common)["rag"].calls == 4

@@ -104,7 +104,7 @@ def show_estimate(
     hold_out: int | None = None,
     teacher_lm: dspy.LM | None = None,
 ) -> None:
-    """Show what compiling would cost at most, with the scores before and after."""
+    """Ask three questions, and show what compiling would cost, with the scores before and after."""
     from knowgap.compiling import estimate_compile
     from knowgap.compiling.deployment import split_off
 
@@ -121,15 +121,11 @@ def show_estimate(
         n_trials=options.n_trials,
         lm=job.lm,
         teacher_lm=teacher_lm,
-        config=study_config(options),
         prices=options.prices,
         scoring=2 * (len(devset) + spare + len(job.dataset.questions("test", limit))),
         metrics=job.metrics,
     )
-    caption = "at most, if no answer comes from a cache"
-    if optimizer == "study":
-        caption += ", with the settings that the programs have; trials with larger counts may take more calls"
-    show_estimates(estimates, job.lm, caption=caption)
+    show_estimates(estimates, job.lm)
 
 
 def show_study(tuned: StudyResult[Any]) -> None:

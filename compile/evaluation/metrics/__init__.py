@@ -6,8 +6,8 @@ defined for an example raises `DataError`.
 
 `get_metric` finds a metric by name. `recall`, `precision`, `mrr` and `ndcg` score the passages that the answer rests
 on, and take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to
-the answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`): by name they use the one in DSPy's
-settings; construct them for another. `citation_…` take the model that judges in the name, as in `citation_recall@lm`.
+the answer. `judged_accuracy` asks a language model: by name the one in DSPy's settings; construct it for another.
+`citation_…` take the model that judges in the name, as in `citation_recall@lm`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from knowgap.compiling.evaluation.metrics.answers import (
     UpperBound,
@@ -24,13 +24,12 @@ from knowgap.compiling.evaluation.metrics.answers import (
     exact_match,
     f1,
     popqa_match,
-    rouge_l,
     str_em,
     str_hit,
     token_recall,
 )
 from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
-from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy, RAGQuestEval
+from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy
 from knowgap.compiling.evaluation.metrics.retrieval import (
     found,
     mrr,
@@ -42,7 +41,7 @@ from knowgap.compiling.evaluation.metrics.retrieval import (
     shown_precision,
     used,
 )
-from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.errors import UsageError, ValueOutOfBounds, shorten
 from knowgap.plugins import find
 
 Metric = Callable[..., float]
@@ -52,7 +51,8 @@ Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "used": used, "shown_precision": shown_precision}
 """What every evaluation of questions with gold passages measures, asked for or not."""
 
-_BY_PASSAGES = frozenset({"recall", "precision", "mrr", "ndcg", "s_precision", *EVIDENCE})
+_WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
+_BY_PASSAGES = frozenset({*_WITH_CUTOFF, "s_precision", *EVIDENCE})
 """Metrics that compare passages with the gold ones, without their cut-offs."""
 
 METRICS: dict[str, Metric] = {
@@ -61,7 +61,6 @@ METRICS: dict[str, Metric] = {
     "accuracy": accuracy,
     "cover_em": cover_em,
     "token_recall": token_recall,
-    "rouge_l": rouge_l,
     "recall": recall,
     "precision": precision,
     "mrr": mrr,
@@ -72,24 +71,11 @@ METRICS: dict[str, Metric] = {
     "str_em": str_em,
     "str_hit": str_hit,
     "judged_accuracy": JudgedAccuracy(),
-    "quest_recall": RAGQuestEval("question_recall"),
-    "quest_token_precision": RAGQuestEval("token_precision"),
-    "quest_token_recall": RAGQuestEval("token_recall"),
-    "quest_token_f1": RAGQuestEval("token_f1"),
     "upper_bound": UpperBound(exact_match, "exact match"),
     "upper_bound_f1": UpperBound(f1, "F1"),
 }
 """Metrics by name."""
 
-JUDGING_CALLS = {
-    "judged_accuracy": 1,
-    "citation_recall@lm": 1,
-    "citation_precision@lm": 2,
-    **dict.fromkeys(("quest_recall", "quest_token_precision", "quest_token_recall", "quest_token_f1"), 3),
-}
-"""How often a metric asks the language model about an answer, at most; metrics that are not here ask nothing."""
-
-_WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
 WITH_MODEL = {each.name: each for each in (CitationRecall, CitationPrecision)}
 """Metrics whose name takes the model that judges, after an `@`."""
 
@@ -97,6 +83,11 @@ WITH_MODEL = {each.name: each for each in (CitationRecall, CitationPrecision)}
 def scores_passages(metric: str) -> bool:
     """Whether a metric, by its name, compares passages with the gold ones: it is defined where there are some."""
     return metric.partition("@")[0] in _BY_PASSAGES
+
+
+def asks_lm(metric: str) -> bool:
+    """Whether a metric, by its name, asks the language model in DSPy's settings."""
+    return metric == "judged_accuracy" or metric.endswith("@lm")
 
 
 def get_metric(name: str) -> Metric:
@@ -118,7 +109,11 @@ def get_metric(name: str) -> Metric:
         return WITH_MODEL[base](cutoff)
     if base not in METRICS or (at and base not in _WITH_CUTOFF):
         known = [*METRICS, *WITH_MODEL, *(f"{metric}@k" for metric in _WITH_CUTOFF)]
-        return _outside_metric(name, find("metric", name, known))
+        metric: Any = find("metric", name, known)
+        metric = metric() if isinstance(metric, type) else metric
+        if not callable(metric):
+            raise UsageError(f"metric {name} is {type(metric).__name__}, not a function (example, prediction) -> float")
+        return metric
     if not at:
         return METRICS[base]
     if not cutoff.isdecimal() or int(cutoff) < 1:
@@ -128,27 +123,8 @@ def get_metric(name: str) -> Metric:
     return at_k
 
 
-def _outside_metric(name: str, found: Any) -> Metric:
-    """A metric from outside, whose scores have to be numbers from 0 to 1."""
-    found = found() if isinstance(found, type) else found
-    if not callable(found):
-        raise UsageError(f"metric {name} is {type(found).__name__}, not a function (example, prediction) -> float")
-    parameters = inspect.signature(found).parameters.values()
-    takes_trace = len(parameters) > 2 or any(each.kind == each.VAR_POSITIONAL for each in parameters)
-
-    def score(example: Any, prediction: Any, trace: Any = None) -> Any:
-        result = found(example, prediction, trace) if takes_trace else found(example, prediction)
-        value = float(cast("Any", getattr(result, "score", result)))
-        if not 0 <= value <= 1:
-            raise UsageError(f"metric {name} gave {value}, but a score must be a number from 0 to 1")
-        return result if hasattr(result, "score") else value
-
-    functools.update_wrapper(score, found).__name__ = name
-    return score
-
-
 def named_metrics(metrics: Metrics) -> dict[str, Metric]:
-    """Metrics by name.
+    """Metrics by name, each of which raises a `UsageError` for a score that is not a number from 0 to 1.
 
     Raises:
         UnknownName: a name is not in the registry.
@@ -164,4 +140,28 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
         by_name = {n: get_metric(m) if isinstance(m, str) else m for n, m in zip(names, several, strict=True)}
     if not by_name:
         raise UsageError("no metric: name at least one")
-    return by_name
+    return {name: _checked(name, metric) for name, metric in by_name.items()}
+
+
+def _checked(name: str, metric: Metric) -> Metric:
+    """The metric, with its scores checked; it need not take a trace, and may return a prediction with a `score`."""
+    parameters = inspect.signature(metric).parameters.values()
+    takes_trace = len(parameters) > 2 or any(each.kind == each.VAR_POSITIONAL for each in parameters)
+
+    def score(example: Any, prediction: Any, trace: Any = None) -> Any:
+        result: Any = metric(example, prediction, trace) if takes_trace else metric(example, prediction)
+        value = getattr(result, "score", result)
+        try:
+            fits = not isinstance(value, str) and 0 <= float(value) <= 1
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            question = shorten(str(getattr(example, "question", "")), 80)
+            raise UsageError(
+                f"metric {name} gave {shorten(repr(value), 60)} for the question {question!r}: a score must be a "
+                "number from 0 to 1"
+            )
+        return result if hasattr(result, "score") else float(value)
+
+    functools.update_wrapper(score, metric).__name__ = name
+    return score

@@ -16,7 +16,7 @@ from knowgap.compiling.evaluation.metrics.normalize import (
     reference_answers,
     refuses,
 )
-from knowgap.errors import DataError, MissingDependency
+from knowgap.errors import DataError
 from knowgap.programs.citations import strip_citations
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
@@ -84,7 +84,7 @@ def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
     answer = predicted_answer(prediction)
     if answer is None:
         return 0.0
-    gold = str(example.answer).strip()
+    gold = reference_answers(example)[0].strip()
     if gold.lower() in ("yes", "no"):
         return float(read_yes_no(answer) == gold.lower())
     if re.fullmatch(r"[A-H1-8]", gold) and (choice := read_choice(answer)) is not None:
@@ -112,26 +112,6 @@ def token_recall(example: Any, prediction: Any, trace: Any = None) -> float:
         return overlap(normalize_answer(answer).split(), normalize_answer(reference).split())[1]
 
     return _best(example, prediction, recalled)
-
-
-def rouge_l(example: Any, prediction: Any, trace: Any = None) -> float:
-    """ROUGE-L (Lin, 2004), the F1 of the longest common subsequence of words; the best over answer and aliases.
-
-    Google's package rouge-score computes it, without stemming. It reads Latin letters and digits alone.
-
-    Raises:
-        MissingDependency: rouge-score is not installed.
-    """
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-        from rouge_score.tokenizers import DefaultTokenizer
-    except ImportError as error:
-        raise MissingDependency("rouge-score is not installed; `pip install 'knowgap[rouge]'`") from error
-    answer = predicted_answer(prediction)
-    if answer is None:
-        return 0.0
-    scorer = RougeScorer(["rougeL"], tokenizer=DefaultTokenizer(use_stemmer=False))
-    return scorer.score_multi(reference_answers(example), answer)["rougeL"].fmeasure
 
 
 def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
@@ -173,7 +153,7 @@ def str_hit(example: Any, prediction: Any, trace: Any = None) -> float:
 
 
 class UpperBound:
-    """The best score of a prediction's `answers`: of RQ-RAG's trajectories, or of the samples of ALCE's RERANK.
+    """The best score of a prediction's `answers`: of RQ-RAG's trajectories.
 
     With exact match, it is 1.0 if some trajectory leads to a right answer, as RQ-RAG defines the bound (Chan et al.,
     2024, section 2.3; figures in section 4.3). Other metrics can be bounded likewise.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,7 +31,7 @@ def check_names_gold(examples: Iterable[dspy.Example], name: str, metric: Metric
     Raises:
         DataError: there is such a question; the message names it.
     """
-    if getattr(metric, "func", metric) is METRICS.get(name.partition("@")[0]) and scores_passages(name):
+    if inspect.unwrap(metric) is METRICS.get(name.partition("@")[0]) and scores_passages(name):
         for example in examples:
             gold_ids(example)
 
@@ -62,13 +63,13 @@ def without_missing_gold(
 
 def _missing_gold(examples: Sequence[dspy.Example], retriever: Any) -> set[str]:
     """The gold ids that name neither a passage of the index nor a document that was split into passages."""
-    ids = dict.fromkeys(name for example in examples for name in example.get("gold_ids") or ())
+    ids = dict.fromkeys(str(name) for example in examples for name in example.get("gold_ids") or ())
     find = getattr(retriever, "missing_ids", None)
     return set(find(list(ids))) if ids and find is not None else set()
 
 
 def _names(example: dspy.Example, missing: set[str]) -> bool:
-    return not missing.isdisjoint(example.get("gold_ids") or ())
+    return not missing.isdisjoint(map(str, example.get("gold_ids") or ()))
 
 
 def _said(missing: set[str], examples: Sequence[dspy.Example]) -> str:

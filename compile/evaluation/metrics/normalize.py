@@ -24,15 +24,23 @@ def normalize_answer(text: str) -> str:
 
 
 def predicted_answer(prediction: Any) -> str | None:
-    """The prediction's `answer`, or None if it is absent, not a string, or blank."""
+    """The prediction's `answer` as text, or None if it is absent, blank, or neither text, a number nor a boolean."""
     answer = prediction if isinstance(prediction, str) else getattr(prediction, "answer", None)
-    return answer if isinstance(answer, str) and answer.strip() else None
+    text = answer_text(answer) if isinstance(answer, (str, int, float)) else ""
+    return text if text.strip() else None
+
+
+def answer_text(value: str | float) -> str:
+    """An answer as it is compared: a boolean as yes or no, a whole number without a decimal point."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def reference_answers(example: Any) -> list[str]:
-    """All acceptable answers of an example: `answer` first, then `aliases` not equal to it."""
-    answers = [example.answer, *(getattr(example, "aliases", None) or [])]
-    return list(dict.fromkeys(str(answer) for answer in answers))
+    """All acceptable answers of an example: `answer` (one, or a list) first, then `aliases` not equal to it."""
+    given = example.answer if isinstance(example.answer, (list, tuple)) else [example.answer]
+    return list(dict.fromkeys(map(answer_text, [*given, *(getattr(example, "aliases", None) or [])])))
 
 
 def is_unanswerable(references: Sequence[str]) -> bool:

@@ -24,11 +24,9 @@ def passage_ids(prediction: Any) -> list[str]:
 
 
 def _id(item: Any) -> str:
-    if isinstance(item, str):
-        return item
-    if isinstance(item, dict):
-        return str(item["id"])
-    return str(getattr(item, "passage", item).id)
+    if isinstance(item, (str, int)):
+        return str(item)
+    return str(item["id"] if isinstance(item, dict) else getattr(item, "passage", item).id)
 
 
 def gold_ids(example: Any) -> frozenset[str]:
@@ -39,7 +37,7 @@ def gold_ids(example: Any) -> frozenset[str]:
             f"question {getattr(example, 'question', '')!r} names no gold passages, so retrieval cannot be scored",
             field="gold_ids",
         )
-    return frozenset(gold)
+    return frozenset(map(str, gold))
 
 
 def found_gold(ids: Iterable[str], gold: Collection[str]) -> set[str]:

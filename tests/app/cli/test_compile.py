@@ -80,15 +80,8 @@ def test_estimates_before_anything_is_spent(knowgap):
     # and 20 of 60 training questions, on which the choice is tested too
     printed, _ = knowgap("compile", *STUDY, "--limit", "60", "--dry-run")
     assert rows(printed, "rag")[0].split("│")[2].strip().replace(",", "") == str(20 * 60 + 2 * (60 + 20 + 60))
-    priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", *PRICED)
+    priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--prices", "1,2")
     assert float(rows(priced, "rag")[0].split("│")[6]) > 0
-    shown = [
-        float(rows(knowgap("compile", *STUDY, "--dry-run", *PRICED, *more)[0], "rag")[0].split("│")[6])
-        for more in ((), ("--study", "max_demos=12"))
-    ]
-    assert shown[0] < shown[1]  # prompts have more demonstrations
-    unpriced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody")
-    assert "unknown" in rows(unpriced, "rag")[0]
     assert not (knowgap.folder / "out").exists()
 
 
@@ -186,7 +179,7 @@ def test_two_workers_share_a_study_of_several_programs(knowgap):
 
 def test_estimates_several_programs(knowgap):
     printed, _ = knowgap("compile", *SEVERAL, "--n-trials", "8", "--dry-run")
-    assert [rows(printed, name) != [] for name in ("rag", "direct", "iter_retgen", "5 other trials")] == [True] * 4
+    assert [rows(printed, name) != [] for name in ("rag", "direct", "iter_retgen")] == [True] * 3
 
 
 def test_refuses_what_goes_with_one_program(knowgap):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from knowgap.reports.evaluations import group_evaluations
 from knowgap.reports.sources import read_source
 from tests.app.cli.conftest import QUESTIONS, write_lines
@@ -39,21 +37,6 @@ def test_says_how_often_it_answered_and_refused_if_some_questions_are_unanswerab
     printed = " ".join(indexed(*command)[0].split())
     assert f"{counts['answered']} of 1" in printed
     assert f"{counts['refused']} of 4" in printed
-
-
-def test_writes_predictions_for_official_scorers(indexed):
-    whole = (*EVAL, "--predictions", "hotpotqa", "predictions.json")
-    _, said = indexed(*whole)
-    written = json.loads((indexed.folder / "predictions.json").read_text(encoding="utf-8"))
-    assert written["answer"].keys() == written["sp"].keys() != {}
-    assert sorted(written["answer"].values()).count("Ada Venn") == 1
-    assert len(written["answer"]) == len(QUESTIONS)
-    assert "written to predictions.json" in said
-    assert "add --whole" not in said
-    assert "add --whole" in indexed(*whole, "--limit", "1")[1]
-    assert "unknown format of predictions 'squad'" in indexed.refusal(*EVAL, "--predictions", "squad", "x")
-    several = ("eval", "--program", "rag,direct", "--data", "questions.jsonl", "--predictions", "alce", "x")
-    assert "--predictions takes a single program" in indexed.refusal(*several)
 
 
 def test_says_where_the_evidence_went_and_how_little_few_questions_tell(indexed):
@@ -129,12 +112,9 @@ def test_the_report_of_a_comparison_has_its_base_and_its_names(indexed):
     assert "unknown evaluation 'none'" in indexed.refusal("report", "out", "--base", "none")
 
 
-def test_a_dry_run_builds_no_index(knowgap):
-    words = ("--program", "rag", "--data", "questions.jsonl", "--engine", "bm25")
-    passages = ("--corpus", "docs.jsonl")
-    dry_run = ("eval", *words, "--whole", "--dry-run")
-    assert knowgap.json(*dry_run, *passages)["rag"]["calls"] == len(QUESTIONS)
-    assert not (knowgap.folder / "home" / "indexes").exists()
+def test_a_dry_run_asks_three_questions(knowgap):
+    dry_run = ("eval", "--program", "rag", "--data", "questions.jsonl", "--engine", "bm25", "--whole", "--dry-run")
+    estimate = knowgap.json(*dry_run, "--corpus", "docs.jsonl", "--prices", "1,2")["rag"]
+    assert (estimate["asked"], estimate["calls"]) == (3, len(QUESTIONS))
+    assert estimate["money"] > 0
     assert "no index: name one with --index FOLDER" in knowgap.refusal(*dry_run)
-    knowgap.json(*dry_run, *passages, "--measure")
-    assert (knowgap.folder / "home" / "indexes").exists()

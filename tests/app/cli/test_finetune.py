@@ -34,7 +34,7 @@ def _few_tokens(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KNOWGAP_LM_OPTIONS", "max_new_tokens=4")
 
 
-def test_a_dry_run_shows_the_most_it_can_take(knowgap, base: Path):
+def test_a_dry_run_shows_what_it_takes(knowgap, base: Path):
     assert "calls of the teacher" in knowgap(*quick(base), "--dry-run", "--engine", "bm25")[1]
     assert not Path("direct-sample").exists()
 

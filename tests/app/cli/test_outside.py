@@ -116,9 +116,8 @@ def test_an_own_program_is_scored_by_an_own_metric(outside):
     assert (origin["program"], origin["hyperparameters"]["top_k"]) == ("Twice", 3)
     named = {role: facts["name"] for role, facts in origin["outside"].items()}
     assert named == {"program": "mine:Twice", "retriever": "mine:Words", "metric mine:mentions": "mine:mentions"}
-    assert "how many calls Twice makes is not known" in outside("eval", *words, "--dry-run", code=2)[1]
-    [estimate] = json.loads(outside("eval", *words, "--dry-run", "--measure", "--json")[0]).values()
-    assert (estimate["calls"], estimate["measured"]) == (6, 3)
+    [estimate] = json.loads(outside("eval", *words, "--dry-run", "--json")[0]).values()
+    assert (estimate["calls"], estimate["asked"]) == (6, 3)
 
 
 def test_its_artifact_names_the_class_and_holds_no_code(outside):

@@ -292,7 +292,7 @@ def test_several_programs_are_asked_the_same_questions_and_compared_with_the_fir
     assert [*found] == [*programs]
     [(label, pair)] = found.comparisons("f1").items()
     assert (label, pair.metric, pair.wins, pair.losses) == ("mine:strong", "f1", 6, 0)
-    assert found.comparisons()["mine:strong"] == compare(*found.values())
+    assert found.comparisons()["mine:strong"].p_value == compare(*found.values()).p_value
     assert seen[-1] == (16, 16, "mine:strong: exact_match 1.000")
     assert sorted(file.name for file in tmp_path.glob("*.jsonl")) == ["mine-strong.jsonl", "weak.jsonl"]
     assert evaluate(programs, examples, ["exact_match", "f1"], **options) == found

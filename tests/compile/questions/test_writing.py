@@ -37,7 +37,9 @@ def index():
 
 def write(index, folder, rule, **options):
     lm, engine = scripted_lm(rule)
-    return write_questions(index, folder / "q.jsonl", lm=lm, **{"n": 4, "num_threads": 1, **options}), engine
+    own = {name: options.pop(name) for name in ("seed", "progress") if name in options}
+    run = Run(lm=lm, num_threads=options.pop("num_threads", 1), **own)
+    return write_questions(index, folder / "q.jsonl", run=run, **{"n": 4, **options}), engine
 
 
 def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp_path):
@@ -212,7 +214,7 @@ def test_refusals(index, tmp_path):
         refused(UsageError, "does not list its passages", retriever=remote)
     refused(UsageError, "no passage of the index has 12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]))
     with pytest.raises(UsageError, match="the embedded reader writes no questions"):
-        write_questions(index, tmp_path / "q.jsonl", lm=extractive_lm())
+        write_questions(index, tmp_path / "q.jsonl", run=Run(lm=extractive_lm()))
     write(index, tmp_path, author())
     refused(UsageError, "holds drafts about another index", BM25Index.from_passages(HOUSES[:4]))
     with (tmp_path / "q.jsonl.drafts").open("a") as lines:
@@ -223,11 +225,11 @@ def test_refusals(index, tmp_path):
 
 
 def test_the_estimate_counts_the_calls_that_are_made(index, tmp_path):
-    estimates = estimate_questions(n=8, prices=(1.0, 2.0))
-    done, engine = write(index, tmp_path, author(), n=8)
+    lm, engine = scripted_lm(author())
+    estimates = estimate_questions(index, n=8, run=Run(lm=lm), prices=(1.0, 2.0))
+    assert len(engine.calls) == 16  # one draft of each kind
+    done, _ = write(index, tmp_path, author(), n=8)
     assert sum(estimate.calls for estimate in estimates.values()) == done.calls == 32
-    prompts = sum(len(str(inputs).split()) for _, inputs in engine.calls)
-    assert sum(estimate.prompt_tokens for estimate in estimates.values()) > prompts
     two = estimates["two_hop"]
     assert two.money == pytest.approx((two.prompt_tokens + 2 * two.completion_tokens) / 1e6)
 

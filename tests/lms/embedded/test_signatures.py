@@ -55,7 +55,7 @@ INPUTS = {
 ALL = {
     n: v for n in signatures.__all__ if isinstance(v := getattr(signatures, n), type) and issubclass(v, dspy.Signature)
 }
-BEYOND = {"AnswerFromText", "QuestionsOnText", "WhichPassages"}
+BEYOND = {"WhichPassages"}
 """What a judge is asked and rules cannot answer; the reader says so."""
 SERVED = [name for name in ALL if name not in BEYOND]
 REASONED = {"reasoning": "Ilse Morn was born in Aarhus.", "answer": "Aarhus"}

@@ -10,10 +10,10 @@ from knowgap.compiling.evaluation.metrics import (
     exact_match,
     f1,
     get_metric,
-    rouge_l,
+    named_metrics,
     token_recall,
 )
-from knowgap.errors import UnknownName, ValueOutOfBounds
+from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 
 
 def ask(answer, *aliases):
@@ -46,24 +46,23 @@ def test_em_and_f1_by_hand(gold, answer, em, overlap):
 
 
 @pytest.mark.parametrize(
-    ("gold", "answer", "covered", "recalled", "rouge"),
+    ("gold", "answer", "covered", "recalled"),
     [
-        ("the cat sat on the mat", "the cat on a mat", 0, 1 * 3 / 4, 2 * 4 / (6 + 5)),  # ROUGE keeps the articles
-        ("May 1961", "He came in May 1961.", 1, 1, 2 * 2 / (2 + 5)),
-        ("1961", "In 19615", 1, 0, 0),  # letters are covered, not words
-        ("Tarn", "Orle", 0, 0, 0),
-        ("...", "the", 0, 1, 0),  # a reference without words is in every text, and covered by none
+        ("the cat sat on the mat", "the cat on a mat", 0, 1 * 3 / 4),
+        ("May 1961", "He came in May 1961.", 1, 1),
+        ("1961", "In 19615", 1, 0),  # letters are covered, not words
+        ("Tarn", "Orle", 0, 0),
+        ("...", "the", 0, 1),  # a reference without words is in every text, and covered by none
     ],
 )
-def test_cover_em_token_recall_and_rouge_l_by_hand(gold, answer, covered, recalled, rouge):
-    scores = [get_metric(name)(ask(gold), said(answer)) for name in ("cover_em", "token_recall", "rouge_l")]
-    assert scores == pytest.approx([covered, recalled, rouge])
+def test_cover_em_and_token_recall_by_hand(gold, answer, covered, recalled):
+    scores = [get_metric(name)(ask(gold), said(answer)) for name in ("cover_em", "token_recall")]
+    assert scores == pytest.approx([covered, recalled])
 
 
 def test_the_best_alias_counts():
     assert get_metric("cover_em")(ask("Tarn", "Orle"), said("in Orle")) == 1.0
     assert token_recall(ask("Tarn", "Old Orle"), said("Orle")) == 1 / 2
-    assert rouge_l(ask("Tarn", "Old Orle"), said("Orle")) == pytest.approx(2 / 3)
     example = ask("4 March 1921", "March 4, 1921")
     assert exact_match(example, said("March 4 1921")) == 1.0
     assert f1(example, said("March 1921")) == pytest.approx(4 / 5)  # 2 of 2 words right, 2 of 3 given
@@ -71,8 +70,8 @@ def test_the_best_alias_counts():
     assert exact_match(dspy.Example(question="?", answer="x"), said("X")) == 1.0
 
 
-@pytest.mark.parametrize("metric", [exact_match, f1, accuracy, cover_em, token_recall, rouge_l])
-@pytest.mark.parametrize("prediction", [dspy.Prediction(), said(None), said(""), said("  "), said(3)])
+@pytest.mark.parametrize("metric", [exact_match, f1, accuracy, cover_em, token_recall])
+@pytest.mark.parametrize("prediction", [dspy.Prediction(), said(None), said(""), said("  "), said([3])])
 def test_a_prediction_without_an_answer_scores_0(metric, prediction):
     assert metric(ask("a"), prediction) == 0.0
     assert metric(ask("no"), prediction) == 0.0
@@ -105,6 +104,32 @@ def test_accuracy_by_hand(gold, right, wrong):
     assert {text: accuracy(example, said(text)) for text in right + wrong} == dict.fromkeys(right, 1) | dict.fromkeys(
         wrong, 0
     )
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "score"),
+    [
+        (True, True, 1),
+        ("no", False, 1),
+        (42, "42", 1),
+        (42, 42.0, 1),
+        (1.5, 1.5, 1),
+        (["Orle", "Tarn"], "tarn", 1),
+        (7, 8, 0),
+    ],
+)
+def test_numbers_booleans_and_lists_are_compared_as_text(gold, answer, score):
+    example = dspy.Example(question="?", answer=gold)
+    assert [metric(example, said(answer)) for metric in (exact_match, f1, accuracy)] == [score] * 3
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1.5, -0.1, "0.5", None, [1]])
+def test_a_score_that_is_no_number_from_0_to_1_is_refused(value):
+    for metric in (lambda example, prediction: value, lambda example, prediction, trace: dspy.Prediction(score=value)):
+        with pytest.raises(UsageError, match=r"metric mine gave .* for the question 'Who\?'"):
+            named_metrics({"mine": metric})["mine"](dspy.Example(question="Who?", answer="a"), said("a"))
+    kept = named_metrics({"mine": lambda example, prediction: dspy.Prediction(score=1, feedback="good")})["mine"]
+    assert kept(ask("a"), said("a")).feedback == "good"
 
 
 def test_metrics_are_found_by_name():

@@ -1,4 +1,4 @@
-"""PopQA match, str-em, S-Precision, citations, RAGQuestEval, the judge and the costs, worked out by hand."""
+"""PopQA match, str-em, S-Precision, citations and the judge, worked out by hand."""
 
 import dspy
 import pytest
@@ -8,7 +8,6 @@ from knowgap.compiling.evaluation.metrics import (
     CitationPrecision,
     CitationRecall,
     JudgedAccuracy,
-    RAGQuestEval,
     get_metric,
     popqa_match,
     s_precision,
@@ -16,8 +15,7 @@ from knowgap.compiling.evaluation.metrics import (
     str_hit,
 )
 from knowgap.compiling.evaluation.metrics.citation import score_citations
-from knowgap.compiling.evaluation.metrics.judged import QuestScores, compare_answers
-from knowgap.errors import DataError, UnknownName
+from knowgap.errors import DataError
 from knowgap.programs.citations import strip_citations
 from knowgap.retrieval.passage import Passage
 
@@ -99,49 +97,6 @@ class TestCitations:
         assert CitationPrecision(Words())(None, prediction) == 0.5
         assert CitationPrecision(Words())(None, dspy.Prediction()) == 0.0
         assert strip_citations("Ada built bridges [1][2], twice [13].") == "Ada built bridges, twice."
-
-
-class TestRAGQuestEval:
-    def test_by_hand(self):
-        references = ["Ada Venn", "1900", "unanswerable", "the Orle bridge"]
-        answers = ["Ada", "unanswerable", "blue", "the bridge at Orle"]
-        # The third question is set aside. Of three, two are answered: precisions 1 and 3/4, recalls 1/2 and 1.
-        expected = (2 / 3, (1 + 3 / 4) / 2, (1 / 2 + 1) / 2, (2 / 3 + 6 / 7) / 2)
-        assert compare_answers(references, answers) == pytest.approx(expected)
-
-    def test_questions_without_an_answer(self):
-        for references, answers in ((["无法推断"], ["x"]), (["x"], ["无法推断"]), (["x", "y"], [])):
-            assert compare_answers(references, answers) == QuestScores(0.0, 0.0, 0.0, 0.0)
-        assert compare_answers(["x", "y"], ["x"]).question_recall == 0.5  # a missing answer
-        assert compare_answers(["?"], ["!"]) == QuestScores(1.0, 1.0, 1.0, 1.0)  # no words on either side
-
-    def test_chinese_is_compared_by_ideograph(self):
-        assert compare_answers(["石家庄市"], ["石家庄"]).token_f1 == pytest.approx(2 * 3 / (3 + 4))
-
-    def test_saved_questions_are_used(self):
-        example = dspy.Example(question="?", answer="gold", quest_questions=["Who?"], quest_answers=["Ada Venn"])
-        for field, score in zip(QuestScores._fields, (1.0, 1.0, 0.5, 2 / 3), strict=True):
-            lm, engine = scripted_lm(by_output({"answers": [{"answers": ["Ada"]}]}))
-            assert RAGQuestEval(field, lm)(example, said("Ada did it.")) == pytest.approx(score)
-            assert [inputs["text"] for _, inputs in engine.calls] == ["Ada did it."]
-        with pytest.raises(UnknownName, match="did you mean 'token_f1'"):
-            RAGQuestEval("token_f")
-
-    def test_otherwise_questions_are_drawn_from_the_reference(self):
-        script = {"questions": [{"questions": ["Who?", "Where?"]}, {"questions": []}],
-                  "answers": [{"answers": ["Ada Venn", "Orle"]}, {"answers": ["Ada", "unanswerable"]}]}  # fmt: skip
-        lm, engine = scripted_lm(by_output(script))
-        metric, example = RAGQuestEval(lm=lm), dspy.Example(question="?", answer="Ada Venn of Orle")
-        assert metric(example, dspy.Prediction()) == 0.0
-        assert metric.scores(example, said("Ada")) == pytest.approx((1 / 2, 1.0, 1 / 2, 2 / 3))
-        assert [inputs.get("text") for _, inputs in engine.calls] == ["Ada Venn of Orle", "Ada Venn of Orle", "Ada"]
-        with pytest.raises(DataError, match="no question could be drawn"):
-            metric(example, said("Ada"))
-
-    @pytest.mark.parametrize("questions", [[{"questions": ["Who?"]}], ["[[ mumble"]])
-    def test_a_reply_that_cannot_be_read_scores_0_and_ends_no_evaluation(self, questions):
-        lm, _ = scripted_lm(by_output({"questions": questions * 2, "answers": ["[[ mumble"] * 2}))
-        assert RAGQuestEval(lm=lm)(dspy.Example(question="?", answer="Ada Venn"), said("Ada")) == 0.0
 
 
 def test_a_judged_answer():

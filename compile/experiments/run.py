@@ -1,0 +1,160 @@
+"""Run a table: ask every program the questions of every data set, and continue a run that was stopped.
+
+A run keeps everything in its output folder: a file of answers for each program and data set (`answers/`), indexes
+(`indexes/`), retrieved lists and scores of models (`cache/`). The same call reads them again and asks only what is
+missing, whether the run was killed or finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from knowgap.compiling.data import Dataset, load_dataset
+from knowgap.compiling.data.dataset import sample_split
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.estimate import Estimate, estimate
+from knowgap.compiling.evaluation.evaluator import evaluate, file_name
+from knowgap.compiling.evaluation.metrics import get_metric
+from knowgap.compiling.evaluation.shared_cache import share_results
+from knowgap.compiling.experiments.result import ExperimentResult
+from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row, read_table
+from knowgap.compiling.run import Run
+from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import Prices
+from knowgap.programs import get_program
+from knowgap.programs.base import PAPER, Program
+from knowgap.programs.hyperparameters import fit_to_reranker
+from knowgap.retrieval.index.engines import as_retriever, open_or_build
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table with the data, the indexes and the models that it is run with.
+
+    Args:
+        table: a table, the name of one that comes with knowgap, or a TOML file.
+        output: folder of answers, indexes and results.
+        data: file or folder by data set name; columns whose data are not named are left out.
+        corpora: passages by data set name, instead of those that come with the questions.
+        indexes: index folder or another retriever by data set name; the others are built in `output`.
+        engine: index engine, instead of the table's.
+        rows: labels of the rows to run; None for all.
+        baseline: label of the row that the others are tested against, instead of the table's.
+        limit: how many questions of each data set are asked at most.
+        models: reranker and entailment model, for the programs that have them.
+
+    Raises:
+        UnknownName: a row, column, data set or metric that does not exist.
+    """
+
+    table: ExperimentTable | str | Path
+    output: str | Path
+    data: Mapping[str, str | Path] = field(default_factory=dict)
+    corpora: Mapping[str, str | Path] = field(default_factory=dict)
+    indexes: Mapping[str, Any] = field(default_factory=dict)
+    engine: str | None = None
+    rows: Collection[str] | None = None
+    baseline: str = ""
+    limit: int | None = None
+    models: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        table = self.table if isinstance(self.table, ExperimentTable) else read_table(self.table)
+        object.__setattr__(self, "table", table)
+        labels, datasets = [row.label for row in table.rows], [column.dataset for column in table.columns]
+        named = [*self.data, *self.corpora, *self.indexes]
+        rows = [*(self.rows or ()), *([self.baseline] if self.baseline else [])]
+        for kind, names, known in (("data set", named, datasets), ("row", rows, labels)):
+            for name in names:
+                if name not in known:
+                    raise UnknownName.among(f"{kind} of {table.name}", name, known)
+        for metric in dict.fromkeys(name for column in table.columns for name in column.metrics):
+            if metric not in COSTS:
+                get_metric(metric)
+
+    def run(self, run: Run = Run()) -> ExperimentResult:
+        """Run the table, write `experiment.md` and `experiment.csv` into `output`, and return the results.
+
+        Raises:
+            UsageError: no data for any column, or a row that cannot be made.
+            DataError: data that cannot be read or scored.
+            LanguageModelUnreachable: the language model can no longer be reached; the same call continues the run.
+        """
+        found = ExperimentResult(self.table)
+        for column, data, programs in self._columns(found.left_out, run):
+            folder = Path(self.output) / "answers" / file_name(column.title)
+            with share_results(programs, Path(self.output) / "cache") as cached:
+                asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit}
+                found.evaluations[column.title] = evaluate(cached, data, _scores(column), **asked, output=folder)
+        found.save(self.output)
+        return found
+
+    def estimate(self, run: Run = Run(), prices: Prices | None = None) -> dict[tuple[str, str], Estimate]:
+        """Estimate what `run` costs, by row and column: three questions of every cell are asked."""
+        return {
+            (label, column.title): estimate(
+                program, data.questions(column.split, self.limit), _scores(column), run=run, prices=prices
+            )
+            for column, data, programs in self._columns({}, run)
+            for label, program in programs.items()
+        }
+
+    def _columns(
+        self, left_out: dict[tuple[str, str], str], run: Run
+    ) -> Iterator[tuple[Column, Dataset, dict[str, Program]]]:
+        """Yield the columns with their data and programs by label; note why other cells are left out."""
+        table: Any = self.table
+        rows = [row for row in table.rows if self.rows is None or row.label in self.rows]
+        rows.sort(key=lambda row: row.label != (self.baseline or table.baseline))
+        columns = [column for column in table.columns if column.dataset in {"sample", *self.data}]
+        if not columns:
+            missing = " ".join(dict.fromkeys(f"{column.dataset}=PATH" for column in table.columns))
+            raise UsageError(f"no data for any column of {table.name}: name the files ({missing})")
+        for column in columns:
+            data = self._data(column, run.seed)
+            retriever, programs = self._retriever(column, data, run), dict[str, Program]()
+            for row in rows:
+                made = row.left_out or self._program(row, column, retriever)
+                if isinstance(made, str):
+                    left_out[row.label, column.title] = made
+                else:
+                    programs[row.label] = made
+            if programs:
+                yield column, data, programs
+
+    def _data(self, column: Column, seed: int) -> Dataset:
+        path = self.data.get(column.dataset, "sample")
+        data = load_dataset(path, corpus=self.corpora.get(column.dataset), seed=seed, undivided_as=column.split)
+        if column.questions is None:
+            return data
+        drawn = sample_split(data.questions(column.split), f"random-{column.questions}", seed)
+        return replace(data, splits={**data.splits, column.split: drawn})
+
+    def _retriever(self, column: Column, data: Dataset, run: Run) -> Any:
+        """The index that is named for a data set, or one of its passages, which is built at first."""
+        if column.dataset in self.indexes:
+            return as_retriever(self.indexes[column.dataset])
+        engine = self.engine or self.table.engine
+        folder = Path(self.output) / "indexes" / data.index_name(engine)
+        return open_or_build(folder, data.corpus, engine, progress=run.progress) if data.corpus else None
+
+    def _program(self, row: Row, column: Column, retriever: Any) -> Any:
+        """The program of a cell, or why there is none."""
+        cls = get_program(row.program)
+        preset = cls.paper_preset(column.task) if row.preset == PAPER else row.preset
+        if row.preset and not preset:
+            return "its paper has no setting for this task"
+        values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
+        values |= {**(cls.preset(preset) if preset else {}), **row.settings}
+        models = {name: model for name, model in self.models.items() if name in cls.part_names}
+        program = cls(retriever=retriever, **models, **fit_to_reranker(values, self.models.get("reranker"))[0])
+        if program.needs_retriever and retriever is None:
+            raise UsageError(f"{column.dataset} has no passages of its own: name an index or a corpus for it")
+        return program
+
+
+def _scores(column: Column) -> list[str]:
+    return [name for name in column.metrics if name not in COSTS]

@@ -1,0 +1,154 @@
+"""Tables of experiments: those that come with knowgap, what is refused, what a run measures, compares and writes."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compile_helpers import make_examples, make_retriever, reading_rule
+from experiment_helpers import make_table, write_data
+from support import by_output, scripted_lm
+
+from knowgap.compiling import Run
+from knowgap.compiling.evaluation.statistics import Comparison, holm
+from knowgap.compiling.experiments.run import Experiment
+from knowgap.compiling.experiments.table import read_table, shipped_tables
+from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.lms import extractive_lm
+
+COLUMNS = 'title = "t"\n[[columns]]\ndataset = "d"\nmetrics = ["f1"]\n'
+ROW = '[[rows]]\nlabel = "r"\nprogram = "rag"\n'
+RETRIEVER = make_retriever(make_examples(2))
+
+
+@pytest.mark.parametrize("name", sorted(shipped_tables()))
+def test_every_program_of_a_shipped_table_can_be_made(name: str, tmp_path: Path):
+    table = read_table(name)
+    experiment = Experiment(table, tmp_path)
+    for row in table.rows:
+        for column in table.columns:
+            if not row.left_out:
+                program: Any = experiment._program(row, column, retriever=RETRIEVER)
+                assert isinstance(program, str) or program.name == row.program
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "figures"),
+    [
+        ("migres_table3", "MIGRES", "nq_open", [43.0, 80.0]),
+        ("ra_isf_table2", "without passage relevance", "hotpotqa", [34.7]),
+        ("blend_filter_table2", "BlendFilter", "hotpotqa", [50.8, 62.4]),
+        ("migres_table3", "VTG", "strategyqa", [None, None]),
+    ],
+)
+def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, column: str, figures: list):
+    read = read_table(table)
+    asked = next(each for each in read.rows if each.label == row)
+    data = next(each for each in read.columns if each.dataset == column)
+    assert [read.printed(asked, data, metric) for metric in data.metrics] == figures
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "is not TOML"),
+        ('title = "\xe9', "is not TOML"),
+        ('title = "t"\ncolumns = []\nrows = []', "columns"),
+        (COLUMNS + '[[rows]]\nlabel = "r"', "exactly one of program"),
+        ('baseline = "x"\n' + COLUMNS + ROW, "'x'"),
+        (COLUMNS + 'task = "guess"\n' + ROW, "'guess'"),
+        (COLUMNS + ROW + ROW, "'r'"),
+        (COLUMNS + ROW + "paper = [1.0, 2.0]", "2 of the paper's figures, not 1"),
+        (COLUMNS + ROW + "paper = [1.0]", "names no paper"),
+    ],
+)
+def test_a_bad_table_is_refused_with_its_file_and_the_reason(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "t.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=re.escape(message)) as error:
+        read_table(path)
+    assert "t.toml" in str(error.value)
+
+
+def test_names_that_a_table_does_not_have_are_refused(tmp_path: Path):
+    for changes in ({"data": {"mine": "x"}}, {"rows": ["nobody"]}, {"baseline": "nobody"}, {"table": "no_such_table"}):
+        with pytest.raises(UnknownName, match=r"mine|nobody|no_such_table"):
+            Experiment(**{"table": make_table(), "output": tmp_path, **changes})
+    with pytest.raises(UsageError, match="own=PATH"):
+        Experiment(make_table(), tmp_path).run()
+    with pytest.raises(UsageError, match="own has no passages"):
+        Experiment(make_table(), tmp_path, data=write_data(tmp_path)["data"]).run(Run(lm=extractive_lm()))
+
+
+def test_a_column_decides_on_presets_and_wording(tmp_path: Path):
+    table = read_table("overview")
+    experiment = Experiment(table, tmp_path)
+    rows = {row.label: row for row in table.rows}
+    made = {
+        (label, column.dataset): experiment._program(rows[label], column, retriever=RETRIEVER)
+        for label in ("MIGRES", "RQ-RAG")
+        for column in table.columns
+    }
+    assert made["MIGRES", "strategyqa"].values()["style"] == "yes_no"
+    assert made["MIGRES", "hotpotqa"].values()["delta"] is None  # the paper's is on the scale of another reranker
+    assert [made["RQ-RAG", name].values()["depth"] for name in ("hotpotqa", "2wikimultihopqa")] == [2, 4]
+    assert isinstance(made["RQ-RAG", "strategyqa"], str)  # the paper has no such task
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> dict[str, Any]:
+    return {"table": make_table(), "output": tmp_path / "out", **write_data(tmp_path)}
+
+
+def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: dict[str, Any], tmp_path: Path):
+    lm, engine = scripted_lm(by_output({"answer": reading_rule}))
+    reported: list[tuple[int, int, str]] = []
+    run = Run(lm=lm, num_threads=2, progress=lambda *step: reported.append(step))
+    found = Experiment(**experiment).run(run)
+    assert len(engine.calls) == 16
+    assert (reported[-1][:2], reported[-1][2].partition(": ")[0]) == ((16, 16), "houses")
+    (column,) = found.table.columns
+    lines = {(line["row"], line["metric"]): line for line in found.lines(column)}
+    memory, retrieval = lines["memory", "exact_match"], lines["retrieval", "exact_match"]
+    assert (memory["mean"], retrieval["mean"], lines["retrieval", "lm_calls"]["mean"]) == (0.0, 1.0, 1.0)
+    assert (memory["p"], retrieval["p"]) == (None, pytest.approx(2 / 2**8))
+    assert (retrieval["paper"], lines["retrieval", "f1"]["paper"], retrieval["failed"]) == (90.0, None, 0)
+    trained = lines["trained", "exact_match"]
+    assert (trained["mean"], trained["paper"], trained["note"]) == (None, 50.0, "needs a trained model")
+    text = (tmp_path / "out" / "experiment.md").read_text(encoding="utf-8")
+    assert "100.0* [100.0–100.0] (paper 90)" in text
+    assert "rule, bm25 over the houses" in text
+    with (tmp_path / "out" / "experiment.csv").open(newline="", encoding="utf-8") as file:
+        assert [(line["row"], line["paper"]) for line in csv.DictReader(file)][3] == ("retrieval", "90.0")
+    again = Experiment(**experiment).run(run)
+    assert len(engine.calls) == 16
+    assert again.evaluations == found.evaluations
+
+
+def test_one_row_can_be_run_alone_and_another_be_the_baseline(experiment: dict[str, Any]):
+    lm, _ = scripted_lm(by_output({"answer": reading_rule}))
+    alone = Experiment(**experiment, rows=["retrieval"]).run(Run(lm=lm))
+    assert [*alone.evaluations["houses"]] == ["retrieval"]
+    other = Experiment(**experiment, baseline="retrieval").run(Run(lm=lm)).evaluations["houses"]
+    assert other.comparisons("f1")["memory"].difference == -1.0
+
+
+def test_an_estimate_from_three_questions_is_what_the_run_then_costs(experiment: dict[str, Any]):
+    lm, engine = scripted_lm(by_output({"answer": reading_rule}))
+    estimates = Experiment(**experiment).estimate(Run(lm=lm), prices=(1.0, 2.0))
+    assert len(engine.calls) == 2 * 3
+    assert [(each.calls, each.asked) for each in estimates.values()] == [(8, 3), (8, 3)]
+    each = estimates["memory", "houses"]
+    assert each.money == pytest.approx((each.prompt_tokens + 2 * each.completion_tokens) / 1e6)
+
+
+def test_holm_corrects_the_smallest_most():
+    pairs = [
+        Comparison(metric="f1", difference=0.1, low=0, high=1, p_value=p, wins=1, losses=0, ties=0, n=1)
+        for p in (0.04, 0.01, 0.03)
+    ]
+    holm(pairs)
+    assert [pair.p_corrected for pair in pairs] == pytest.approx([0.06, 0.03, 0.06])
