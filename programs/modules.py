@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -14,20 +14,19 @@ from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
 from knowgap.errors import UnknownName, UsageError, shorten
-from knowgap.lms.metering import Usage, track_usage
+from knowgap.lms.metering import Usage, UsageTracker, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Hyperparameter, Integer, Real, Setting
-from knowgap.programs.module_watcher import ModuleWatcher, StrayCalls, read_passages
+from knowgap.programs.hyperparameters import Hyperparameter, Setting
+from knowgap.programs.passages import distinct, knowledge_tokens
 from knowgap.programs.replies.asking import module_settings
 from knowgap.programs.replies.text import without_surrogates
-from knowgap.programs.trace.recorder import current_recorder
-from knowgap.programs.trace.steps import Answered
-from knowgap.retrieval.passage import Hit, NeverCopied, RetrieverLike
+from knowgap.programs.trace.recorder import TraceRecorder, active_recorder, current_recorder
+from knowgap.programs.trace.steps import Answered, Malformed, Retrieved
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
 
 _LOG = logging.getLogger("knowgap")
-_LARGEST = 2**31
 _BESIDE = ("reasoning", "trajectory", "passages", "context", "rationale")
 """Outputs that are never guessed to be the answer."""
 
@@ -37,7 +36,8 @@ ModuleLike = dspy.Module | type[dspy.Module]
 class ModuleRetriever(NeverCopied):
     """The index of a program as a module uses it: through `search(queries, k)`, or as the `rm` of DSPy's settings.
 
-    While a program runs, its current index is searched, which may be a part of the given one, or cached.
+    Searches are steps of the trace, and what they find counts as read once. While a program runs, its current index is
+    searched, which may be a part of the given one, or cached.
     """
 
     def __init__(self, retriever: Any):
@@ -46,17 +46,21 @@ class ModuleRetriever(NeverCopied):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query."""
         present = dspy.settings.rm
-        retriever = present.retriever if isinstance(present, ModuleRetriever) else self.retriever
-        return search_all(retriever, queries, k)
+        found = search_all(present.retriever if isinstance(present, ModuleRetriever) else self.retriever, queries, k)
+        if (recorder := active_recorder()) is not None:
+            recorder.cost.retrievals += len(queries)
+            step = Retrieved(queries=list(queries), k=k, hits=[[hit.passage.id for hit in hits] for hits in found])
+            passages = distinct(hit.passage for hits in found for hit in hits)
+            recorder.add(step, *passages)
+            recorder.cost.knowledge_tokens += knowledge_tokens(p for p in passages if p.id not in recorder.shown)
+            recorder.count_read(passages)
+        return found
 
     def __call__(self, query: str, k: int = 3, **_: Any) -> list[Any]:
         """The passages as `dspy.Retrieve` expects them: `long_text` is `title | text`."""
-        found = []
-        for hit in self.search([query], k)[0]:
-            title, text = hit.passage.title, hit.passage.text
-            long_text = f"{title} | {text}" if title else text
-            found.append(SimpleNamespace(long_text=long_text, pid=hit.passage.id, score=hit.score))
-        return found
+        hits = self.search([query], k)[0]
+        titled = [(hit, f"{hit.passage.title} | " if hit.passage.title else "") for hit in hits]
+        return [SimpleNamespace(long_text=f"{t}{h.passage.text}", pid=h.passage.id, score=h.score) for h, t in titled]
 
 
 class ModuleFactory:
@@ -77,22 +81,13 @@ class ModuleFactory:
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    needs: ClassVar[str] = ""
     calls: ClassVar[str] = ""
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(
-        self,
-        module: ModuleLike,
-        reference: str = "",
-        *,
-        name: str = "",
-        input: str = "",
-        output: str = "",
-        state: str = "",
-    ):
-        self.module, self.input, self.output, self.state = module, input, output, state
+    def __init__(self, module: ModuleLike, reference: str = "", *, name: str = "", state: str = "", **fields: str):
+        self.module, self.state = module, state
+        self.input, self.output = fields.get("input", ""), fields.get("output", "")
         self.code = module if isinstance(module, type) else type(module)
         self.class_reference = reference_of(self.code)
         self.reference = reference or self.class_reference
@@ -119,34 +114,31 @@ class ModuleFactory:
 
     def make(self, retriever: Any) -> dspy.Module:
         """Make a new instance of the class, or a copy of the object, and load the saved state if there is one."""
-        made = self._make(retriever)
-        if self.state:
-            try:
-                made.load(self.state)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                problem = f"was not written by dspy.Module.save for {self.reference} ({shorten(repr(error), 120)})"
-                raise UsageError(f"{self.state}: {problem}") from error
-        return made
-
-    def _make(self, retriever: Any) -> dspy.Module:
         if not isinstance(self.module, type):
-            return self.module.deepcopy()
-        takes = "retriever" in inspect.signature(self.module.__init__).parameters
-        if missing := [name for name in _required(self.module) if name != "retriever"]:
+            made = self.module.deepcopy()
+        elif missing := [name for name in _required(self.module) if name != "retriever"]:
             raise UsageError(
                 f"{self.reference} cannot be made without {', '.join(missing)}: give them defaults, or make an object "
                 f"in its file, such as agent = {self.code.__name__}(…), and name that as module:agent"
             )
-        needed = "retriever" in _required(self.module)
-        given = {"retriever": ModuleRetriever(retriever)} if takes and (needed or retriever is not None) else {}
-        return cast("Any", self.module)(**given)
+        else:
+            takes = "retriever" in inspect.signature(self.module.__init__).parameters
+            wanted = takes and ("retriever" in _required(self.module) or retriever is not None)
+            made = cast("Any", self.module)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
+        try:
+            if self.state:
+                made.load(self.state)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            problem = f"was not written by dspy.Module.save for {self.reference} ({shorten(repr(error), 120)})"
+            raise UsageError(f"{self.state}: {problem}") from error
+        return made
 
     def __call__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any) -> ModuleProgram:
         """Make a program."""
         return ModuleProgram(self, retriever, **hyperparameters)
 
     def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:
-        """The hyperparameters that the module declares, and its public numbers, by name."""
+        """The hyperparameters that the module's class declares, by name."""
         return self().hyperparameters()
 
     def paper_preset(self, task: str) -> str:
@@ -170,14 +162,10 @@ def _required(code: type) -> list[str]:
 class ModuleProgram(Program):
     """A program that wraps a `dspy.Module`: one input takes the question, one output is the answer.
 
-    Calls of language models are counted wherever the module makes them. Searches are recorded if they use the retriever
-    that the module is given, `dspy.Retrieve` (which searches the program's index), `dspy.ColBERTv2`, `dspy.Embeddings`
-    or a knowgap index.
-
-    Hyperparameters are those that the module's class declares (`top_k = Integer(3, "…", low=1, high=10)`), and all
-    public numbers of the module and its parts (`num_hops`, `retrieve.k`); a study tunes the latter only within a range
-    that it is given. The arguments `module`, `input` and `output`, and the errors, are those of `ModuleFactory`; a
-    factory may also stand for the module.
+    Calls are counted wherever DSPy's callbacks see them. Searches are recorded if they use the retriever that the
+    module is given, or `dspy.Retrieve`, which searches the program's index; others are not counted. Hyperparameters are
+    those that the module's class declares (`top_k = Integer(3, "…", low=1, high=10)`). The arguments `module`, `input`
+    and `output`, and the errors, are those of `ModuleFactory`; a factory may also stand for the module.
 
     >>> import dspy, knowgap
     >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
@@ -203,7 +191,9 @@ class ModuleProgram(Program):
         as_it_is = not made and isinstance(module, dspy.Module)
         self.module = cast("dspy.Module", module) if as_it_is else self.factory.make(retriever)
         self.input = _input_of(self.module, self.factory)
-        self._numbers, self._strays = _declare(self.module), StrayCalls(self.factory.reference)
+        for name, declared in self.hyperparameters().items():
+            if name not in vars(self.module):
+                setattr(self.module, name, declared.default)
         super().__init__(retriever, **{**self.values(), **hyperparameters})  # what the module is set to holds
 
     @property
@@ -211,36 +201,29 @@ class ModuleProgram(Program):
         """The factory of such programs."""
         return self.factory
 
-    # Hyperparameters.
-
     def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The module's declared hyperparameters and its numbers, by name; a number's default is its initial value."""
-        declared = {name: each.declaration for name, each in vars(self.module).items() if isinstance(each, Setting)}
-        return {**declared, **self._numbers}
+        """The hyperparameters that the module's class declares, by name."""
+        classes = reversed(type(self.module).__mro__)
+        return {name: each for c in classes for name, each in vars(c).items() if isinstance(each, Hyperparameter)}
 
     def value(self, name: str) -> Any:
         """The current value of a hyperparameter."""
-        return attrgetter(name)(self.module)
+        return getattr(self.module, name)
 
     def set_value(self, name: str, value: Any) -> None:
         """Set a hyperparameter."""
-        owner, _, attribute = name.rpartition(".")
-        setattr(attrgetter(owner)(self.module) if owner else self.module, attribute, value)
+        setattr(self.module, name, value)
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""
-        own = [(n, p) for n, p in self.module.named_parameters() if isinstance(p, (dspy.Predict, Setting))]
-        return own + [(name, _Number(self, name, declared)) for name, declared in self._numbers.items()]
-
-    # Answering.
+        return [(n, p) for n, p in self.module.named_parameters() if isinstance(p, (dspy.Predict, Setting))]
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` by calling the module."""
-        recorder = current_recorder()
-        watcher, output = ModuleWatcher(recorder, self.module), None
+        recorder, started = current_recorder(), time.perf_counter()
+        watcher, output = _Watcher(recorder, self.module), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
-        settings = {**module_settings(dspy.settings.lm), **index}
-        with track_usage(watcher), dspy.context(**settings), self._strays.noticed(self.module):
+        with track_usage(watcher), dspy.context(**module_settings(dspy.settings.lm), **index):
             try:
                 output = self.module(**{self.input: question})
             except AdapterParseError:
@@ -248,18 +231,15 @@ class ModuleProgram(Program):
                     raise
         fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
         answer = "" if output is None else self._answer_of(output, fields)
-        recorder.cost.unseen_searches = int(not watcher.searches and _may_search(self.module))
-        if not watcher.searches:
-            for passage in (given := read_passages(fields.get("passages"))):
-                recorder.passages.setdefault(passage.id, passage)
-            passages = given
-        else:
-            found = recorder.passages
-            passages = [found[name] for name in found if name in recorder.shown] or [*found.values()]
-        around = self._strays.take()
-        if not (watcher.usage.asked or watcher.usage.uncounted_calls or self.predictors()):
-            around += 1  # the module answers without any call that DSPy sees
-        recorder.tracker.add(Usage(uncounted_calls=around))
+        passages = [*recorder.passages.values()]
+        if not recorder.cost.retrievals:
+            recorder.cost.unseen_searches = int(_may_search(self.module))
+            given = fields.get("passages")
+            passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []
+        usage = watcher.usage
+        recorder.count_request(usage, time.perf_counter() - started)  # as if its calls waited for one another
+        if not (usage.asked or usage.uncounted_calls):  # no call was seen, so it was made around DSPy
+            recorder.tracker.add(Usage(uncounted_calls=1))
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
 
@@ -286,17 +266,26 @@ class ModuleProgram(Program):
         return super().__deepcopy__(memo)
 
 
-class _Number(Setting):
-    """A number of a module as a DSPy parameter, as `named_parameters` returns it."""
+class _Watcher(UsageTracker):
+    """Counts a module's calls, and records replies that could not be read."""
 
-    def __init__(self, program: ModuleProgram, name: str, declaration: Hyperparameter[Any]):
-        super().__init__(declaration, program.value(name))
-        self._program, self._name = program, name
+    def __init__(self, recorder: TraceRecorder, module: dspy.Module):
+        super().__init__()
+        self._recorder, self._names = recorder, {id(p): name for name, p in module.named_predictors()}
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Load a saved value."""
-        super().load_state(state)
-        self._program.set_value(self._name, self.value)
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Note the start of a predictor."""
+        super().on_module_start(call_id, instance, inputs)
+        self._names[call_id] = self._names.get(id(instance), "predictor")
+
+    def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """Record a predictor's reply that could not be read."""
+        calls = self._asked.get(call_id)
+        super().on_module_end(call_id, outputs, exception)
+        if isinstance(exception, AdapterParseError) and calls is not None:
+            self._recorder.cost.unreadable += calls
+            problem = without_surrogates(shorten(exception, 300))
+            self._recorder.add(Malformed(act=self._names[call_id], problem=problem))
 
 
 def as_program(program: Any) -> Any:
@@ -310,25 +299,6 @@ def as_kind(kind: Any) -> Any:
     """Wrap a `dspy.Module`, class or object, in a `ModuleFactory`; return a program's class unchanged."""
     code = kind if isinstance(kind, type) else type(kind)
     return ModuleFactory(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
-
-
-def _declare(module: dspy.Module) -> dict[str, Hyperparameter[Any]]:
-    """Set a module's declared hyperparameters to their defaults; declare the numbers of the module and its parts."""
-    for base in reversed(type(module).__mro__):
-        for name, declared in vars(base).items():
-            if isinstance(declared, Hyperparameter) and name not in vars(module):
-                setattr(module, name, declared.default)
-    numbers: dict[str, Hyperparameter[Any]] = {}
-    for path, part in module.named_sub_modules(cast("Any", (dspy.Module, dspy.Retrieve))):
-        for attribute, value in vars(part).items():
-            name = f"{path}.{attribute}".removeprefix("self.")
-            is_number = type(value) in (int, float) and abs(value) <= _LARGEST
-            if is_number and not attribute.startswith("_") and "[" not in name:
-                kind: Any = Integer if type(value) is int else Real
-                help = f"a number of {type(part).__name__}, searched within a range that is given"
-                numbers[name] = kind(value, help, low=-_LARGEST, high=_LARGEST, tune=False)
-                numbers[name].name = name
-    return numbers
 
 
 def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -122,41 +121,11 @@ def not_split(missing: list[str], ids: Iterable[str]) -> list[str]:
 _PART = re.compile(r"#[0-9a-f]{10}(?:-\d+)?\Z")
 
 
-SEARCH_LISTENERS: list[Callable[[Sequence[str], int, list[list[Hit]]], object]] = []
-"""Functions called with the queries, the number of passages and the hits of each search, in the searching thread."""
-_SEARCHING: ContextVar[bool] = ContextVar("knowgap_searching", default=False)
-
-
-def _told(search: Callable[..., list[list[Hit]]]) -> Callable[..., list[list[Hit]]]:
-    """Pass the hits of a search method to the listeners, unless the search is part of another one."""
-
-    @functools.wraps(search)
-    def told(self: Any, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
-        if not SEARCH_LISTENERS or _SEARCHING.get():
-            return search(self, queries, k, **options)
-        token = _SEARCHING.set(True)
-        try:
-            found = search(self, queries, k, **options)
-        finally:
-            _SEARCHING.reset(token)
-        for listener in SEARCH_LISTENERS:
-            listener(queries, k, found)
-        return found
-
-    return told
-
-
 class NeverCopied:
     """A base class of retrievers: a copy is the same object, because optimizers deep-copy programs.
 
-    An index in a folder is pickled as its path, and opened again when unpickled. The functions in `SEARCH_LISTENERS`
-    are called after each search.
+    An index in a folder is pickled as its path, and opened again when unpickled.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if (search := vars(cls).get("search")) is not None:
-            setattr(cls, "search", _told(search))  # noqa: B010 - the type of `search` is the subclass's own
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         index: Any = self

@@ -18,12 +18,16 @@ from tests.app.cli.conftest import Outside, write_lines
 HOPS = '''
 import dspy
 
+from knowgap.programs.hyperparameters import Integer
+
 
 class Hops(dspy.Module):
     """Look a claim up in several steps."""
 
-    def __init__(self, num_docs=1, num_hops=2):
-        self.num_docs, self.num_hops = num_docs, num_hops
+    num_docs = Integer(1, "passages of each search", low=1, high=7)
+    num_hops = Integer(2, "searches", low=1, high=3, tune=False)
+
+    def __init__(self):
         self.search = dspy.Retrieve(k=7)
         self.write_query = dspy.ChainOfThought("claim, notes: list[str] -> query")
         self.judge = dspy.ChainOfThought("claim, notes: list[str] -> verdict")
@@ -144,7 +148,7 @@ def test_modules_are_scored_beside_programs_and_their_calls_are_those_of_the_ser
     assert said.count("its input claim") == 1
     origin = results["hops:Hops"]["provenance"]
     assert origin["outside"]["program"]["name"] == "hops:Hops"
-    assert origin["hyperparameters"] == {"num_docs": 1, "num_hops": 2, "search.k": 7}
+    assert origin["hyperparameters"] == {"num_docs": 1, "num_hops": 2}
 
 
 def test_searches_that_cannot_be_seen_are_not_0(bench):
