@@ -64,7 +64,8 @@ install: $(VENV)/.core $(NAMES) ## create the environment
 install-test: install $(VENV)/.test ## the same, with what the tests need
 
 demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load; LM=, API_BASE= and LIMIT= for another model
-	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR) $(if $(LM),--lm $(LM)) $(if $(API_BASE),--api-base $(API_BASE)) $(if $(LIMIT),--limit $(LIMIT))
+	@PATH="$(abspath $(BIN)):$$PATH" $(if $(LM),KNOWGAP_LM=$(LM)) $(if $(API_BASE),KNOWGAP_API_BASE=$(API_BASE)) $(if $(LIMIT),KNOWGAP_LIMIT=$(LIMIT)) \
+	  ./demo.sh $(DEMO_DIR)
 
 test: install-test ## lint, types, import contracts, documentation, tests, notebooks; PYTHON=3.10 for another version
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types imports docs collect

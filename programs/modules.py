@@ -254,7 +254,7 @@ class ModuleProgram(Program):
             if name not in fields:
                 what = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
                 wrong = f", but not {name!r}" if name else ""
-                raise UsageError(f"{self.name} has {what}{wrong}: name the answer with --output (output=)")
+                raise UsageError(f"{self.name} has {what}{wrong}: name the answer with output= in Python")
             chosen = fields[name]
         if (self.input, name) != ("question", "answer") and not (self.factory.input and self.factory.output):
             _say_once(self.factory.reference, self.input, name)
@@ -317,7 +317,7 @@ def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
     if not chosen or [name for name in required if name != chosen]:
         raise UsageError(
             f"{factory.name} takes {', '.join(required or names) or 'no input'}, but a program is given only a "
-            "question: use a module whose forward has one input without a default, or name it with --input (input=)"
+            "question: use a module whose forward has one input without a default, or name it with input= in Python"
         )
     return chosen
 
@@ -335,4 +335,4 @@ def _say_once(reference: str, input: str, output: str) -> None:
     if _SAID.setdefault((reference, input, output), mine) is not mine:  # another thread, or another program
         return
     answer = f"its output {output} the answer" if output else "what it returns the answer"
-    _LOG.warning("%s: its input %s is the question, %s (--input, --output name others)", reference, input, answer)
+    _LOG.warning("%s: its input %s is the question, %s (in Python, with_fields names others)", reference, input, answer)

@@ -115,8 +115,8 @@ def not_allowed(name: str, place: str | Path) -> CheckpointError:
     """The error for a model on the hub that the file or folder `place` names and the user has not allowed."""
     name = shorten(name, 100)
     return CheckpointError(
-        f"{place} names the model {name!r}, which is not a folder on this machine: add --allow-hub {name} to fetch "
-        "it from the Hugging Face hub (in Python, the argument allow_hub)"
+        f"{place} names the model {name!r}, which is not a folder on this machine: set KNOWGAP_ALLOW_HUB={name} to "
+        "fetch it from the Hugging Face hub (in Python, the argument allow_hub)"
     )
 
 

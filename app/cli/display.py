@@ -152,25 +152,10 @@ def progress(what: str) -> Iterator[Report]:
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("[dim]{task.fields[text]}"),
-        TextColumn("[yellow]{task.fields[wait]}"),
     )
     with Progress(*columns, console=err, speed_estimate_period=_REMEMBERED) as bar:
-        task = bar.add_task(escape(what), total=None, text="", wait="")
-        _bars.append(lambda wait: bar.update(task, wait=escape(wait)))
-        try:
-            yield lambda done, total=None, text="": bar.update(task, completed=done, total=total, text=escape(text))
-        finally:
-            _bars.pop()
-
-
-_bars: list[Callable[[str], None]] = []
-
-
-def show_wait(text: str) -> bool:
-    """Show a text about a wait in the progress bar, or none if it is empty; return False if there is no bar."""
-    for show in _bars[-1:]:
-        show(text)
-    return bool(_bars)
+        task = bar.add_task(escape(what), total=None, text="")
+        yield lambda done, total=None, text="": bar.update(task, completed=done, total=total, text=escape(text))
 
 
 def line_progress(what: str) -> Report:

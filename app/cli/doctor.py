@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +11,7 @@ from typer import Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, show_table
+from knowgap.cli.display import show_table
 from knowgap.errors import KnowgapError, UsageError, check_address, is_address
 from knowgap.plugins import is_reference
 
@@ -28,8 +26,7 @@ def doctor(
         str | None,
         Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well: its folder, or its URL."),
     ] = None,
-    model: o.NamedModel,
-    as_json: o.Json = False,
+    model: o.ModelOptions,
 ) -> None:
     """Say what this machine has, what is missing for which feature, and how to get it.
 
@@ -42,10 +39,7 @@ def doctor(
     elif index is not None and is_reference(index) and not Path(index).exists():
         raise UsageError(f"--index {index}: only an index folder or the URL of an index can be checked")
     findings = [*examine(), *_examine_model(model), *(examine_index(index) if index is not None else ())]
-    if as_json:
-        out.print_json(json.dumps([asdict(finding) for finding in findings]))
-    else:
-        show_table("what this machine has", ["", "state", "found"], [[f.name, f.state, _told(f)] for f in findings])
+    show_table("what this machine has", ["", "state", "found"], [[f.name, f.state, _told(f)] for f in findings])
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(2)
 
@@ -58,7 +52,7 @@ def _told(finding: Finding) -> str:
     return "; ".join(filter(None, (finding.detail, serves, finding.remedy)))
 
 
-def _examine_model(options: o.NamedModel) -> list[Finding]:
+def _examine_model(options: o.ModelOptions) -> list[Finding]:
     """Whether the language model of the options answers, and for which providers the environment has a key."""
     from knowgap.retrieval.doctor import Finding
 
@@ -73,7 +67,7 @@ def _examine_model(options: o.NamedModel) -> list[Finding]:
         remedy = "name one with --lm openai/NAME (or KNOWGAP_LM), and a server of your own with --api-base"
         return [Finding(name, "absent", told, "answers in whole sentences, compile and questions", remedy), *found]
     try:
-        lm = factories.load_lm(o.ModelOptions(options.lm, options.api_base))
+        lm = factories.load_lm(options)
     except KnowgapError as error:
         return [Finding(name, "broken", str(error), "answers"), *found]
     return [Finding(name, "ok", f"{lm.model} answers{where}", "answers"), *found]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
+SAMPLE = "sample"
+"""The data set, and the index of its passages, that is taken if none is named."""
 _BASE = "rag"  # the program that the others of `all` are compared with
 _LM_OPTIONS, _API_BASE = "KNOWGAP_LM_OPTIONS", "KNOWGAP_API_BASE"
 _EMBEDDED_NOTICE = (
@@ -127,14 +129,13 @@ def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -
     return options
 
 
-def load_data(options: o.IndexOptions, split_as: str | None = None) -> Dataset:
+def load_data(options: o.DataOptions, split_as: str | None = None) -> Dataset:
     """Load the data set of the options, by default the sample; `split_as` names the one split that it forms."""
     from knowgap.compiling.data import load_dataset
 
     if options.data is None:
         remark(_SAMPLE_NOTICE)
-    corpus, seed = (options.corpus, options.seed) if isinstance(options, o.DataOptions) else (None, 0)
-    return load_dataset(options.data or "sample", corpus=corpus, seed=seed, split_as=split_as)
+    return load_dataset(options.data or SAMPLE, corpus=options.corpus, seed=options.seed, split_as=split_as)
 
 
 @contextmanager
@@ -147,50 +148,60 @@ def closing(retriever: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def open_index(options: o.IndexOptions, dataset: Dataset | None = None, *, builds: bool = True) -> Iterator[Retriever]:
+def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Iterator[Retriever]:
     """Open the index of the options, and close it at the end of the block.
 
     Args:
-        options: they name a folder, a URL or a plugin; otherwise, an index of the data set's passages is built at first
-            use. A server is sent the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve` asks for.
-        dataset: the data set, if it is loaded already.
-        builds: False to yield None instead of an index of the data set's passages, as a dry run needs none.
+        options: what --index names. Without it, the index of the data set's own passages, or the sample's, is opened,
+            or built at first use. A server is sent the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve`
+            asks for.
+        dataset: the data set, if there is one.
     """
-    from knowgap.retrieval import RemoteRetriever
-    from knowgap.retrieval import open_index as open_folder
-    from knowgap.retrieval.index.engines import outside_retriever
+    place = options.folder
+    if place is None or (place == SAMPLE and not Path(place).exists()):
+        if place is None and dataset is None:
+            remark(_SAMPLE_NOTICE)
+        retriever: Any = _open_own_index(options.engine, dataset)
+    elif is_address(place):
+        from knowgap.retrieval import RemoteRetriever
 
-    place, engine, quality = options.folder, options.engine, options.quality
-    if place is None:
-        retriever: Any = _open_own_index(options, dataset or load_data(options), builds)
+        check_address(place, "--index")
+        retriever = RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
     else:
-        if is_address(place):
-            check_address(place, "--index")
-            retriever = RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
-        else:
-            retriever = outside_retriever(place)
-        for name, value in (("engine", engine), ("quality", quality)):
-            if retriever is not None and value is not None:
-                raise UsageError(f"--{name} {value} applies only to an index folder, not to {place}: leave it out")
-        retriever = retriever or open_folder(place, engine=engine, quality=quality, allow_hub=options.allow_hub or ())
+        from knowgap.retrieval import open_index as open_folder
+        from knowgap.retrieval.index.engines import outside_retriever
+        from knowgap.retrieval.index.manifest import MANIFEST
+
+        retriever = outside_retriever(place)
+        if retriever is None and Path(place).is_dir() and not (Path(place) / MANIFEST).exists():
+            from knowgap.compiling.data.indexing import open_documents
+
+            with progress(f"indexing {place}") as report:
+                retriever = open_documents(place, home() / "folders", options.engine, progress=report)
+        retriever = retriever or open_folder(place, engine=options.engine, allow_hub=allowed_hub())
     with closing(retriever):
         yield retriever
 
 
-def _open_own_index(options: o.IndexOptions, dataset: Dataset, builds: bool) -> Any:
-    """Open the index of a data set's own passages; build it if there is none. None unless `builds`."""
+def _open_own_index(engine: str | None, dataset: Dataset | None) -> Any:
+    """Open the index of a data set's own passages, or the sample's; build it if there is none."""
+    from knowgap.compiling.data import load_dataset
     from knowgap.retrieval.index.engines import open_or_build
 
+    dataset = dataset or load_dataset(SAMPLE)
     if not dataset.corpus:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
         )
-    if not builds:
-        return None
-    engine = options.engine or o.NEW_INDEX
+    engine = engine or os.environ.get("KNOWGAP_ENGINE") or o.NEW_INDEX
     folder = home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:
-        return open_or_build(folder, dataset.corpus, engine, quality=options.quality, progress=report)
+        return open_or_build(folder, dataset.corpus, engine, progress=report)
+
+
+def allowed_hub() -> list[str]:
+    """The models on the Hugging Face hub that may be fetched where an index or a compiled program names them."""
+    return os.environ.get("KNOWGAP_ALLOW_HUB", "").split()
 
 
 def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -234,7 +245,6 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     program has an empty label and all options. Each of several has those of --part that it takes.
     """
     from knowgap.programs import PROGRAMS, get_program
-    from knowgap.programs.base import PAPER
 
     text = options.program
     if text is None or (text != "all" and "," not in text):
@@ -249,10 +259,8 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
         raise UsageError(f"--program {text}: all already includes every program; leave the other names out")
     if not names:
         raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
-    own = None if options.preset == PAPER else options.preset
-    for option, value in (("--preset", own), ("--set", " ".join(options.settings or ()))):
-        if value:
-            raise UsageError(f"{option} {value} applies to one program, but --program names several")
+    if options.settings:
+        raise UsageError(f"--set {' '.join(options.settings)} applies to one program, but --program names several")
     parts = named_values(options.parts, "--part")
     takers = {name: {*(kind := program_class_of(name)).part_names, *kind.sub_models} for name in names}
     for name in parts:
@@ -261,11 +269,7 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     return {
         name: o.ProgramOptions(
             name,
-            preset=options.preset if program_class_of(name).presets and artifact_of(name)[1] is None else None,
             parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]],
-            allow_hub=options.allow_hub,
-            input=options.input if is_module(program_class_of(name)) else None,
-            output=options.output if is_module(program_class_of(name)) else None,
         )
         for name in names
     }
@@ -294,8 +298,8 @@ class CheckedProgram(NamedTuple):
 
     Attributes:
         retrieves: whether it searches an index.
-        make: makes it from the index and the language model that it will be asked with, and the name of the data set,
-            from which `--preset paper` infers the task; an artifact that was compiled with others warns.
+        make: makes it from the index and the language model that it will be asked with, and the name of the data set;
+            an artifact that was compiled with others warns.
         generator: the model that writes everything in place of the language model, if the program has one.
     """
 
@@ -316,25 +320,21 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     """
     from knowgap.compiling import load
     from knowgap.plugins import reference_of, source_of
-    from knowgap.programs.base import PAPER
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
+    preset = settings.pop("preset", None)
     _, artifact = artifact_of(options.program)
     program_class: Any = program_class_of(options.program)
-    if options.input or options.output:
-        if not is_module(program_class):
-            raise UsageError(f"--input and --output apply only to a dspy.Module, and {program_class.name} is not one")
-        program_class = program_class.with_fields(options.input or "", options.output or "")
     if artifact is not None and not (reference := reference_of(program_class)).startswith("knowgap."):
         remark(f"the program {reference} of {artifact} runs {source_of(program_class)}")
-    if artifact is not None and options.preset is not None:
-        raise UsageError(f"--preset {options.preset}: {artifact} has settings of its own; leave --preset out")
+    if artifact is not None and preset is not None:
+        raise UsageError(f"--set preset={preset}: {artifact} has settings of its own; leave it out")
     named = named_values(options.parts, "--part")
     for name, where in named.items():
         if name not in (*program_class.part_names, *program_class.sub_models):
             raise UsageError(f"--part {name}={where}: the program {program_class.name} has no {name}")
-    if options.preset not in (None, PAPER):
-        program_class.preset(str(options.preset))
+    if preset is not None:
+        program_class.preset(preset)
     models = load_parts(options.parts)
 
     def make(retriever: Retriever | None, lm: dspy.LM | None, dataset: str) -> Program:
@@ -342,11 +342,9 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
-                hub = options.allow_hub or ()
-                loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=hub, **models)
+                loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=allowed_hub(), **models)
                 return loaded.configure(**settings)
-            if options.preset is not None:
-                preset = _paper_preset(program_class, dataset) if options.preset == PAPER else options.preset
+            if preset is not None:
                 return program_class.from_preset(preset, retriever, **models, **settings)
             return program_class(retriever, **models, **settings)
 
@@ -355,22 +353,6 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         program = make(None, None, "sample")
     may_retrieve = is_module(program_class) and isinstance(options, o.IndexOptions) and options.folder is not None
     return CheckedProgram(program_class.needs_retriever or may_retrieve, make, program.parts().get("generator"))
-
-
-def _paper_preset(program_class: type[Program], dataset: str) -> str:
-    """The program's preset for the task of a data set.
-
-    Raises:
-        UsageError: the task is not known, or the paper has no settings for it.
-    """
-    from knowgap.compiling.data.registry import task_of
-    from knowgap.programs.base import PAPER
-
-    if preset := program_class.paper_preset(task := task_of(dataset)):
-        return preset
-    why = f"there is none for {task}" if task else f"the task of {dataset or 'your question'} is not known"
-    known = ", ".join(program_class.presets) or "none"
-    raise UsageError(f"--preset {PAPER}: {why}; the presets of {program_class.name} are {known}")
 
 
 def is_module(program_class: Any) -> bool:

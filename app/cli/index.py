@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
+from knowgap.cli.ask import Files
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.reading import said_of_update, show_reading
 from knowgap.errors import UsageError
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.passage import Passage
 
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
     "colbert": {"checkpoint": str},
@@ -28,21 +26,6 @@ _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
 }
 
 
-@dataclass(frozen=True)
-class SplittingOptions:
-    """How long texts of a corpus are split."""
-
-    split: Annotated[
-        Literal["auto", "never"],
-        Option("--split", help="auto: split long texts of JSON Lines and TSV; never: not. Documents always are."),
-    ] = "auto"
-    passage_tokens: Annotated[
-        int,
-        Option("--passage-tokens", min=32, help="Tokens of a passage at most; fewer if the encoder reads fewer."),
-    ] = 256
-
-
-@o.grouped
 def index(
     *,
     folder: Annotated[
@@ -67,7 +50,15 @@ def index(
         ),
     ] = None,
     engine: o.Engine = None,
-    splitting: SplittingOptions,
+    passage_tokens: Annotated[
+        int | None,
+        Option(
+            "--passage-tokens",
+            min=32,
+            help="Tokens of a passage of --corpus at most; fewer if the encoder reads fewer.",
+            show_default="256",
+        ),
+    ] = None,
     engine_option: Annotated[
         list[str] | None,
         Option(
@@ -92,7 +83,7 @@ def index(
     The folder can be moved and copied. That of an index on a Qdrant server holds the address of the collection and what
     encodes queries, so that the other commands take it like any other: --index FOLDER.
     """
-    from knowgap.compiling.data import build_index
+    from knowgap.compiling.data import build_index, load_dataset
     from knowgap.compiling.data.indexing import recorded_engine
     from knowgap.retrieval.documents.reading import Reading
     from knowgap.retrieval.hub import better_checkpoint
@@ -101,23 +92,22 @@ def index(
     if (data is None) == (corpus is None):
         raise UsageError("name what to index, with either --data or --corpus (not both)")
     columns = factories.named_values(column, "--column")
-    if columns and corpus is None:
-        raise UsageError("--column works only with a table: --corpus FILE.csv")
-    recorded = recorded_engine(folder) if corpus is not None and not overwrite else None
-    engine = engine or recorded or o.NEW_INDEX
+    if corpus is None and (columns or passage_tokens):
+        raise UsageError(
+            "--column and --passage-tokens work only with --corpus: a data set's passages stay as they are"
+        )
+    engine = engine or (None if overwrite or corpus is None else recorded_engine(folder)) or o.NEW_INDEX
     options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
-    for name, value in vars(splitting).items():
-        if corpus is None and value != getattr(SplittingOptions, name):
-            option = name.replace("_", "-")
-            raise UsageError(
-                f"--{option} {value} works only with --corpus: the passages of a data set are not split, since its "
-                "questions refer to them"
-            )
-    source, reading = _passages_of(data or "") if corpus is None else Path(corpus), Reading()
+    embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
+    if corpus is not None:
+        options |= {"columns": columns, **({"passage_tokens": passage_tokens} if passage_tokens else {})}
+    source, reading = load_dataset(data or "") if corpus is None else Path(corpus), Reading()
+    if not isinstance(source, Path) and not source.corpus:
+        raise UsageError(f"{data} has no passages of its own: name a file of passages with --corpus")
     with progress("indexing") as report:
-        options |= {"columns": columns} if corpus is not None else {}
-        options |= {"overwrite": overwrite, "reading": reading, "progress": report, **vars(splitting)}
-        built: Any = build_index(source, folder, engine=engine, **options)
+        built: Any = build_index(
+            source, folder, engine=engine, overwrite=overwrite, reading=reading, progress=report, **options
+        )
     show_reading(reading)
     with factories.closing(built):
         digest = getattr(built, "digest", None) or built.manifest.digest
@@ -129,7 +119,6 @@ def index(
     else:
         said = f"{facts['passages']} passages indexed" if update is None else said_of_update(update)
         out.print(f"{said} in {folder} ({engine})", markup=False)
-    embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
     if update is None and embedded and (better := better_checkpoint("--engine-option checkpoint=NAME --overwrite")):
         remark(better)
 
@@ -145,32 +134,23 @@ def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:
     return {name: known[name](value) for name, value in given.items()}
 
 
-def _passages_of(data: str) -> Sequence[Passage]:
-    """The passages of a data set."""
-    from knowgap.compiling.data import load_dataset
-
-    dataset = load_dataset(data)
-    if not dataset.corpus:
-        raise UsageError(f"{data} has no passages of its own: name a file of passages with --corpus")
-    return dataset.corpus
-
-
 @o.grouped
 def search(
     *,
     query: Annotated[str, Argument(help="What to look for.")],
     options: o.IndexOptions,
-    wanted: o.DocumentOptions,
+    files: Files = None,
     k: Annotated[int, Option("-k", min=1, help="How many passages.")] = 5,
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
-    from knowgap.retrieval.documents.sources import places_of
+    from knowgap.retrieval.documents.sources import DocumentFilter, places_of
     from knowgap.retrieval.searching import only_documents, search_all
 
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
-    with factories.open_index(options) as retriever, only_documents(retriever, wanted.filter()):
+    wanted = DocumentFilter(tuple(files or ()))
+    with factories.open_index(options) as retriever, only_documents(retriever, wanted):
         [hits] = search_all(retriever, [query], k)
         sources = places_of(retriever, [hit.passage.id for hit in hits])
     if as_json:
@@ -184,7 +164,7 @@ def search(
         for hit in hits
     ]
     columns = ["rank", "score", "title", "text"]
-    if files := {name: source for name, source in sources.items() if source.unit != "line"}:  # ids tell lines
+    if places := {name: source for name, source in sources.items() if source.unit != "line"}:  # ids tell lines
         columns = [*columns, "source"]
-        rows = [[*row, files.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
+        rows = [[*row, places.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
     show_table(query, columns, rows, caption=None if rows else "no passage was found")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import logging
 import os
 import sys
 import warnings
@@ -14,11 +15,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, demo, doctor, evaluate, experiment, index, questions, report, train
+from knowgap.cli import ask, compile, doctor, evaluate, experiment, index, ls, questions, report, serve, train
 from knowgap.cli.display import err, remark
-from knowgap.cli.help_pages import Command, with_help_all
-from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
-from knowgap.cli.running.waiting import saying_what_is_waited_for
+from knowgap.cli.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.errors import KnowgapError
 from knowgap.plugins import import_from
 from knowgap.version import __version__
@@ -95,19 +94,32 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "index": index.index,
         "ask": ask.ask,
         "search": index.search,
-        "serve": ask.serve,
-        "mcp": ask.mcp,
+        "serve": serve.serve,
+        "mcp": serve.mcp,
         "doctor": doctor.doctor,
-        "ls": ask.ls,
+        "ls": ls.ls,
     },
     "Measure": {"eval": evaluate.evaluate, "questions": questions.questions, "report": report.report},
     "Make better": {"compile": compile.compile_, "train": train.train},
-    "Research": {"experiment": experiment.experiment, "demo": demo.demo},
+    "Research": {"experiment": experiment.experiment},
 }
 
 for group, commands in _GROUPS.items():
     for name, command in commands.items():
-        app.command(name, cls=Command, rich_help_panel=group)(with_help_all(_interruptible(command)))
+        app.command(name, rich_help_panel=group)(_interruptible(command))
+
+
+class _Remarks(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        remark(self.format(record))
+
+
+def _set_up_logs(debug: bool) -> None:
+    """Print the library's log messages; with --debug, all of them, and DSPy's about replies that were cut off."""
+    log = logging.getLogger("knowgap")
+    log.handlers = [_Remarks()]
+    log.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logging.getLogger("dspy.clients.lm").setLevel(logging.WARNING if debug else logging.ERROR)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -123,16 +135,16 @@ def main(arguments: list[str] | None = None) -> None:
     """
     # Must be set before torch is loaded: waiting threads then sleep instead of taking the time of busy ones.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
     stopping = stopping_soon() if arguments is None else nullcontext()  # a caller keeps its own signals
     arguments = sys.argv[1:] if arguments is None else arguments
     with suppress(FileNotFoundError):  # the current folder was removed
         import_from(os.getcwd())
     try:
-        with stopping, saying_what_is_waited_for(debug="--debug" in arguments), warnings.catch_warnings():
+        with stopping, warnings.catch_warnings():
+            _set_up_logs("--debug" in arguments)
             warnings.filterwarnings("default", category=UserWarning, module="knowgap")
             warnings.showwarning = _show_warning
-            app(arguments, obj=[sys.executable, *again])  # the command line that other workers of a study run
+            app(arguments)
     except KnowgapError as error:
         if "--debug" in arguments:
             raise

@@ -7,16 +7,12 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 from typer import Option
 
 from knowgap.errors import UsageError, is_address
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.documents.sources import DocumentFilter
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,50 +64,25 @@ def _parse_prices(text: str) -> tuple[float, float]:
     return prompt, completion
 
 
-# Groups of options that a command with many options shows only with --help-all.
-INDEX, MODELS, RUNNING, STUDY = "Index", "Models beside the language model", "Running", "Study"
+RUNNING, STUDY = "Running", "Study"  # panels of help pages
+
+NEW_INDEX = "colbert"
+"""The engine of a new index if none is named."""
+DEFAULT_PROGRAM = "knowgap"
+"""The program if none is named."""
 
 Engine = Annotated[
     str | None,
     Option(
         "--engine",
         envvar="KNOWGAP_ENGINE",
-        rich_help_panel=INDEX,
         help="Index engine: colbert (late interaction of token vectors; the default for new indexes), bm25 (words in "
         "common), dense (one vector a passage), hybrid (these three, fused by rank), plaid (late interaction, "
         "compressed by colbert-ai) or qdrant (late interaction on a Qdrant server).",
     ),
 ]
-Quality = Annotated[
-    str | None,
-    Option(
-        "--quality",
-        rich_help_panel=INDEX,
-        help="How thoroughly a ColBERT index is searched: fast, balanced (the default) or exact.",
-    ),
-]
-Parts = Annotated[
-    list[str] | None,
-    Option(
-        "--part",
-        rich_help_panel=MODELS,
-        help="A model beside the language model, as NAME=WHERE: reranker (embedded), entailment (grounding, or lm, the "
-        "language model itself), both also by a path, hub name or module:Name; generator (RQ-RAG's, by path or hub "
-        "name, or FOLDER@URL where a server runs it); or the folder of one of RA-ISF's models (know, relevant, "
-        "decompose). Can be repeated.",
-    ),
-]
-AllowHub = Annotated[
-    list[str] | None,
-    Option(
-        "--allow-hub",
-        rich_help_panel=MODELS,
-        help="A model on the Hugging Face hub, such as org/model, that may be fetched where an index, a compiled "
-        "program or a table names it; what you name yourself needs no permission. Can be repeated.",
-    ),
-]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Use only the first N questions.")]
-Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", rich_help_panel=RUNNING, help="Random seed.")]
+Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Random seed.")]
 Threads = Annotated[
     int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions asked (or written) at once.")
 ]
@@ -133,20 +104,24 @@ Prices = Annotated[
         "--prices",
         parser=_parse_prices,
         metavar="IN,OUT",
-        rich_help_panel=RUNNING,
         help="US dollars per million prompt and completion tokens, such as 0.15,0.6, where DSPy does not know them.",
     ),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="Ask three questions; estimate calls, tokens and price.")]
-NEW_INDEX = "colbert"
-"""The engine of a new index if none is named."""
-DEFAULT_PROGRAM = "knowgap"
-"""The program if none is named."""
+Parts = Annotated[
+    list[str] | None,
+    Option(
+        "--part",
+        help="A model beside the language model, as NAME=WHERE: reranker (embedded), entailment (grounding, or lm, "
+        "the language model itself), both also by a path, hub name or module:Name; and those that `knowgap train` "
+        "makes, by folder. Can be repeated.",
+    ),
+]
 
 
 @dataclass(frozen=True)
-class NamedModel:
-    """A language model and its server."""
+class ModelOptions:
+    """A language model with its server and its options."""
 
     lm: Annotated[
         str | None,
@@ -160,12 +135,6 @@ class NamedModel:
     api_base: Annotated[
         str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
     ] = None
-
-
-@dataclass(frozen=True)
-class ModelOptions(NamedModel):
-    """A language model with its options."""
-
     lm_option: Annotated[
         list[str] | None,
         Option(
@@ -193,42 +162,38 @@ class ProgramOptions:
             show_default=DEFAULT_PROGRAM,
         ),
     ] = None
-    preset: Annotated[
-        str | None,
-        Option(
-            "--preset",
-            help="The paper's settings for a family of tasks (see `knowgap ls PROGRAM`); paper: those for the task of "
-            "the data.",
-        ),
-    ] = None
     settings: Annotated[
-        list[str] | None, Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
+        list[str] | None,
+        Option(
+            "--set",
+            "-s",
+            help="A hyperparameter, as name=value, or preset=NAME, the paper's settings for a family of tasks (see "
+            "`knowgap ls PROGRAM`). Can be repeated.",
+        ),
     ] = None
     parts: Parts = None
-    allow_hub: AllowHub = None
-    input: Annotated[
-        str | None,
-        Option(
-            "--input",
-            rich_help_panel=MODELS,
-            help="The input of a dspy.Module that gets the question.",
-            show_default="guessed",
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        Option(
-            "--output",
-            rich_help_panel=MODELS,
-            help="The output of a dspy.Module that is the answer.",
-            show_default="guessed",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """An index, or the data set whose passages are indexed at first use."""
+    """An index."""
+
+    folder: Annotated[
+        str | None,
+        Option(
+            "--index",
+            "-i",
+            envvar="KNOWGAP_INDEX",
+            help="Index folder; a folder of documents, whose index is kept and follows it; the URL of `knowgap serve`; "
+            "module:Name, a retriever of your own; or sample, a bundled fictional encyclopedia.",
+        ),
+    ] = None
+    engine = None  # a field where an index may be built
+
+
+@dataclass(frozen=True)
+class DataOptions(IndexOptions):
+    """A data set with its index, which is made of its own passages at first use if none is named."""
 
     data: Annotated[
         str | None,
@@ -240,44 +205,6 @@ class IndexOptions:
             "sample, the default, is a bundled fictional encyclopedia.",
         ),
     ] = None
-    folder: Annotated[
-        str | None,
-        Option(
-            "--index",
-            "-i",
-            envvar="KNOWGAP_INDEX",
-            help="Index folder, the URL of `knowgap serve`, or module:Name, a retriever of your own. Without it, "
-            "an index is made of the data's own passages.",
-        ),
-    ] = None
-    engine: Engine = None
-    quality: Quality = None
-    allow_hub: AllowHub = None
-
-
-@dataclass(frozen=True)
-class DocumentOptions:
-    """Which documents of an index are searched."""
-
-    files: Annotated[
-        list[str] | None,
-        Option("--file", help="Search only this file, folder or pattern such as '*.pdf'. Can be repeated."),
-    ] = None
-    since: Annotated[
-        datetime | None, Option("--since", formats=["%Y-%m-%d"], help="Search only files modified since this day.")
-    ] = None
-
-    def filter(self) -> DocumentFilter:
-        """The filter of an index's documents."""
-        from knowgap.retrieval.documents.sources import DocumentFilter
-
-        return DocumentFilter(tuple(self.files or ()), self.since.date() if self.since is not None else None)
-
-
-@dataclass(frozen=True)
-class DataOptions(IndexOptions):
-    """A data set with its index."""
-
     corpus: Annotated[
         Path | None,
         Option(
@@ -287,6 +214,7 @@ class DataOptions(IndexOptions):
             help="Passages (JSON Lines, TSV, CSV, or documents) instead of those that come with the questions.",
         ),
     ] = None
+    engine: Engine = None
     limit: Limit = None
     seed: Seed = 0
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -12,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data.indexing import build_index
+from knowgap.compiling.data.indexing import build_index, kept_folder
 from knowgap.errors import DataError, IndexMissing, KnowgapError
 from knowgap.retrieval.documents.reading import Reading, open_folder
 from knowgap.retrieval.hub import better_checkpoint
@@ -61,7 +59,7 @@ class LiveIndex(NeverCopied):
     ) -> None:
         self.folder = Path(folder).absolute()
         documents = len(open_folder(self.folder).files)
-        self._kept = index_folder(self.folder, kept)
+        self._kept = kept_folder(self.folder, kept)
         self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
@@ -173,12 +171,6 @@ class LiveIndex(NeverCopied):
             raise _Ended
         self._told = f"{done:,} of {total:,} {what}"
         self._progress(done, total, what)
-
-
-def index_folder(folder: Path, kept: Path) -> Path:
-    """The folder, in `kept`, of the indexes of a folder of documents, by engine."""
-    key = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:12]
-    return kept / f"{folder.absolute().name or 'root'}-{key}"
 
 
 class _Ended(Exception):

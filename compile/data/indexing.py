@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,15 @@ from typing import Any
 from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, UsageError
-from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, modified, read_documents, shown_name
+from knowgap.retrieval.documents.reading import (
+    ReadFile,
+    Reading,
+    Update,
+    modified,
+    open_folder,
+    read_documents,
+    shown_name,
+)
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
 from knowgap.retrieval.index.build import lock_index
@@ -119,6 +129,31 @@ def build_index(
         finally:
             beside.path.unlink(missing_ok=True)
     return index
+
+
+def kept_folder(folder: str | Path, kept: Path) -> Path:
+    """The folder, in `kept`, of the indexes that are kept of a folder of documents, each in a folder of its engine."""
+    whole = Path(folder).absolute()
+    key = hashlib.sha256(os.fsencode(whole)).hexdigest()[:12]
+    return kept / f"{whole.name or 'root'}-{key}"
+
+
+def open_documents(
+    folder: str | Path, kept: Path, engine: str | None = None, *, progress: Progress | None = None
+) -> Retriever | None:
+    """The index that is kept of a folder of documents, as it is now; None if the folder holds no documents.
+
+    Args:
+        folder: the documents.
+        kept: where indexes are kept, as for `LiveIndex`.
+        engine: its engine; None for the one that is there, or `colbert`.
+        progress: called now and then.
+    """
+    if not open_folder(folder).files:
+        return None
+    place = kept_folder(folder, kept)
+    engine = engine or next((name for name in ("colbert", "bm25") if (place / name).is_dir()), "colbert")
+    return build_index(folder, place / engine, engine=engine, progress=progress)
 
 
 def recorded_engine(folder: str | Path) -> str | None:

@@ -214,19 +214,6 @@ def test_the_code_of_a_page_runs_and_prints_what_stands_there(
         assert printed == lines(stands) or alike(lines(stands), printed, share)
 
 
-@pytest.mark.long
-def test_the_demo_prints_the_tables_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """But for 0.05 of a share, or a twentieth of a larger figure: the answers to some two of fifty questions."""
-    monkeypatch.chdir(tmp_path)
-    printed = run_block("sh", "knowgap demo\n", {}, "README.md")
-    tables = [code for language, code in blocks(PAGES[0]) if language == "text" and "━" in code]
-    assert tables
-    for table in tables:
-        title = lines(table).splitlines()[0]
-        found = printed[printed.index(title) :].splitlines()[: len(table.splitlines())]
-        assert alike(lines(table), lines("\n".join(found)), 0.05)
-
-
 def test_no_page_speaks_of_this_machine():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

@@ -141,7 +141,7 @@ def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine:
         HybridIndex.build(PASSAGES, here / "index", parts={"bm25": {}, "colbert": {"checkpoint": "someone/model"}})
     shutil.rmtree(here / "someone")
     index: Any = open_index(here / "index")
-    with pytest.raises(CheckpointError, match="--allow-hub someone/model"):
+    with pytest.raises(CheckpointError, match="KNOWGAP_ALLOW_HUB=someone/model"):
         index.search(["bridge"], 1)
     assert asked == []
     index = open_index(here / "index", allow_hub=["someone/model"])

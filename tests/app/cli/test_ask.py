@@ -17,15 +17,13 @@ ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 def test_lists_what_there_is(knowgap):
     printed, _ = knowgap("ls")
     assert all(word in printed for word in ("migres", "rag", "hotpotqa", "exact_match", "bootstrap"))
-    assert "rag" in knowgap.json("ls", "programs")["programs"]
     assert "unknown program or list 'progams': did you mean 'programs'?" in knowgap.refusal("ls", "progams")
 
 
 def test_describes_a_program(knowgap):
-    description = knowgap.json("ls", "migres")
-    assert description["hyperparameters"]["iterations"]["default"] == 5
-    assert description["presets"]["open_domain"]["iterations"] == 3
-    assert "open_domain" in knowgap("ls", "migres")[0]
+    printed, _ = knowgap("ls", "migres")
+    assert "iterations" in printed
+    assert "open_domain" in printed
 
 
 def test_answers_and_shows_the_trace(indexed):
@@ -33,6 +31,18 @@ def test_answers_and_shows_the_trace(indexed):
     assert "Ada Venn" in printed
     assert "LM calls" in printed
     assert "not a language model" in " ".join(remarks.split())
+
+
+def test_a_folder_of_documents_is_an_index_and_follows_the_folder(knowgap):
+    docs = knowgap.folder / "notes"
+    docs.mkdir()
+    (docs / "orle.md").write_text("# Orle\n\nThe Orle Bridge was designed by Ada Venn.\n", encoding="utf-8")
+    ask = ("ask", "Who designed the Orle Bridge?", "--index", "notes", "--program", "rag", "--json")
+    assert json.loads(knowgap(*ask)[0])["sources"][0]["file"] == "orle.md"
+    (docs / "tarn.md").write_text("# Tarn\n\nTarn is a town on the river Isk.\n", encoding="utf-8")
+    hits = knowgap.json("search", "river Isk", "--index", "notes", "-k", "1")["hits"]
+    assert hits[0]["source"]["file"] == "tarn.md"
+    assert [path.name for path in docs.iterdir() if path.name.startswith(".")] == []
 
 
 def test_tells_the_story_in_ten_lines_and_every_step_on_demand(indexed):
@@ -54,7 +64,7 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
     ]
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
-    printed = indexed(*ASK, "--program", "rag", "--style", "long")[0].splitlines()
+    printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()
     assert printed[-3] == "Ada Venn designed the Orle Bridge [1]. Bo [b]Reed[/b] paid for it."
     assert printed[-1] == "  [1] does not mention Reed"
     [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
@@ -75,10 +85,10 @@ def test_says_that_an_answer_is_not_supported(indexed):
     assert "not supported" in verdict
     assert "which river" in verdict
     assert "knowledge tokens" in cost
-    said = indexed.json(*doubting, "--style", "short")
+    said = indexed.json(*doubting, "--set", "style=short")
     assert (said["answer"], said["guess"], said["supported"]) == ("The Orle.", "The Orle.", False)
     assert (len(said["nearest"]), said["sources"], said["citations"]) == (1, [], [])
-    assert "this is a guess" in indexed(*doubting, "--style", "short")[0]
+    assert "this is a guess" in indexed(*doubting, "--set", "style=short")[0]
 
 
 def test_greets_without_asking_anything(indexed):
@@ -89,7 +99,7 @@ def test_greets_without_asking_anything(indexed):
 
 
 def test_answers_as_json(indexed):
-    answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2", "--style", "short")
+    answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2", "--set", "style=short")
     assert (answer["answer"], answer["cited_answer"]) == ("Ada Venn", "Ada Venn [1]")
     assert answer["sources"][0]["sentence"] == "The Orle Bridge was designed by Ada Venn."
     assert len(answer["passages"]) <= 2
@@ -99,7 +109,7 @@ def test_answers_as_json(indexed):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--program", "migres", "--preset", "open_domain", "--set", "delta=-1"],
+        ["--program", "migres", "--set", "preset=open_domain", "--set", "delta=-1"],
         ["--program", "migres", "--part", "reranker=embedded", "--part", "entailment=grounding"],
     ],
 )
@@ -115,7 +125,7 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--program", "migress"], "did you mean 'migres'"),
         ([*ASK, "--program", "rag", "--set", "top_k=500"], "from 1 to 50"),
         ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
-        ([*ASK, "--program", "migres", "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
+        ([*ASK, "--program", "migres", "--set", "preset=closed_domain"], "unknown preset of migres 'closed_domain'"),
         ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
         ([*ASK, "--program", "rag", "--part", "entailment=grounding"], "the program rag has no entailment"),
         ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: no such folder"),

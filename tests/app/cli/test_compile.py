@@ -183,7 +183,7 @@ def test_estimates_several_programs(knowgap):
 
 
 def test_refuses_what_goes_with_one_program(knowgap):
-    for option in (["--set", "top_k=3"], ["--preset", "multihop"], ["--optimizer", "labeled"]):
+    for option in (["--set", "top_k=3"], ["--set", "preset=multihop"], ["--optimizer", "labeled"]):
         message = knowgap.refusal("compile", *SEVERAL, *option)
         assert option[0] in message
         assert "one program, but --program names several" in message

@@ -13,7 +13,7 @@ def generator(indexed, tiny_generator):
 
 
 def test_it_answers(indexed, generator):
-    trace = indexed.json(*ASK, "--preset", "multi_hop", "--set", "depth=1")["trace"]
+    trace = indexed.json(*ASK, "--set", "preset=multi_hop", "--set", "depth=1")["trace"]
     assert {step["kind"] for step in trace["steps"]} >= {"refined", "retrieved", "answered", "selected"}
     queries = {step["query"] for step in trace["steps"] if step["kind"] == "refined"}
     assert trace["cost"]["lm_calls"] == 3 + 1 + len(queries)  # children that ask the same are answered once

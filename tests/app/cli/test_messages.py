@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sqlite3
 import sys
@@ -118,10 +117,9 @@ def test_doctor_fits_80_columns_and_speaks_of_model_keys_and_mcp(indexed, monkey
     assert "SOME_API_KEY" in printed
     assert "secret" not in printed
     broken = ("--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--index", "http://127.0.0.1:9")
-    found = {each["name"]: each for each in json.loads(indexed("doctor", *broken, "--json", code=2)[0])}
-    assert found["language model"]["state"] == "broken"
-    assert "does not answer at http://127.0.0.1:9/v1" in found["language model"]["detail"]
-    assert "no index server answers" in found["http://127.0.0.1:9 search"]["detail"]
+    printed = " ".join(indexed("doctor", *broken, code=2)[0].replace("│", " ").split())
+    assert "does not answer at http://127.0.0.1:9/v1" in printed
+    assert "no index server answers" in printed
 
 
 def test_recall_and_found_are_means_over_the_same_questions(indexed, monkeypatch):
@@ -167,7 +165,6 @@ def test_of_what_a_provider_lacks_the_first_line_is_said():
     ("words", "reason"),
     [
         ([*ASK[:2], "--index", "docs.jsonl"], "`knowgap index --corpus docs.jsonl --index FOLDER` builds one of it"),
-        ([*ASK[:2], "--index", "notes"], "`knowgap index --corpus notes --index FOLDER` builds one of them"),
         (["serve", "docs.jsonl"], "docs.jsonl: is a file, but a folder of documents is needed here"),
         (["index", "--corpus", "notes", "--index", "notes"], "notes holds other files, not an index: name"),
     ],
@@ -185,7 +182,7 @@ def test_documents_in_the_place_of_an_index_are_told_how_to_become_one(indexed, 
         (["eval", "--program", "all,rag", *EVAL[3:]], "--program all,rag: all already includes every program"),
         (["eval", "--program", "art", *EVAL[3:]], "art is not an artifact: its config.json names no program"),
         (["eval", "--program", "json:loads", *EVAL[3:]], "is of the type function; a program is a subclass"),
-        (["serve", "--index", "idx", "--host", "256.0.0.1", "--search-only"], "choose another address or port"),
+        (["serve", "--index", "idx", "--host", "0.0.0.0", "--search-only"], "set a key"),
     ],
 )
 def test_what_is_wrong_with_a_program_or_an_address(indexed, words, reason):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -16,7 +15,6 @@ import pytest
 from endpoint import Endpoint, endpoint
 from processes import Command
 
-from knowgap.cli.running.waiting import Announcer, saying_what_is_waited_for
 from tests.app.service.conftest import wait_until
 
 LONG = 600.0
@@ -73,18 +71,11 @@ def stop(process: Command, code: int = 130) -> str:
 
 DATA = ["--data", "questions.jsonl", "--whole", "--index", "idx"]
 COMMANDS = {
-    "ask": (["ask", "Who built the hall?", "--index", "idx", "--program", "blend_filter", "--preset", "multi_hop"], 3),
+    "ask": (["ask", "Who built the hall?", "--index", "idx", "-p", "blend_filter", "-s", "preset=multi_hop"], 3),
     "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
     "eval several": (["eval", *DATA, "--program", "rag,direct", "--num-threads", "3"], 3),
     "compile": (
         ["compile", "--program", "rag", "--engine", "bm25", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
-    ),
-    "compile --demos none": (
-        [
-            *("compile", "--demos", "none", "--program", "rag", "--engine", "bm25"),
-            *("--num-threads", "1", "--num-workers", "2", "-o", "out"),
-        ],
-        2,
     ),
     "experiment": (["experiment", "table.toml", "-d", "own=questions.jsonl", "--index", "own=idx", "-o", "out"], 4),
 }  # fmt: skip
@@ -134,44 +125,6 @@ def test_ctrl_c_ends_a_server(started):
     process = started("serve", "--search-only", "--index", "idx", "--port", "0")
     assert "serving the index idx" in process.stderr.readline()
     stop(process, code=0)
-
-
-@pytest.mark.long
-def test_a_long_wait_is_said(started, server):
-    words = ["ask", "Who built the hall?", "--index", "idx", "--program", "direct", "--lm", "openai/local"]
-    process = started(*words, "--api-base", server.api_base)
-    assert process.stderr.readline().startswith("waiting for openai/local 1")
-    stop(process)
-
-
-def test_waits_are_said_sparsely_where_there_is_no_bar():
-    said: list[str] = []
-    announcer = Announcer(said.append, lambda text: False)
-    for second in range(200):
-        announcer.look(("openai/m", float(second)), 1000.0 + second)
-    assert said == [f"waiting for openai/m {second} s" for second in (10, 70, 130, 190)]
-    for second in range(200, 300):
-        announcer.look(("openai/m", float(second % 20)), 1000.0 + second)  # a reply every twenty seconds
-    assert said[4:] == ["waiting for openai/m 10 s"]
-    announcer.look(None, 2000.0)
-    assert len(said) == 5
-
-
-def test_a_bar_shows_the_wait_until_a_reply_comes():
-    shown: list[str] = []
-    announcer = Announcer(pytest.fail, lambda text: not shown.append(text))
-    for seconds in (1.0, 45.0, 0.5):
-        announcer.look(("openai/m", seconds), 100.0 + seconds)
-    announcer.look(None, 200.0)
-    assert shown == ["", "waiting for openai/m 45 s", "", ""]
-
-
-def test_a_reply_that_was_cut_off_is_logged_only_for_debugging():
-    log = logging.getLogger("dspy.clients.lm")
-    for debug in (False, True):
-        with saying_what_is_waited_for(debug=debug):
-            assert log.isEnabledFor(logging.WARNING) is debug
-        assert log.isEnabledFor(logging.WARNING)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -63,11 +63,11 @@ def test_the_tools_search_some_files_only(tmp_path):
 
 
 def test_the_command_speaks_over_standard_input_and_output():
-    arguments = ["-m", "knowgap", "mcp", "--engine", "bm25", "--program", "rag"]
+    arguments = ["-m", "knowgap", "mcp", "--program", "rag"]
 
     async def run():
         async with Client(
-            StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+            StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ, "KNOWGAP_ENGINE": "bm25"})
         ) as client:
             return await client.call_tool("search", {"query": "river", "k": 2})
 

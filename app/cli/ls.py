@@ -1,0 +1,66 @@
+"""The command that lists what there is: ls."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from typer import Argument
+
+from knowgap.cli.display import show_table
+from knowgap.errors import UnknownName
+from knowgap.plugins import is_reference, list_installed
+
+
+def ls(
+    what: Annotated[
+        str, Argument(help="programs, datasets, metrics, costs, optimizers, checkpoints, or a program's name.")
+    ] = "all",
+) -> None:
+    """List programs, data sets, metrics, costs, optimizers and checkpoints; or one program's hyperparameters."""
+    from knowgap.compiling.data import DATASETS
+    from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+    from knowgap.compiling.evaluation.costs import COSTS
+    from knowgap.compiling.evaluation.metrics import METRICS, WITH_MODEL
+    from knowgap.programs import PROGRAMS, get_program
+    from knowgap.retrieval.hub import CHECKPOINTS
+
+    judging = {f"{name}@MODEL": metric for name, metric in WITH_MODEL.items()}
+    own: dict[str, dict[str, str]] = {
+        "program": {name: _first_line(get_program(name)) for name in PROGRAMS},
+        "layout": dict(DATASETS),
+        "metric": {name: _first_line(metric) for name, metric in {**METRICS, **judging}.items()},
+        "retriever": {},
+        "reranker": {},
+        "entailment model": {},
+    }
+    lists = {f"{kind}s": names | list_installed(kind, names, _first_line) for kind, names in own.items()}
+    lists["datasets"] = lists.pop("layouts")
+    lists["costs"] = {name: cost.summary for name, cost in COSTS.items()}
+    lists["optimizers"] = {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()}
+    lists["checkpoints"] = dict(CHECKPOINTS)
+    if what in lists["programs"] or is_reference(what):
+        _describe_program(what)
+        return
+    if what != "all" and what not in lists:
+        raise UnknownName.among("program or list", what, [*lists, *lists["programs"]])
+    for name, entries in lists.items():
+        if what == name or (what == "all" and entries):
+            calls = {each: get_program(each).calls for each in PROGRAMS} if name == "programs" else {}
+            rows = [[each, *([calls.get(each, "")] if calls else []), line] for each, line in entries.items()]
+            show_table(name, ["name", *(["LM calls a question"] if calls else []), "what it is"], rows)
+
+
+def _first_line(documented: Any) -> str:
+    return next(iter((documented.__doc__ or "").strip().splitlines()), "")
+
+
+def _describe_program(name: str) -> None:
+    from knowgap.programs import get_program
+
+    program = get_program(name)
+    rows = [[key, h.default, h.bounds, h.help] for key, h in program.hyperparameters().items()]
+    show_table(f"{name}: {_first_line(program)}", ["hyperparameter", "default", "bounds", "what it does"], rows)
+    if program.presets:
+        presets = program.presets.items()
+        settings = [[key, ", ".join(f"{name}={value}" for name, value in values.items())] for key, values in presets]
+        show_table("presets", ["preset", "settings"], settings)
