@@ -102,10 +102,10 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
         ["ask", question["question"], "--index", name, "--program", "rag"],
         ["eval", "--program", "rag", *whole, "-o", "out\x1b[1m"],
         ["eval", "--program", "rag,direct", *whole],
-        ["doctor", "--index", name],
     ):
         seen += [knowgap(*words), knowgap(*words, "--json")]
         json.loads(seen[-1][0])
+    seen += [knowgap("doctor", "--index", name)]
     seen.append(knowgap("report", "out\x1b[1m", "-o", "page\x1b[2J.html"))
     for words in (
         ["search", "x", "--index", f"none {ESCAPES}"],
