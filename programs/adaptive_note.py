@@ -83,7 +83,7 @@ class AdaptiveNote(Program):
         while not (reason := self._stop(step, invalid, len(seen))):  # equation 8
             step += 1
             self.begin_iteration(step)
-            output = self.ask(self.propose, question=question, note=best_note, asked=asked, leave=1)  # equation 3
+            output = self.ask(self.propose, question=question, note=best_note, asked=asked)  # equation 3
             questions, repeated = clean_lines(getattr(output, "questions", None), 2, asked)
             self.record(Queried(queries=questions, repeated=repeated))
             if not questions:
@@ -96,7 +96,7 @@ class AdaptiveNote(Program):
             note = self._write(self.update, question, passages, best_note=best_note)  # equations 4 and 5
             better = bool(note)
             if note and self.review:  # equations 6 and 7
-                output = self.ask(self.compare, question=question, best_note=best_note, new_note=note, leave=1)
+                output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
                 better = output is not None and bool(output.better)
                 self.record(Compared(better=better))
             if better:
@@ -114,11 +114,11 @@ class AdaptiveNote(Program):
             return "invalid updates"
         if self.review and seen >= self.max_passages:
             return "passages"
-        return "" if self.may_go_on(2 + self.review) else "calls"
+        return ""
 
     def _write(self, predictor: dspy.Module, question: str, passages: list[Passage], **inputs: Any) -> str:
         """A note from passages; empty if it could not be read."""
-        note = text_of(self.ask(predictor, question=question, passages=passages, **inputs, leave=1), "note")
+        note = text_of(self.ask(predictor, question=question, passages=passages, **inputs), "note")
         if note:
             self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
         return note

@@ -18,22 +18,31 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
-from knowgap.programs.passages import knowledge_tokens, number_passages
+from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
 from knowgap.programs.pickling import Pickled
 from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
-from knowgap.programs.replies.text import is_blank, without_surrogates
-from knowgap.programs.shortening import SHORTEN
+from knowgap.programs.replies.text import is_blank, text_of, without_surrogates
+from knowgap.programs.shortening import SHORTEN, writer_of
 from knowgap.programs.streaming import Streamable
-from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
+from knowgap.programs.trace.recorder import (
+    LISTENER,
+    Budget,
+    CallsSpent,
+    TraceRecorder,
+    current_recorder,
+    recording,
+)
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.retrieval.searching import search_all
-from knowgap.signatures import STYLES
+from knowgap.signatures import STYLES, AnswerFromPassages
 from knowgap.signatures.values import is_unknown
 
+_LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
+"""The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
 PAPERS = frozenset({"migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter"})
 """The programs that are the algorithms of their papers, with no settings but theirs."""
 PAPER = "paper"
@@ -213,15 +222,19 @@ class Program(Streamable, Pickled):
             raise UsageError(
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
-        recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=LISTENER.get())
-        recorder.calls_left = self.max_calls or math.inf
+        limit, concurrent = self.max_calls, self.concurrent and self.max_calls is None
+        budget = Budget(math.inf if limit is None else limit)
+        recorder = TraceRecorder(time.perf_counter(), concurrent, budget=budget, listener=LISTENER.get())
         with (
             recording(recorder),
             nullcontext() if keeps_history() else without_history(),
             track_usage(recorder.tracker),
         ):
             recorder.add(Asked(question=question))
-            output: Any = super().__call__(question=question)
+            try:
+                output: Any = super().__call__(question=question)
+            except CallsSpent:
+                output = self._answer_with_the_last_call(question)
             wrapped = isinstance(output, tuple)  # by an optimizer
             given = output[0] if wrapped else output
             judge = self.parts().get("entailment")
@@ -230,10 +243,21 @@ class Program(Streamable, Pickled):
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
 
+    def _answer_with_the_last_call(self, question: str) -> dspy.Prediction:
+        recorder = current_recorder()
+        self.record(Stopped(reason="calls"))
+        read = [recorder.passages[name] for name in recorder.shown if name in recorder.passages]
+        return self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
+
+    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
+        given = {"question": question, "passages": passages, "style": self.wording, "lm": writer_of(self)}
+        return self.conclude(text_of(self.ask(_LAST, last=True, **given)), passages)
+
     # What `forward` uses.
 
     def ask(
-        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), leave: int = 0, **inputs: Any
+        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), last: bool = False, **inputs: Any
     ) -> dspy.Prediction | None:
         """Ask the language model, or reuse its reply to the same request for this question.
 
@@ -242,18 +266,21 @@ class Program(Streamable, Pickled):
         Args:
             predictor: one of the program's predictors, or a module of any kind, whose calls count as one request.
             inlined: passages whose text is part of a text input.
-            leave: calls that `max_calls` must leave for later steps, such as the final answer.
+            last: whether this is the last call of the question, which may be the one that `max_calls` reserves.
             **inputs: inputs of the predictor's signature.
 
         Returns:
-            The outputs; None if `max_calls` does not allow the call, or if two replies in a row could not be read,
-            which a `Malformed` step records. Errors of the language model are raised. A prompt that exceeds the context
-            window loses its last demonstrations, then its last passages.
+            The outputs; None if two replies in a row could not be read, which a `Malformed` step records. Errors of the
+            language model are raised. A prompt that exceeds the context window loses its last demonstrations, then its
+            last passages.
+
+        Raises:
+            CallsSpent: `max_calls` leaves only the last call, with which the base class answers.
         """
         check_cancelled()
         recorder = current_recorder()
-        if not recorder.allot(leave=leave):
-            return None
+        recorder.budget.reserved = 0 if last else recorder.budget.reserved
+        recorder.budget.spend()
         self._configure_decision(predictor)
         shortened = Shortened(act=self._name_of(predictor), passages=[], demonstrations=0)
         signature = getattr(predictor, "signature", None) or getattr(predict_of(predictor), "signature", None)
@@ -275,7 +302,7 @@ class Program(Streamable, Pickled):
                         raise
                     inputs, inlined = shorter
         except BaseException:
-            recorder.calls_left += 1
+            recorder.budget.left += 1
             raise
         recorder.count_read(passages)
         if shortened.passages or shortened.demonstrations:
@@ -303,14 +330,8 @@ class Program(Streamable, Pickled):
 
     @property
     def calls_left(self) -> float:
-        """The calls that `max_calls` leaves for this question; infinite without a limit."""
-        return current_recorder().calls_left
-
-    def may_go_on(self, calls: int = 1) -> bool:
-        """Whether `max_calls` leaves this many calls besides the final answer; if not, a `Stopped` step says so."""
-        recorder = current_recorder()
-        recorder.calls_refused |= recorder.calls_left <= calls
-        return recorder.calls_left > calls
+        """The calls that `max_calls` leaves for this question, the last one included; infinite without a limit."""
+        return current_recorder().budget.left
 
     def _configure_decision(self, predictor: dspy.Module) -> None:
         """Ask for a probability if this predictor makes a decision with a threshold."""
@@ -321,7 +342,7 @@ class Program(Streamable, Pickled):
                 declared.apply(getattr(self, declared.name), predictor)
 
     def _name_of(self, predictor: dspy.Module) -> str:
-        named = [*vars(self).items(), ("shorten", SHORTEN)]
+        named = [*vars(self).items(), ("shorten", SHORTEN), ("last answer", _LAST)]
         return next((name for name, value in named if value is predictor), type(predictor).__name__)
 
     def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -342,10 +363,7 @@ class Program(Streamable, Pickled):
 
     def record(self, step: Step, *passages: Passage) -> None:
         """Add a step to the trace, and those of its passages that are not in the trace yet."""
-        recorder = current_recorder()
-        if isinstance(step, Stopped) and recorder.calls_refused:
-            step.reason = "calls"
-        recorder.add(step, *passages)
+        current_recorder().add(step, *passages)
 
     def begin_iteration(self, number: int) -> None:
         """Begin iteration `number`, from 1."""

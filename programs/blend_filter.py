@@ -108,14 +108,14 @@ class BlendFilter(Program):
         """The reasoning and the answer from the passages that the question finds; empty if not searched with."""
         if not self.external:
             return ""
-        output = self.ask(self.answer, question=question, passages=passages, style=self.wording, leave=1)
+        output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
         return self._recorded("external knowledge", f"{text_of(output, 'reasoning')} {text_of(output)}")
 
     def _recall(self, question: str) -> str:
         """A passage from the model's memory; empty if not searched with."""
         if not self.internal:
             return ""
-        output = self.ask(self.internal_knowledge, question=question, leave=1)
+        output = self.ask(self.internal_knowledge, question=question)
         return self._recorded("internal knowledge", text_of(output, "passage"))
 
     def _recorded(self, what: str, text: str) -> str:
@@ -126,17 +126,15 @@ class BlendFilter(Program):
     def _name_topic(self, question: str) -> str:
         if not self.topic or self.knowledge_filter == "none":
             return ""
-        return text_of(self.ask(self.name_topic, question=question, leave=1), "topic")
+        return text_of(self.ask(self.name_topic, question=question), "topic")
 
     def _filter(self, question: str, topic: str, passages: list[Passage]) -> list[Passage]:
-        """The passages that the model lists as relevant (equation 7); all, where `max_calls` leaves no call for it."""
+        """The passages that the model lists as relevant (equation 7)."""
         if not passages or self.knowledge_filter == "none":
             return passages
         inputs = {"question": question, "passages": passages, "expected": EXPECTED_RELEVANT[self.topic]}
-        judged = text_of(self.ask(self.reason, **inputs, topic=topic, leave=1), "reasoning")
-        output = self.ask(self.list_ids, **inputs, assessment=judged, leave=1)
-        if output is None and not self.may_go_on():
-            return passages
+        judged = text_of(self.ask(self.reason, **inputs, topic=topic), "reasoning")
+        output = self.ask(self.list_ids, **inputs, assessment=judged)
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
         kept = [passage for passage in passages if passage in relevant]
         dropped = [passage.id for passage in passages if passage not in relevant]

@@ -42,8 +42,10 @@ class LMEntailment(NeverCopied):
         """
         premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
         recorder = active_recorder()
-        if not pairs or (recorder is not None and not recorder.allot(leave=1)):
+        if not pairs or (recorder is not None and not recorder.budget.may_spend()):
             return GroundingEntailment().entails(pairs)
+        if recorder is not None:
+            recorder.budget.spend()
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
         started = time.perf_counter()
         with dspy.context(trace=None):  # no demonstration of a program

@@ -124,14 +124,12 @@ def compress(
     for start in range(0, len(ranked), top_k):
         batch = ranked[start : start + top_k]
         tasks = [
-            functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage), leave=1)
+            functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage))
             for _, query, passage in batch
         ]
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
-            if output is None and not program.may_go_on():
-                compressed.append(ReadPassage(passage, passage, query))
-            elif output is None or not text or output.get("relevant") is False:
+            if output is None or not text or output.get("relevant") is False:
                 program.record(Judged(what="relevance", value=False, passage=passage.id), passage)
             elif len(compressed) < top_k:
                 program.record(Compressed(how=how, passage=passage.id, text=text), passage)

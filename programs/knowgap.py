@@ -77,8 +77,8 @@ class KnowGap(Program):
             found = distinct([*found, *hits])
             unread = [passage for passage in distinct([*hits, *found]) if passage.id not in shown]
             new = unread[: max(self.top_k, 2 * len(queries))]
-            if iteration == self.iterations or not self.may_go_on():
-                self.record(Stopped(reason="iterations"))
+            if iteration == self.iterations or self.calls_left <= 1:
+                self.record(Stopped(reason="iterations" if iteration == self.iterations else "calls"))
                 break
             passages = [*kept, *new]
             shown |= {passage.id for passage in new}
@@ -143,11 +143,15 @@ class KnowGap(Program):
         )
         return useful
 
+    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """As for every program, with a verdict."""
+        return self._read_again(question, passages, "", [])
+
     def _read_again(
         self, question: str, passages: Sequence[Passage], missing: str, steps: Sequence[str]
     ) -> dspy.Prediction:
         """The last answer, from all that helped and what was found besides, with a verdict whether they support it."""
-        reply = self.ask(self.last, style=self.wording, question=question, passages=passages)
+        reply = self.ask(self.last, last=True, style=self.wording, question=question, passages=passages)
         useful = self._useful(reply, passages) if reply is not None else []
         supported = bool(reply is not None and reply.supported and useful)
         return self.conclude(

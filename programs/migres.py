@@ -80,7 +80,6 @@ class MIGRES(Program):
         None, "probability from which a passage entails a statement; none takes the model's own", low=0.0, high=1.0
     )
     prompt_knowledge = Switch(True, "let the model write what it knows if no passage is left (table 6)")
-    last_answer = Switch(True, "after the last iteration, answer from the statements and the model's own knowledge")
 
     def __init__(
         self,
@@ -110,16 +109,16 @@ class MIGRES(Program):
             self.begin_iteration(step)
             knowledge = self._search(queries, read) or self._prompt(queries, read)
             known = merge_claims([*known.items(), *self._extract(queries, knowledge).items()])
-            said = self.ask(self.main, known=list(known), question=question, style=self.wording, leave=1)
+            said = self.ask(self.main, known=list(known), question=question, style=self.wording)
             if known and is_answered(said):
                 missing, reason = "", "answered"
                 break
             missing = text_of(said, "missing") or text_of(said, "explanation") or missing
             self.record(Missing(missing=missing, known=list(known), explanation=text_of(said, "explanation")))
-            if step == self.iterations or not self.may_go_on():
+            if step == self.iterations:
                 break
             inputs = {"question": question, "asked": asked, "known": list(known), "missing": missing}
-            output = self.ask(self.query, **inputs, max_queries=self.max_queries, leave=1)
+            output = self.ask(self.query, **inputs, max_queries=self.max_queries)
             queries, repeated = clean_lines(getattr(output, "queries", None), self.max_queries, asked)
             self.record(Queried(queries=queries, repeated=repeated))
             if not queries:
@@ -129,7 +128,7 @@ class MIGRES(Program):
         self.record(Stopped(reason=reason))
         if reason != "answered":
             inputs = {"known": list(known), "question": question, "style": self.wording}
-            said = self.ask(self.last, **inputs) if self.last_answer else None
+            said = self.ask(self.last, **inputs)
         sources = distinct(passage for passages in known.values() for passage in passages)
         stated = {
             "confidence": min(5, max(1, getattr(said, "confidence", 1) or 1)),
@@ -157,7 +156,7 @@ class MIGRES(Program):
 
     def _prompt(self, queries: Sequence[str], read: set[str]) -> list[ReadPassage]:
         """What the model knows about the queries, as one passage that is marked as the model's own; adds to `read`."""
-        output = self.ask(self.knowledge, queries=list(queries), leave=1) if self.prompt_knowledge else None
+        output = self.ask(self.knowledge, queries=list(queries)) if self.prompt_knowledge else None
         if not (text := known_text(output, "passage")):
             return []
         number = 1 + sum(name.startswith("model:") for name in read)
@@ -171,7 +170,7 @@ class MIGRES(Program):
         if not knowledge:
             return {}
         about = [query for query in queries if any(item.query == query for item in knowledge)] or list(queries)
-        output = self.ask(self.leaf, passages=[item.shown for item in knowledge], queries=about, leave=1)
+        output = self.ask(self.leaf, passages=[item.shown for item in knowledge], queries=about)
         claims = read_claims(output, [item.original for item in knowledge])
         entailed = entailed_claims(self.entailment, claims, self.entailment_threshold)
         for statement, sources in claims.items():

@@ -134,7 +134,7 @@ class RAISF(Program):
 
     def _knows(self, question: str) -> bool:
         """Whether the answer is known (M_know)."""
-        output = self.ask(self.know, question=question, leave=1)
+        output = self.ask(self.know, question=question)
         known = output is not None and bool(output.knows)
         self.record(Judged(what="self-knowledge", value=known))
         return known
@@ -157,13 +157,13 @@ class RAISF(Program):
         return [passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict]
 
     def _is_relevant(self, question: str, passage: Passage) -> bool:
-        """Whether a passage is relevant; one that `max_calls` leaves no call to judge is."""
-        output = self.ask(self.relevant, inlined=[passage], question=question, passage=str(passage), leave=1)
-        return self.calls_left <= 1 if output is None else bool(output.relevant)
+        """Whether a passage is relevant."""
+        output = self.ask(self.relevant, inlined=[passage], question=question, passage=str(passage))
+        return output is not None and bool(output.relevant)
 
     def _relevant_together(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
         """The relevant ones of passages that are judged in one prompt; none if they are not sufficient."""
-        output = self.ask(self.joint, question=question, passages=list(passages), leave=1) if passages else None
+        output = self.ask(self.joint, question=question, passages=list(passages)) if passages else None
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         sufficient = output is not None and bool(output.answerable)
         for passage in passages:
@@ -173,7 +173,7 @@ class RAISF(Program):
 
     def _decompose(self, question: str) -> list[str]:
         """The sub-questions of a question (M_decom), as many as the model writes."""
-        output = self.ask(self.decompose, question=question, leave=2)
+        output = self.ask(self.decompose, question=question)
         lines = (output.questions or []) if output is not None else []
         questions, _ = clean_lines(lines, len(lines))
         self.record(Decomposed(questions=questions))
@@ -185,5 +185,5 @@ class RAISF(Program):
         """What the language model answers by equation 2, 3 or 4; `unknown` if nothing can be read."""
         given = {"passages": list(passages), "sub_answers": list(sub_answers)}
         style = STYLES["short"] if depth else self.wording
-        output = self.ask(self.answer, question=question, **given, style=style, leave=int(depth > 0))
+        output = self.ask(self.answer, question=question, **given, style=style)
         return known_text(output) or UNKNOWN

@@ -152,8 +152,6 @@ class RQRAG(Program):
         """The children of nodes, without passages: one for each action whose query could be read."""
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
         asked = [(node, action) for node in nodes for action in actions]
-        if not self.may_go_on(len(asked)):
-            asked = asked[: max(0, int(self.calls_left) - 1)]
 
         def refine(node: Trajectory, action: str, path: str) -> Trajectory | None:
             said = self._write(question, node, action)
@@ -176,10 +174,8 @@ class RQRAG(Program):
         ]
 
     def _answer_all(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
-        """All nodes with their answers; if `max_calls` leaves too few, those that have read most are answered."""
-        open_nodes = sorted((node for node in nodes if node.answer is None), key=lambda node: -len(node.passages))
-        room = len(open_nodes) if self.may_go_on(len(open_nodes) - 1) else int(self.calls_left)
-        asked = [node for node in nodes if node in open_nodes[:room]]
+        """All nodes with their answers."""
+        asked = [node for node in nodes if node.answer is None]
 
         def answer(node: Trajectory) -> Trajectory:
             said = self._write(question, node, "answer")
@@ -191,21 +187,28 @@ class RQRAG(Program):
             return leaf
 
         tasks = [functools.partial(answer, node) for node in asked]
-        leaves = run_concurrently(tasks, [node.path or "direct" for node in asked], leave=0)
+        leaves = run_concurrently(tasks, [node.path or "direct" for node in asked])
         by_path = {leaf.path: leaf for leaf in leaves}
         return [by_path.get(node.path, node) for node in nodes]
 
-    def _write(self, question: str, node: Trajectory, action: str) -> Written:
+    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """As for every program; a trained generator answers after a search with the question."""
+        if self.generator is None:
+            return super().last_answer(question, passages)
+        found = Trajectory("rewrite", ((question, tuple(passages)),)) if passages else Trajectory()
+        return self.conclude(self._write(question, found, "answer", last=True).text, passages)
+
+    def _write(self, question: str, node: Trajectory, action: str, **options: Any) -> Written:
         """Ask the model at a node, which sees the queries of the path and what each found (equation 2)."""
         field = "answer" if action == "answer" else "query"
         inputs: dict[str, Any] = {"question": question, "searched": node.searched, "passages": node.passages}
-        inputs |= {"style": self.wording} if field == "answer" else {"leave": 1}
+        inputs |= {"style": self.wording} if field == "answer" else {}
         predictor, form = getattr(self, action), {}
         if self.generator is not None:
             inputs["lm"] = self.generator
             form["adapter"] = TranscriptAdapter([*filter(None, node.path.split("/")), action], self.wording)
         with dspy.context(**form):
-            reply = ask_for_tokens(self, predictor, True, **inputs)
+            reply = ask_for_tokens(self, predictor, True, **inputs, **options)
         tokens = reply.tokens_of(field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
         return Written(text_of(reply.output, field), logprobs, probability_of(reply.output))

@@ -28,9 +28,9 @@ def shorten_answer(program: Any, answer: str) -> str:
     """The answer or, if it is longer than the program's style allows, what one more call makes of it."""
     question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
     fits = not answer or is_unknown(answer) or fits_style(answer, program.style, question)
-    if fits or (lm := writer_of(program)) is None:
+    if fits or program.calls_left < 1 or (lm := writer_of(program)) is None:
         return answer
-    short = known_text(program.ask(SHORTEN, lm=lm, question=question, text=answer, style=program.wording))
+    short = known_text(program.ask(SHORTEN, last=True, lm=lm, question=question, text=answer, style=program.wording))
     if not (fits_style(short, program.style) or 0 < len(short) < len(answer)):
         return answer
     program.record(Reasoned(what="answer before it was shortened", text=answer))

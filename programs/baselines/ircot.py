@@ -45,7 +45,7 @@ class IRCoT(Program):
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
             passages = distinct([*passages, *self.retrieve_passages(query, self.top_k)])[: self.max_collected]
-            output = self.ask(self.step, question=question, passages=passages, known=list(chain), leave=1)
+            output = self.ask(self.step, question=question, passages=passages, known=list(chain))
             sentences, repeated = clean_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:
                 reason = "repeated sentence" if repeated else "no sentence"

@@ -40,8 +40,6 @@ class IterRetGen(Program):
         passages: list[Passage] = []
         query = question
         for step in range(1, self.iterations + 1):
-            if step > 1 and not self.may_go_on(0):
-                break
             self.begin_iteration(step)
             if step > 1:
                 query = " ".join(part for part in (reasoning, answer, question) if part)

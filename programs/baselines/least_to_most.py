@@ -33,16 +33,16 @@ class LeastToMost(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `sub_answers`."""
-        output = self.ask(self.decompose, question=question, leave=1)
+        output = self.ask(self.decompose, question=question)
         questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, [question])
         self.record(Decomposed(questions=questions))
         sub_answers: list[SubAnswer] = []
         for sub_question in questions:
-            answer = self._solve(sub_question, sub_answers, STYLES["short"], leave=1)
+            answer = self._solve(sub_question, sub_answers, STYLES["short"])
             self.record(Answered(answer=answer))
             sub_answers.append(SubAnswer(question=sub_question, answer=answer))
-        return self.conclude(self._solve(question, sub_answers, self.wording, leave=0), [], sub_answers=sub_answers)
+        return self.conclude(self._solve(question, sub_answers, self.wording), [], sub_answers=sub_answers)
 
-    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str, leave: int) -> str:
+    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str) -> str:
         inputs = {"question": question, "sub_answers": list(sub_answers), "style": style}
-        return known_text(self.ask(self.solve, **inputs, leave=leave))
+        return known_text(self.ask(self.solve, **inputs))

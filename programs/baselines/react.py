@@ -59,7 +59,7 @@ class ReAct(Program):
         reason = "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            output = self._ask_over(self.turn, turns, question, leave=1)
+            output = self._ask_over(self.turn, turns, question)
             if output is None:
                 reason = "unreadable turn"
                 break
@@ -74,14 +74,14 @@ class ReAct(Program):
             found = "\n".join(f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)) or "nothing"
             turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{found}", passages))
         self.record(Stopped(reason=reason))
-        output = self._ask_over(self.extract, turns, question, leave=0)
+        output = self._ask_over(self.extract, turns, question)
         reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
         read = distinct(passage for _, passages in turns for passage in passages)
         return self.conclude(text_of(output), read, reasoning=reasoning)
 
     def _ask_over(
-        self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str, leave: int
+        self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
     ) -> dspy.Prediction | None:
         """Ask over the trajectory; if it exceeds the context window, without its oldest turns."""
         left_out: list[str] = []
@@ -90,7 +90,7 @@ class ReAct(Program):
             inlined = [passage for _, passages in turns for passage in passages]
             inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
             try:
-                output = self.ask(predictor, inlined=inlined, leave=leave, **inputs)
+                output = self.ask(predictor, inlined=inlined, **inputs)
             except dspy.ContextWindowExceededError:
                 if not turns:
                     raise

@@ -48,7 +48,7 @@ class SelfAsk(Program):
         reason = "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            output = self.ask(self.follow_up, question=question, sub_answers=list(sub_answers), leave=2)
+            output = self.ask(self.follow_up, question=question, sub_answers=list(sub_answers))
             needed = output is not None and bool(output.needed)
             self.record(Judged(what="follow-up needed", value=needed))
             if not needed:
@@ -60,17 +60,17 @@ class SelfAsk(Program):
             if not queries:
                 reason = "no new follow-up"
                 break
-            looked_up = self._look_up(queries[0], STYLES["short"], leave=1)
+            looked_up = self._look_up(queries[0], STYLES["short"])
             read += looked_up.passages
             sub_answers.append(SubAnswer(question=queries[0], answer=known_text(looked_up)))
         self.record(Stopped(reason=reason))
         if not sub_answers:
-            return dspy.Prediction(**self._look_up(question, self.wording, leave=0), sub_answers=[])
+            return dspy.Prediction(**self._look_up(question, self.wording), sub_answers=[])
         output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=self.wording)
         return self.conclude(text_of(output), distinct(read), sub_answers=sub_answers)
 
-    def _look_up(self, question: str, style: str, leave: int) -> dspy.Prediction:
+    def _look_up(self, question: str, style: str) -> dspy.Prediction:
         """Retrieve for a question, follow-up or original, and answer it from the passages."""
         passages = self.retrieve_passages(question, self.top_k)
-        output = self.ask(self.intermediate, question=question, passages=passages, style=style, leave=leave)
+        output = self.ask(self.intermediate, question=question, passages=passages, style=style)
         return self.conclude(text_of(output), passages)

@@ -38,6 +38,28 @@ LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("know
 _RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
 
 
+class CallsSpent(Exception):
+    """The calls that `max_calls` allows are spent but for the last one, which the final answer gets."""
+
+
+@dataclass
+class Budget:
+    """The requests to the language model that a question may still make, and how many of them are reserved."""
+
+    left: float = math.inf
+    reserved: int = 1
+
+    def may_spend(self) -> bool:
+        """Whether a request may be made."""
+        return self.left > self.reserved
+
+    def spend(self) -> None:
+        """Take one request; raises `CallsSpent` if only reserved ones are left."""
+        if not self.may_spend():
+            raise CallsSpent
+        self.left -= 1
+
+
 @dataclass(eq=False)
 class TraceRecorder:
     """Collects steps, passages and cost of one question, or of one branch of it.
@@ -48,8 +70,7 @@ class TraceRecorder:
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
         model_texts: texts of passages that the model wrote from memory.
-        calls_left: requests to the language model that may still be made.
-        calls_refused: whether a request was refused because too few were left.
+        budget: the requests that may still be made for the whole question.
         replies: the replies to requests of the whole question, by request.
         asked: what `replies` identifies by their `id`, kept alive as long as it.
     """
@@ -58,6 +79,7 @@ class TraceRecorder:
     concurrent: bool
     iteration: int = 0
     branch: str = ""
+    budget: Budget = field(default_factory=lambda: Budget())
     listener: Listener | None = None
     tracker: UsageTracker = field(default_factory=UsageTracker)
     steps: list[Step] = field(default_factory=list)
@@ -65,8 +87,6 @@ class TraceRecorder:
     shown: dict[str, int] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     model_texts: set[str] = field(default_factory=set)
-    calls_left: float = math.inf
-    calls_refused: bool = False
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
 
@@ -91,14 +111,6 @@ class TraceRecorder:
         self.cost.critical_calls += usage.asked
         self.cost.critical_seconds += seconds
 
-    def allot(self, requests: int = 1, *, leave: int = 0) -> bool:
-        """Reserve requests if at least `leave` remain after them; return whether they were reserved."""
-        if self.calls_left - requests < leave:
-            self.calls_refused = True
-            return False
-        self.calls_left -= requests
-        return True
-
     def request_once(self, key: Any, request: Callable[[], T]) -> T:
         """Make a request, unless the same one was made for this question; return its reply in either case."""
         mine = Future[T]()
@@ -120,33 +132,16 @@ class TraceRecorder:
         for passage_id, characters in shown.items():
             self.shown[passage_id] = max(characters, self.shown.get(passage_id, 0))
 
-    def fork(self, branch: str = "", calls_left: float = math.inf) -> TraceRecorder:
-        """Make the recorder of a branch that may run concurrently with others, with `calls_left` requests."""
+    def fork(self, branch: str = "") -> TraceRecorder:
+        """Make the recorder of a branch that may run concurrently with others."""
         path = "/".join(part for part in (self.branch, branch) if part)
         cost = Cost(critical_calls=self.cost.critical_calls, critical_seconds=self.cost.critical_seconds)
-        texts = set(self.model_texts)
-        own = {"steps": [], "passages": {}, "shown": {}, "cost": cost, "model_texts": texts}
-        return replace(self, branch=path, calls_left=calls_left, calls_refused=False, **own)
+        own = {"steps": [], "passages": {}, "shown": {}, "cost": cost, "model_texts": set(self.model_texts)}
+        return replace(self, branch=path, **own)
 
-    def fork_all(self, branches: Sequence[str], leave: int) -> list[TraceRecorder]:
-        """Make a fork for each branch; all requests but `leave` are divided among them, first branches first.
-
-        The `leave` requests are added to each fork's share, since its own steps leave them; a single fork gets all
-        requests.
-        """
-        if len(branches) == 1 or self.calls_left == math.inf:
-            return [self.fork(branch, self.calls_left) for branch in branches]
-        share, more = divmod(max(0, int(self.calls_left) - leave), len(branches))
-        return [self.fork(branch, leave + share + (n < more)) for n, branch in enumerate(branches)]
-
-    def join(self, children: Sequence[TraceRecorder], allotted: Sequence[float]) -> None:
-        """Take over what the branches recorded, in their order; the longest branch determines the critical path.
-
-        `allotted` holds the requests that each branch was given; those that it did not make are returned.
-        """
-        for child, given in zip(children, allotted, strict=True):
-            self.calls_left -= given - child.calls_left if math.isfinite(given) else 0
-            self.calls_refused |= child.calls_refused
+    def join(self, children: Sequence[TraceRecorder]) -> None:
+        """Take over what the branches recorded, in their order; the longest branch determines the critical path."""
+        for child in children:
             self.steps += child.steps
             self._take(list(child.passages.values()), child.shown)
             self.model_texts |= child.model_texts
@@ -202,22 +197,21 @@ def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
         _RECORDER.reset(records)
 
 
-def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = (), *, leave: int = 1) -> list[T]:
+def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
     """Run independent tasks at the same time and return their results in order.
 
-    DSPy's settings and the recorder follow into the threads. With concurrency switched off, the tasks run one after the
-    other in this thread. If tasks fail, the error of the first of them is raised, after all have ended.
+    DSPy's settings and the recorder follow into the threads. With concurrency switched off, and under `max_calls`, so
+    that the same calls are made each time, the tasks run one after the other in this thread. If tasks fail, the error
+    of the first of them is raised, after all have ended.
 
     Args:
         tasks: functions without arguments.
         branches: names of the branches that the tasks' steps belong to; the current branch if empty.
-        leave: requests to the language model that the tasks must leave for later steps, under `max_calls`.
     """
     if not tasks:
         return []
     recorder = current_recorder()
-    forks = recorder.fork_all(branches or [""] * len(tasks), leave)
-    allotted = [fork.calls_left for fork in forks]
+    forks = [recorder.fork(branch) for branch in branches or [""] * len(tasks)]
     dspy_trace = dspy.settings.trace  # from which an optimizer makes demonstrations
     parts: list[list[Any]] = [[] for _ in tasks]
 
@@ -227,12 +221,13 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
             return tasks[index]()
 
     steps = [functools.partial(work, i) for i in range(len(tasks))]
-    results = run_in_threads(steps) if recorder.concurrent else [step() for step in steps]
-    recorder.join(forks, allotted)
-    if dspy_trace is not None:
-        dspy_trace += [call for part in parts for call in part]
-        del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]
-    return results
+    try:
+        return run_in_threads(steps) if recorder.concurrent else [step() for step in steps]
+    finally:
+        recorder.join(forks)
+        if dspy_trace is not None:
+            dspy_trace += [call for part in parts for call in part]
+            del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]
 
 
 HELPERS = 512

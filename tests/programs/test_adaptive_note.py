@@ -210,12 +210,3 @@ def test_presets_have_the_papers_passages_and_wording(preset):
     assert {step.k for step in prediction.trace.of(Retrieved)} == {2 if preset == "news" else 5}
     style = engine.asked("generate")[0]["style"]
     assert style == NOTE_STYLES.get(program.style, STYLES[program.style])
-
-
-@pytest.mark.parametrize(("calls", "steps"), [(2, 0), (4, 0), (5, 1), (8, 2)])
-def test_the_last_call_answers_from_the_best_note(calls, steps):
-    prediction, engine = endless(retriever=EverNew(), max_calls=calls, max_passages=200)
-    assert engine.acts[-1] == "generate"
-    assert len(engine.acts) <= calls
-    assert prediction.note == (f"note {steps}" if steps else "first")
-    assert prediction.trace.stopped == "calls"

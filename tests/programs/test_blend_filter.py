@@ -197,11 +197,3 @@ def test_an_unreadable_reply_counts_as_what_it_is(act, passages, answer):
     prediction, _, _ = answered({act: UNREADABLE})
     assert (prediction.passages, prediction.answer) == (passages, answer)
     assert {step.act for step in prediction.trace.of(Malformed)} == {act}
-
-
-@pytest.mark.parametrize(("calls", "passages"), [(1, TABLE[QUESTION]), (4, FOUND), (11, [SHOW, BELL])])
-def test_the_last_call_answers_from_what_was_found(calls, passages):
-    prediction, engine, _ = answered(max_calls=calls)
-    assert (len(engine.acts), engine.acts.count("answer") > 0) == (calls, True)
-    assert [p["title"] for p in engine.asked("answer")[-1]["passages"]] == [p.title for p in passages]
-    assert prediction.passages == passages

@@ -286,8 +286,3 @@ def test_malformed_output_costs_only_its_step(script, acts, answer, stopped):
     prediction, _ = run(script, MOTHER, MOTHER_TABLE)
     assert [step.act for step in prediction.trace.of(Malformed)] == acts
     assert (prediction.answer, prediction.trace.stopped) == (answer, stopped)
-
-
-def test_with_few_calls_left_what_was_found_is_answered_from():
-    _, engine = run(mother(), MOTHER, MOTHER_TABLE, max_calls=2)
-    assert (engine.acts, len(engine.asked("answer")[0]["passages"])) == (["know", "answer"], 5)

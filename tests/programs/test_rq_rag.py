@@ -296,9 +296,3 @@ def test_the_multi_hop_presets_differ_by_depth_only():
         "multi_hop": 2,
         "multi_hop_deep": 4,
     }
-
-
-def test_with_few_calls_those_that_have_read_most_are_answered():
-    prediction, _ = run(max_calls=6)  # three queries of the first level and two of the second leave one call
-    assert (paths(prediction), prediction.answer) == (["rewrite/rewrite"], "Bulgaria")
-    assert prediction.trace.cost.lm_calls == 6

@@ -198,12 +198,10 @@ def test_an_answer_without_statements_is_none():
     assert (prediction.answer, prediction.supported) == ("Tarn", False)
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_after_the_last_iteration_the_model_may_use_its_own_knowledge(asked):
-    program = small(iterations=1, last_answer=asked)
-    prediction, engine = two_steps(program, main=[decide(NOT_YET, GAP)])
-    assert engine.acts == ["leaf", "main", *["last"] * asked]
-    assert (prediction.answer, prediction.trace.stopped) == ("Wick" if asked else "unknown", "iterations")
+def test_after_the_last_iteration_the_model_may_use_its_own_knowledge():
+    prediction, engine = two_steps(small(iterations=1), main=[decide(NOT_YET, GAP)])
+    assert engine.acts == ["leaf", "main", "last"]
+    assert (prediction.answer, prediction.trace.stopped) == ("Wick", "iterations")
     assert (prediction.supported, prediction.missing) == (False, GAP)
 
 
@@ -258,10 +256,3 @@ def test_an_unreadable_reply_counts_as_what_it_is(act, shows):
     assert {step.act for step in prediction.trace.of(Malformed)} == {act}
     assert prediction.supported is False
     assert shows(prediction, engine)
-
-
-@pytest.mark.parametrize(("calls", "acts"), [(1, ["last"]), (3, ["leaf", "main", "last"]), (5, None)])
-def test_the_last_call_answers_from_what_is_known(calls, acts):
-    prediction, engine = two_steps(small(max_calls=calls), main=[decide(NOT_YET, GAP)] * 2)
-    assert engine.acts == (acts or ["leaf", "main", "query", "leaf", "last"])
-    assert prediction.trace.stopped == "calls"

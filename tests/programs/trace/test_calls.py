@@ -1,8 +1,5 @@
-"""How the calls of a question are shared out under `max_calls`, and how the same request is made once."""
+"""The calls of a question under `max_calls`, and how the same request is made once."""
 
-import functools
-import math
-import random
 import threading
 import time
 
@@ -11,84 +8,15 @@ import pytest
 from support import UNREADABLE, by_output, scripted_lm
 
 from knowgap.programs.base import Program
-from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording, run_concurrently
+from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Malformed, Stopped
 from knowgap.signatures import AnswerDirectly, SelfKnowledge
-
-
-def limited(calls, concurrent=True):
-    return TraceRecorder(time.perf_counter(), concurrent=concurrent, calls_left=calls)
-
-
-# Shares.
-
-
-@pytest.mark.parametrize(
-    ("left", "leave", "branches", "shares"),
-    [
-        (7, 1, 3, [3, 3, 3]),  # two each, and the one that every branch must leave
-        (6, 1, 3, [3, 3, 2]),  # the first ones get one more
-        (2, 1, 3, [2, 1, 1]),
-        (1, 1, 2, [1, 1]),  # nothing to share: the one that is left is left by all
-        (0, 1, 2, [1, 1]),
-        (5, 0, 3, [2, 2, 1]),
-        (2, 0, 3, [1, 1, 0]),
-        (7, 3, 2, [5, 5]),
-        (4, 1, 1, [4]),  # a single branch gets all
-        (math.inf, 1, 2, [math.inf, math.inf]),
-    ],
-)
-def test_branches_get_shares_in_their_order(left, leave, branches, shares):
-    forks = limited(left).fork_all([str(n) for n in range(branches)], leave)
-    assert [fork.calls_left for fork in forks] == shares
-    assert [fork.branch for fork in forks] == [str(n) for n in range(branches)]
-    assert not any(fork.calls_refused for fork in forks)
-    asked = [sum(fork.allot(leave=leave) for _ in range(20)) for fork in forks if fork.calls_left < math.inf]
-    assert not asked or sum(asked) == max(0, left - leave)
-
-
-@pytest.mark.parametrize("concurrent", [True, False])
-def test_what_a_branch_does_not_ask_for_is_left_for_what_follows(concurrent):
-    def ask(times):
-        return [current_recorder().allot(leave=1) for _ in range(times)]
-
-    with recording(limited(8, concurrent)) as recorder:
-        assert run_concurrently([lambda: ask(3), lambda: ask(1), lambda: ask(0)]) == [[True] * 3, [True], []]
-        assert (recorder.calls_left, recorder.calls_refused) == (4, False)
-        assert run_concurrently([lambda: ask(1), lambda: ask(3)]) == [[True], [True, False, False]]
-        assert (recorder.calls_left, recorder.calls_refused) == (2, True)
-        assert run_concurrently([lambda: ask(3)], leave=0) == [[True, False, False]]
-        assert recorder.allot()
-        assert recorder.calls_left == 0
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_branches_of_branches_never_make_more_calls_and_the_same_in_turn_and_at_once(seed):
-    def work(path, left, made):
-        rng = random.Random(f"{seed} {path}")
-        made += [path for _ in range(rng.randrange(3)) if current_recorder().allot(leave=1)]
-        if left and rng.random() < 0.8:
-            tasks = [functools.partial(work, f"{path}/{n}", left - 1, made) for n in range(rng.randrange(1, 5))]
-            run_concurrently(tasks, [str(n) for n in range(len(tasks))])
-
-    for most in range(1, 12):
-        calls = []
-        for concurrent in (True, False):
-            made = []
-            with recording(limited(most, concurrent)) as recorder:
-                work("root", 3, made)
-                assert recorder.allot(leave=0), "the call of the final answer is left"
-            assert len(made) + 1 <= most
-            assert recorder.calls_left == most - len(made) - 1
-            calls.append(sorted(made))
-        assert calls[0] == calls[1]
-
 
 # The same request.
 
 
 def test_a_request_that_fails_is_made_again():
-    recorder = limited(9)
+    recorder = TraceRecorder(time.perf_counter(), concurrent=True)
     with pytest.raises(ValueError, match="twice"):
         recorder.request_once("key", lambda: int("twice"))
     assert recorder.request_once("key", lambda: 2) == 2
@@ -96,7 +24,12 @@ def test_a_request_that_fails_is_made_again():
 
 @pytest.mark.parametrize("outcome", ["read", None, ValueError("failed")])
 def test_branches_that_ask_the_same_at_once_wait_for_one_reply(outcome):
-    recorder, made, begun, go = limited(9), [], threading.Event(), threading.Event()
+    recorder, made, begun, go = (
+        TraceRecorder(time.perf_counter(), concurrent=True),
+        [],
+        threading.Event(),
+        threading.Event(),
+    )
 
     def request():
         made.append(1)
@@ -141,12 +74,9 @@ class Thrice(Program):
 
     def forward(self, question):
         given = {"config": self.config} if self.config else {}
-        said = [
-            self.ask(self.gate, leave=1, question=question if self.same else f"{question} {n}", **given)
-            for n in range(3)
-        ]
+        said = [self.ask(self.gate, question=question if self.same else f"{question} {n}", **given) for n in range(3)]
         self.record(Stopped(reason="done"))
-        output = self.ask(self.answer, question=question, style="short", leave=0)
+        output = self.ask(self.answer, question=question, style="short")
         return self.conclude(output.answer if output else "", [], said=[each is not None for each in said])
 
 
@@ -159,19 +89,21 @@ def run(knows="True", same=False, config=None, **kwargs):
 
 
 @pytest.mark.parametrize("most", [None, 1, 2, 3, 4, 5])
-def test_a_call_that_is_not_allowed_gives_none_and_the_search_stopped_for_calls(most):
+def test_the_last_call_answers_when_the_others_are_spent(most):
     prediction, engine = run(max_calls=most)
-    asked = min((most or 4) - 1, 3)
-    assert prediction.said == [n < asked for n in range(3)]
-    assert (prediction.answer, len(engine.calls)) == ("Oslo", asked + 1)
-    assert prediction.trace.stopped == ("calls" if asked < 3 else "done")
+    asked = min(most or 5, 4)
+    assert (prediction.answer, len(engine.calls)) == ("Oslo", asked)
+    assert prediction.trace.stopped == ("done" if most in (None, 5) else "calls")
+    assert engine.calls[-1][1].keys() == (
+        {"question", "style"} if most in (None, 5) else {"question", "style", "passages"}
+    )
 
 
 def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
     lm, engine = scripted_lm(lambda outputs, _: UNREADABLE if "knows" in outputs else {"answer": "Oslo"})
     with dspy.context(lm=lm):
         prediction = Thrice(max_calls=3)(question="Which capital?")
-    assert (prediction.said, prediction.answer) == ([False] * 3, "Oslo")
+    assert prediction.answer == "Oslo"
     assert len(prediction.trace.of(Malformed)) == 2  # the third was not allowed
     assert len(engine.calls) == prediction.trace.cost.lm_calls == 2 * 2 + 1
 
