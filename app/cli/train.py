@@ -59,14 +59,6 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
             "with ra-isf of one --sub-model; no teacher is asked.",
         ),
     ] = None
-    mix: Annotated[
-        list[str] | None,
-        Option(
-            "--mix",
-            help="Questions to add to those of --data, as DATA=AMOUNT: a share (0.1), or how many (1000). Can "
-            "be repeated.",
-        ),
-    ] = None
     preset: Annotated[
         Literal["paper"] | None,
         Option(
@@ -187,20 +179,14 @@ def _of_paper(plan: TrainingPlan, config: LanguageModelConfig, examples: int) ->
 
 
 def _load_data(options: TrainOptions, questions: int | None) -> Dataset:
-    """The data set of the options, or an amount of its questions, mixed with questions of other data sets."""
-    from knowgap.compiling.data import load_dataset, mix
+    """The data set of the options, or that many of its training questions."""
+    from knowgap.compiling.data import split
 
-    dataset, amounts = factories.load_data(options), factories.named_values(options.mix, "--mix")
-    if not amounts and questions is None:
+    dataset = factories.load_data(options)
+    if questions is None:
         return dataset
-    parts: list[tuple[Dataset, float]] = [(dataset, questions or 1.0)]
-    for name, amount in amounts.items():
-        try:
-            share = float(amount)
-        except ValueError:
-            raise UsageError(f"--mix {name}={amount}: write a share such as 0.1, or a number such as 1000") from None
-        parts.append((load_dataset(name, seed=options.seed), share))
-    return mix(parts, options.seed)
+    drawn = split(dataset.splits["train"], {"train": questions}, options.seed)
+    return replace(dataset, splits={**dataset.splits, **drawn})
 
 
 def _show_plans(plans: Mapping[str, TrainingPlan], as_json: bool) -> None:

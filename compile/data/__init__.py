@@ -18,6 +18,7 @@ A JSON Lines file, one question per line (a JSON array of such objects is read t
 ``context``        optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
 ``evidences``      optional; ``[subject, relation, object]`` triples
 ``history``        optional; messages before the question, ``{"role", "content"}`` objects (for training RQ-RAG)
+``split``          optional; train, dev or test, in all records or in none
 ``decomposition``  optional; sub-questions in order, ``{"question", "answer"}`` objects
 =================  ====================================================================================================
 
@@ -32,11 +33,10 @@ Half of the questions become the train split, a quarter each dev and test (`FRAC
 from __future__ import annotations
 
 from knowgap.compiling.data.corpus import read_corpus
-from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset
+from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, split
 from knowgap.compiling.data.indexing import build_index
+from knowgap.compiling.data.layouts import LAYOUTS, detect_layout
 from knowgap.compiling.data.load import DATASETS, load_dataset
-from knowgap.compiling.data.mixture import mix
-from knowgap.compiling.data.registry import LAYOUTS, detect_layout
 
 __all__ = [
     "DATASETS",
@@ -47,6 +47,6 @@ __all__ = [
     "build_index",
     "detect_layout",
     "load_dataset",
-    "mix",
     "read_corpus",
+    "split",
 ]

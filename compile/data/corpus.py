@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field
 
-from knowgap.compiling.data.records import Fields, Id, is_saved_dataset, read_lines, read_records
+from knowgap.compiling.data.records import Fields, Id, read_lines, read_records
 from knowgap.compiling.data.tables import read_csv
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
@@ -68,13 +68,13 @@ def read_corpus(path: str | Path, *, split: Split = "never") -> Iterator[Passage
 
 def document_folder(path: Path) -> Folder | None:
     """The documents in a folder, or a file that is a document; None for a file of JSON Lines, TSV or CSV."""
-    if path.is_dir() and not is_saved_dataset(path):
+    if path.is_dir():
         folder = open_folder(path)
         if not folder.files:
             kinds = ", ".join(f"{count} {reason}" for reason, count in (+folder.left_out).items()) or "it is empty"
             raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
         return folder
-    if path.is_dir() or kind_of(path) in (None, "CSV") or (path.suffix.lower() == ".txt" and _is_tabular(path)):
+    if kind_of(path) in (None, "CSV") or (path.suffix.lower() == ".txt" and _is_tabular(path)):
         return None
     return Folder(path.parent, {shown_name(path.name): path.resolve()})
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import dspy
 
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
+
+T = TypeVar("T")
 
 SPLITS = ("train", "dev", "test")
 FRACTIONS = {"train": 0.5, "dev": 0.25, "test": 0.25}
@@ -152,42 +155,42 @@ class PassagePool:
         return list(self._passages.values())
 
 
-def _rank(example: dspy.Example, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\n{example.question}".encode()).digest()
+def split(
+    items: Sequence[T], parts: Mapping[str, float], seed: int = 0, key: Callable[[T], str] = attrgetter("question")
+) -> dict[str, list[T]]:
+    """Divide items into parts at random, each in the order of the items.
 
+    Which part an item gets depends on the seed and on the set of keys, not on their order; items with equal keys, such
+    as equal questions, stay together.
 
-def split_examples(examples: Sequence[dspy.Example], seed: int = 0) -> dict[str, list[dspy.Example]]:
-    """Divide examples into train, dev and test by `FRACTIONS`, each in the order of the file.
+    Args:
+        items: examples, or others that `key` makes a text of.
+        parts: the size of each part by name: a share below 1 of all keys, or a whole number of them. Shares that make
+            up the whole leave no item over; otherwise, what is left over is in no part.
+        seed: the seed of the division.
+        key: what is divided, by default the questions.
 
-    The split of a question depends on the seed and on the set of questions, not on their order; equal questions stay
-    together.
+    >>> [len(part) for part in split(range(10), {"train": 0.5, "dev": 0.25, "test": 0.25}, key=str).values()]
+    [5, 2, 3]
+    >>> len(split(range(10), {"asked": 4}, key=str)["asked"])
+    4
     """
-    ranked = sorted(dict.fromkeys(_rank(example, seed) for example in examples))
-    train = round(FRACTIONS["train"] * len(ranked))
-    dev = train + round(FRACTIONS["dev"] * len(ranked))
-    split_of = {rank: "train" if n < train else "dev" if n < dev else "test" for n, rank in enumerate(ranked)}
-    splits: dict[str, list[dspy.Example]] = {split: [] for split in SPLITS}
-    for example in examples:
-        splits[split_of[_rank(example, seed)]].append(example)
-    return splits
 
+    def rank(item: T) -> bytes:
+        return hashlib.sha256(f"{seed}\n{key(item)}".encode("utf-8", "surrogatepass")).digest()
 
-def sample_split(examples: list[dspy.Example], sampling: str, seed: int = 0) -> list[dspy.Example]:
-    """Take fewer questions as papers do: `first-N` in the order of the file, or `random-N` without replacement.
-
-    Which questions `random-N` takes depends on the seed and the questions, not on their order, which is kept. Where
-    there are fewer than N questions, all are taken.
-
-    Raises:
-        UsageError: the sampling is neither.
-    """
-    kind, _, size = sampling.partition("-")
-    if kind not in ("first", "random") or not size.isdecimal() or int(size) < 1:
-        raise UsageError(f"sampling {sampling!r}: must be first-N or random-N, such as first-500 or random-200")
-    if kind == "first":
-        return examples[: int(size)]
-    chosen = sorted(range(len(examples)), key=lambda n: _rank(examples[n], seed))[: int(size)]
-    return [examples[n] for n in sorted(chosen)]
+    ranked, start, part_of = sorted({rank(item) for item in items}), 0, dict[bytes, str]()
+    whole = sum(parts.values()) == 1 and len(parts) > 1
+    for name, size in parts.items():
+        end = start + (round(size * len(ranked)) if size < 1 else int(size))
+        end = len(ranked) if whole and name == [*parts][-1] else end
+        part_of |= dict.fromkeys(ranked[start:end], name)
+        start = end
+    found: dict[str, list[T]] = {name: [] for name in parts}
+    for item in items:
+        if (name := part_of.get(rank(item))) is not None:
+            found[name].append(item)
+    return found
 
 
 def fingerprint(examples: Iterable[dspy.Example], corpus: Iterable[Passage]) -> str:

@@ -1,35 +1,32 @@
 """The layouts of questions: users' own, public data sets', and loaders from outside.
 
-A layout is a subclass of `Question`, whose pydantic fields say where a record has the parts of a question, and, if the
-files need more than that, a function that yields their records. The table of all layouts is in `registry`.
+A layout is a function that turns a record of a file into the fields of `Question`, which are those of users' own
+questions, and puts the passages that come with it into a pool.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import re
-from collections.abc import Iterable, Iterator
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import dspy
-from pydantic import AliasChoices, AliasPath, BeforeValidator, Field, Json, StrictBool
+from pydantic import AliasChoices, BeforeValidator, Field
 
-from knowgap.compiling.data.dataset import SPLITS, PassagePool, make_example
-from knowgap.compiling.data.records import Fields, Id, Record, Text, Texts, read_json_object, read_records
-from knowgap.errors import DataError, shorten
+from knowgap.compiling.data.dataset import PassagePool, make_example, question_id
+from knowgap.compiling.data.records import Fields, Id, Record, Text, read_records
+from knowgap.errors import DataError, UsageError, shorten
+from knowgap.plugins import find
 
-QUESTION_NAMES = ("question", "q", "query", "prompt")
-ANSWER_NAMES = (
-    "answer",
-    "answers",
-    "short_answers",
-    "a",
-    "expected",
-    "expected_answer",
-    "gold",
-    "gold_answer",
-    "reference",
-)
+_QUESTION = ("question", "q", "query", "prompt")
+_ANSWER = ("answer", "answers", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference")
 """The names that these fields of users' own questions may have, the most certain first."""
 
 
@@ -55,18 +52,9 @@ def _as_objects(key: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _as_rows(value: Any) -> Any:
-    """Turn columns of equal length into rows, which is how Hugging Face's data sets keep lists of objects."""
-    columns = list(value.values()) if isinstance(value, dict) else []
-    if columns and all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
-        return list(zip(*columns, strict=True))
-    return value
-
-
-_MaybeTexts = Annotated[
-    Texts, BeforeValidator(lambda value: [] if isinstance(value, str) and not value.strip() else value)
-]
-"""A list of strings, or one string as a list; the empty list for a blank one, such as an empty cell of a table."""
+def _as_list(value: Any) -> Any:
+    """One text or number as a list; the empty list for a blank text, such as an empty cell of a table."""
+    return value if not isinstance(value, (str, int)) else [value] if str(value).strip() else []
 
 
 class _Step(Fields):
@@ -79,346 +67,329 @@ class _Turn(Fields):
     content: Text
 
 
-class Question(Fields):
-    """The fields of a question that layouts have in common; a layout overrides those that it names differently."""
-
-    id: Id = ""
-    question: Text
-    answer: Annotated[list[str], BeforeValidator(_as_answers)]
-    aliases: _MaybeTexts = Field([])
-    type: str = "question"
-    gold_ids: _MaybeTexts = Field([])
-    evidences: list[tuple[str, str, str]] = Field([])
-    decomposition: Annotated[list[_Step], _as_objects("question")] = Field([])
-    history: list[_Turn] = Field([])
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        """Return the fields of the example that only this layout has; put the question's passages into the pool."""
-        return {"history": [turn.model_dump() for turn in self.history]} if self.history else {}
-
-    def example(self, pool: PassagePool) -> dspy.Example:
-        """Make the example; its id is empty in layouts without ids."""
-        fields = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
-        return make_example(**{**fields, "answers": [*self.answer, *self.aliases], **self._more(pool)})
-
-
 class _Document(Fields):
     id: Id | None = None
     title: str = ""
     text: Text
 
 
-class OwnQuestion(Question):
-    """Users' own questions, with the fields that `knowgap.compiling.data` documents."""
+class Question(Fields):
+    """The fields of users' own questions, as `knowgap.compiling.data` documents them, and those that layouts add."""
 
-    question: Text = Field(validation_alias=AliasChoices(*QUESTION_NAMES))
-    answer: Annotated[list[str], BeforeValidator(_as_answers)] = Field(validation_alias=AliasChoices(*ANSWER_NAMES))
+    id: Id = ""
+    question: Text = Field(validation_alias=AliasChoices(*_QUESTION))
+    answer: Annotated[list[str], BeforeValidator(_as_answers)] = Field(validation_alias=AliasChoices(*_ANSWER))
+    aliases: Annotated[list[str], BeforeValidator(_as_list)] = Field([])
+    type: str = "question"
+    gold_ids: Annotated[list[Id], BeforeValidator(_as_list)] = Field([])
+    evidences: list[tuple[str, str, str]] = Field([])
+    decomposition: Annotated[list[_Step], _as_objects("question")] = Field([])
     context: Annotated[list[_Document], _as_objects("text")] = Field([])
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        return super()._more(pool) | {"candidates": [pool.add(each.title, each.text, each.id) for each in self.context]}
-
-
-class LoadedQuestion(OwnQuestion):
-    """A question from a loader from outside, which may name its split."""
-
+    history: list[_Turn] = Field([])
     split: Literal["train", "dev", "test"] | None = None
+    more: dict[str, Any] = Field({}, alias="_more")  # fields of the example that only one layout has
 
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        return super()._more(pool) | ({"split": self.split} if self.split else {})
+    def example(self, pool: PassagePool) -> dspy.Example:
+        """Make the example; its id is empty where the record has none."""
+        candidates = [pool.add(each.title, each.text, each.id) for each in self.context]
+        optional = self.model_dump(include={"history", "split"}, exclude_defaults=True)
+        fields = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
+        more = {"candidates": candidates, **optional, **self.more}
+        return make_example(**fields, answers=[*self.answer, *self.aliases], **more)
 
 
-class HotpotQA(Question):
-    """HotpotQA (Yang et al., 2018), distractor and full-wiki settings.
+def _rows(value: Any) -> Any:
+    """Columns of equal length as rows, which is how Hugging Face's data sets keep lists of objects."""
+    return list(zip(*value.values(), strict=True)) if isinstance(value, dict) else value
+
+
+def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+    """HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020).
 
     A supporting title that is not among the question's own paragraphs, as can happen in the full-wiki setting, is the
     gold id itself. The first of equal titles counts.
     """
-
-    id: Id = Field(validation_alias=AliasChoices("_id", "id"))
-    type: str = "bridge"
-    supporting_facts: Annotated[list[tuple[str, Any]], BeforeValidator(_as_rows)]
-    context: Annotated[list[tuple[str, list[str]]], BeforeValidator(_as_rows)]
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        ids: dict[str, str] = {}
-        for title, sentences in self.context:
-            ids.setdefault(title, pool.add(title, " ".join(filter(None, map(str.strip, sentences)))))
-        return {"gold_ids": [ids.get(title, title) for title, _ in self.supporting_facts], "candidates": ids.values()}
+    ids: dict[str, str] = {}
+    for title, sentences in _rows(data["context"]):
+        parts = [sentences] if isinstance(sentences, str) else sentences
+        ids.setdefault(title, pool.add(title, " ".join(filter(None, map(str.strip, parts)))))
+    gold = [ids.get(title, title) for title, _ in _rows(data["supporting_facts"])]
+    own = {"id": data.get("_id", data.get("id")), "gold_ids": gold, "decomposition": data.get("qa_pairs")}
+    return {"type": "bridge", **data, **own, "context": [], "_more": {"candidates": ids.values()}}
 
 
-class TwoWiki(HotpotQA):
-    """2WikiMultihopQA (Ho et al., 2020): HotpotQA's layout with evidence triples."""
-
-    decomposition: list[_Step] = Field([], alias="qa_pairs")
-
-
-class _Aliases(Fields):
-    Q_id: Text
-    aliases: Texts = Field([])
-    demonyms: Texts = Field([])
-
-
-def two_wiki_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """With the release's `id_aliases.json` beside the file, other names of the answer's entity count as answers too.
-
-    These are its aliases and demonyms, as in the release's `2wikimultihop_evaluate_v1.1.py`.
-    """
-    file = path.with_name("id_aliases.json")
-    rows = [record.read(_Aliases) for record in read_records(file)] if file.exists() else []
-    aliases = {row.Q_id: [*row.aliases, *row.demonyms] for row in rows}
-    for record in read_records(path):
-        yield record.replace({**record.data, "aliases": aliases.get(str(record.data.get("answer_id")))})
-
-
-class _Paragraph(Fields):
-    title: Text
-    paragraph_text: Text
-    is_supporting: StrictBool = False
-
-
-class MuSiQue(Question):
+def _musique(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022).
 
     MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. The latter has the suffix
     `-unanswerable` in its id, and "unanswerable" as its type and answer. In a sub-question, `#1` is replaced by the
     answer to the first one, and so on.
     """
-
-    id: Id = Field(min_length=1)
-    aliases: Texts = Field([], alias="answer_aliases")
-    answerable: StrictBool = True
-    paragraphs: list[_Paragraph]
-    decomposition: list[_Step] = Field([], alias="question_decomposition")
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        ids = [pool.add(each.title, each.paragraph_text) for each in self.paragraphs]
-        steps = [step.model_dump() for step in self.decomposition]
-        answers = {f"#{number}": step["answer"] for number, step in enumerate(steps, start=1)}
-        for step in steps:
-            step["question"] = re.sub(r"#\d+", lambda found: answers.get(found[0], found[0]), step["question"])
-        unanswerable = {"id": f"{self.id}-unanswerable", "answers": ["unanswerable"], "type": "unanswerable"}
-        return {
-            "type": self.id.partition("__")[0],
-            "gold_ids": [id for id, each in zip(ids, self.paragraphs, strict=True) if each.is_supporting],
-            "candidates": ids,
-            "decomposition": steps,
-            **({} if self.answerable else unanswerable),
-        }
+    ids = [pool.add(each["title"], each["paragraph_text"]) for each in data["paragraphs"]]
+    gold = [id for id, each in zip(ids, data["paragraphs"], strict=True) if each.get("is_supporting")]
+    steps, known = data["question_decomposition"], dict[str, str]()
+    for number, step in enumerate(steps, start=1):
+        step["question"] = re.sub(r"#\d+", lambda found: known.get(found[0], found[0]), step["question"])
+        known[f"#{number}"] = step["answer"]
+    own = {"answer": data["answer"], "aliases": data.get("answer_aliases"), "type": data["id"].partition("__")[0]}
+    if not data.get("answerable", True):
+        own = {"id": f"{data['id']}-unanswerable", "answer": "unanswerable", "type": "unanswerable"}
+    return {**data, "gold_ids": gold, "decomposition": steps, **own, "_more": {"candidates": ids}}
 
 
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for item in value:
             yield from _leaves(item)
-    elif not isinstance(value, str):
-        raise ValueError(f"must hold paragraph ids in nested lists, but holds {value!r}")
     elif value not in ("operation", "no_evidence"):
         yield value
 
 
-class StrategyQA(Question):
+def _strategyqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """StrategyQA (Geva et al., 2021): yes/no questions. Gold passages are those of any annotator."""
-
-    id: Id = Field(alias="qid")
-    type: str = "yes_no"
-    gold_ids: Annotated[list[str], BeforeValidator(lambda value: list(_leaves(value)))] = Field([], alias="evidence")
+    gold = [*_leaves(data.get("evidence") or [])]
+    return {"type": "yes_no", **data, "id": data["qid"], "gold_ids": gold}
 
 
-class _StrategyQAParagraph(Fields):
-    title: Text
-    para_index: int
-    text: Text = Field(validation_alias=AliasChoices("contents", "content"))
-
-
-def strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """Paragraphs are in `<stem>_paragraphs.jsonl` beside the questions, or in the release's `.json`, by id."""
-    lines, release = (path.with_name(f"{path.stem}_paragraphs.{suffix}") for suffix in ("jsonl", "json"))
-    paragraphs: Iterable[Record] = read_records(lines) if lines.exists() else ()
-    if not lines.exists() and release.exists():
-        paragraphs = [Record(each, release, n) for n, each in enumerate(read_json_object(release).values(), start=1)]
-    for record in paragraphs:
-        row = record.read(_StrategyQAParagraph)
-        pool.add(row.title, row.text, f"{row.title}-{row.para_index}")
-    yield from read_records(path)
-
-
-class _Pair(Fields):
-    question: str = ""
-    short_answers: Texts = Field(min_length=1)
-
-
-class ASQA(Question):
+def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """ASQA (Stelmakh et al., 2022), as ALCE (Gao et al., 2023) recompiled it: ambiguous questions, long answers.
 
     The example's `short_answers` has one list for each reading of the question; str-em and str-hit use it.
     """
-
-    id: Id = Field(alias="sample_id")
-    type: str = "long_form"
-    qa_pairs: list[_Pair] = Field(min_length=1)
-    docs: list[_Document] = Field([])
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        return {
-            "candidates": [pool.add(doc.title, doc.text, doc.id) for doc in self.docs],
-            "decomposition": [{"question": each.question, "answer": each.short_answers[0]} for each in self.qa_pairs],
-            "short_answers": [each.short_answers for each in self.qa_pairs],
-        }
+    readings = data["qa_pairs"]
+    steps = [{"question": each.get("question"), "answer": each["short_answers"][0]} for each in readings]
+    own = {"id": data["sample_id"], "question": data["question"], "answer": data["answer"], "type": "long_form"}
+    more = {"short_answers": [each["short_answers"] for each in readings]}
+    steps = [step for step in steps if step["question"]]
+    return {**own, "decomposition": steps, "context": data.get("docs"), "_more": more}
 
 
-class TriviaQA(Question):
+def _triviaqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """TriviaQA (Joshi et al., 2017). The evidence documents, which are separate files, are not read."""
-
-    id: Id = Field(alias="QuestionId")
-    question: Text = Field(alias="Question")
-    answer: Texts = Field(validation_alias=AliasPath("Answer", "Value"))
-    aliases: Texts = Field([], validation_alias=AliasPath("Answer", "Aliases"))
-    type: str = "single_hop"
+    answer, own = data["Answer"], {"id": data["QuestionId"], "question": data["Question"], "type": "single_hop"}
+    return {**own, "answer": answer["Value"], "aliases": answer.get("Aliases")}
 
 
-CRUD_TASKS = {"questanswer_1doc": "1Doc", "questanswer_2docs": "2Docs", "questanswer_3docs": "3Docs"}
-"""The keys of the tasks in CRUD's file, each with the part of the name of its file of saved questions."""
+def _popqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+    """PopQA (Mallen et al., 2023): long-tail entities. `popularity` is the monthly page views of the subject."""
+    own = {"type": data.get("prop") or "single_hop", "answer": json.loads(data["possible_answers"])}
+    return {"id": data.get("id"), "question": data["question"], **own, "_more": {"popularity": int(data["s_pop"])}}
 
 
-def _joined(value: Any) -> Any:
-    return "\n".join(map(str, value)) if isinstance(value, list) else value
-
-
-class CRUD(Question):
-    """The question-answering tasks of CRUD-RAG (Lyu et al., 2024), in Chinese; the news become the corpus."""
-
-    id: Id = Field(alias="ID")
-    question: Annotated[Text, BeforeValidator(_joined)] = Field(alias="questions")
-    answer: Annotated[list[str], BeforeValidator(lambda value: _as_answers(_joined(value)))] = Field(alias="answers")
-    news: list[Text]
-    quest_questions: Texts
-    quest_answers: Texts
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        ids = [pool.add("", text) for text in self.news]
-        return {"gold_ids": ids, "quest_questions": self.quest_questions, "quest_answers": self.quest_answers}
-
-
-def crud_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """The records of the three tasks, numbered consecutively; other tasks in the file are skipped.
-
-    If the release's `QuestAnswer1Doc_quest_gt_save.json` (and those for 2 and 3) are beside the file, their questions
-    and reference answers become the examples' `quest_questions` and `quest_answers`, which RAGQuestEval uses.
-    """
-    tasks, count = read_json_object(path), 0
-    for task, name in CRUD_TASKS.items():
-        file = path.with_name(f"QuestAnswer{name}_quest_gt_save.json")
-        saved = read_json_object(file) if file.exists() else {}
-        for item in tasks.get(task, ()):
-            count += 1
-            entry = saved.get(item.get("ID"), {})
-            questions, answers = entry.get("question", ()), entry.get("answers", ())
-            # Some saved questions have no answers; the release's own evaluation cannot use them either.
-            usable = len(questions) == len(answers)
-            more = {
-                "ID": f"{name}-{item.get('ID')}",
-                "type": name.lower(),
-                "news": [item[field] for field in sorted(item) if re.fullmatch(r"news\d+", field)],
-                "quest_questions": list(questions) if usable else [],
-                "quest_answers": list(answers) if usable else [],
-            }
-            yield Record({**item, **more}, path, count)
-    if not count:
-        raise DataError(f"holds none of the tasks {', '.join(CRUD_TASKS)}", path=path)
-
-
-class _Choice(Fields):
-    label: Text
-    text: Text
-
-
-class _Choices(Fields):
-    stem: Text = Field(validation_alias=AliasChoices("stem", "question_stem", "question"))
-    choices: list[_Choice]
-    key: Text = Field(alias="answerKey")
-
-
-def choice_records(path: Path, pool: PassagePool) -> Iterator[Record]:
+def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """ARC (Clark et al., 2018) and OpenBookQA (Mihaylov et al., 2018), in the official and the flat layout.
 
     The lettered options are appended to the question; the answer is the letter, and the option's text is an alias.
     """
-    for record in read_records(path):
-        data = record.data
-        stem = data.get("question")
-        nested = stem if isinstance(stem, dict) else data
-        if isinstance(choices := nested.get("choices"), dict):  # flat: a list of labels, and one of texts
-            labels, texts = choices.get("label") or [], choices.get("text") or []
-            if len(labels) != len(texts):
-                raise record.error(f"has {len(labels)} labels but {len(texts)} texts", "choices")
-            choices = [{"label": label, "text": text} for label, text in zip(labels, texts, strict=True)]
-        row = record.replace({**data, **nested, "choices": choices}).read(_Choices)
-        options = {choice.label: choice.text for choice in row.choices}
-        if len(options) != len(row.choices):
-            raise record.error(f"a label occurs twice among {', '.join(options)}", "choices")
-        if row.key not in options:
-            raise record.error(f"{row.key!r} is not one of the options {', '.join(options)}", "answerKey")
-        question = "\n".join([row.stem, *(f"{label}. {text}" for label, text in options.items())])
-        fields = {"id": data.get("id"), "question": question, "answer": [row.key, options[row.key]]}
-        yield record.replace({**fields, "type": "multiple_choice"})
+    asked = data["question"] if isinstance(data.get("question"), dict) else data
+    choices: Any = asked["choices"]  # flat: a list of labels, and one of texts
+    rows = [(each["label"], each["text"]) for each in choices] if isinstance(choices, list) else None
+    rows = [*zip(choices["label"], choices["text"], strict=True)] if rows is None else rows
+    options, key = dict(rows), data["answerKey"]
+    if len(options) != len(rows) or key not in options:
+        raise ValueError(f"answerKey {key!r} must be one of the labels {', '.join(label for label, _ in rows)}")
+    stem = asked.get("stem") or asked.get("question_stem") or asked["question"]
+    question = "\n".join([stem, *(f"{label}. {text}" for label, text in options.items())])
+    return {"id": data.get("id"), "question": question, "answer": [key, options[key]], "type": "multiple_choice"}
 
 
-class PopQA(Question):
-    """PopQA (Mallen et al., 2023): long-tail entities. `popularity` is the monthly page views of the subject."""
-
-    type: str = Field("single_hop", alias="prop")
-    answer: Json[Annotated[list[str], Field(min_length=1)]] = Field(alias="possible_answers")
-    popularity: int = Field(0, alias="s_pop")
-
-    def _more(self, pool: PassagePool) -> dict[str, Any]:
-        return {"popularity": self.popularity}
-
-
-class NQOpen(Question):
+def _single_hop(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """NQ-open (Lee et al., 2019): single-hop questions of search-engine users."""
-
-    type: str = "single_hop"
-
-
-class _Query(Fields):
-    id: Id = Field(alias="_id")
-    text: Text
-    metadata: dict[str, Any] = Field({})
+    return {"type": "single_hop", **data}
 
 
-class _Judgement(Fields):
-    query: Text = Field(alias="query-id")
-    passage: Text = Field(alias="corpus-id")
-    score: int
+def _flashrag(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+    """FlashRAG (Jin et al., 2024): the data sets of its collection in one layout."""
+    return {"id": data.get("id"), "question": data["question"], "answer": data["golden_answers"]}
 
 
-class BEIR(LoadedQuestion):
-    """BEIR (Thakur et al., 2021): a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
+def _two_wiki_records(path: Path, pool: PassagePool) -> Iterator[Record]:
+    """With the release's `id_aliases.json` beside the file, other names of the answer's entity count as answers too.
 
-    Without `corpus.jsonl`, the passages are those of an existing index. A passage with a score above 0 is gold. The
-    answer is the query's `metadata.answer`; if it is empty, the question can only measure retrieval.
+    These are its aliases and demonyms, as in the release's `2wikimultihop_evaluate_v1.1.py`.
+    """
+    file = path.with_name("id_aliases.json")
+    rows = [record.data for record in read_records(file)] if file.exists() else []
+    aliases = {row["Q_id"]: [*(row.get("aliases") or ()), *(row.get("demonyms") or ())] for row in rows}
+    for record in read_records(path):
+        yield record.replace({**record.data, "aliases": aliases.get(str(record.data.get("answer_id")))})
+
+
+def _strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
+    """Paragraphs are in `<stem>_paragraphs.jsonl` beside the questions, or in the release's `.json`, by id."""
+    lines, release = (path.with_name(f"{path.stem}_paragraphs.{suffix}") for suffix in ("jsonl", "json"))
+    paragraphs: Iterable[Any] = (record.data for record in read_records(lines)) if lines.exists() else ()
+    if not lines.exists() and release.exists():
+        try:
+            paragraphs = json.loads(release.read_text(encoding="utf-8")).values()
+        except ValueError as error:
+            raise DataError(f"is not JSON: {error}", path=release) from error
+    for each in paragraphs:
+        text = each.get("contents") or each["content"]
+        pool.add(each["title"], text, f"{each['title']}-{each['para_index']}")
+    yield from read_records(path)
+
+
+def _has(*fields: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda record: record.keys() >= set(fields)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A file layout.
+
+    Attributes:
+        about: a line about it.
+        fits: whether a first record fits it.
+        fields: the fields of `Question` that a record has.
+        records: yields the records of a file, and puts passages from files beside it into the pool.
     """
 
-    type: str = "retrieval"
-    answer: Texts
+    about: str
+    fits: Callable[[Mapping[str, Any]], bool]
+    fields: Callable[[dict[str, Any], PassagePool], dict[str, Any]] = lambda data, pool: data
+    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
 
 
-def beir_records(folder: Path, pool: PassagePool) -> Iterator[Record]:
-    """The judged queries; those without a judgement are left out."""
-    queries = {(query := record.read(_Query)).id: query for record in read_records(folder / "queries.jsonl")}
-    files = {name: file for name in SPLITS if (file := folder / "qrels" / f"{name}.tsv").is_file()}
-    if not files:
-        raise DataError("holds none of train.tsv, dev.tsv and test.tsv", path=folder / "qrels")
-    for split, file in files.items():
-        gold: dict[str, list[str]] = {}
-        for record in read_records(file):
-            row = record.read(_Judgement)
-            if row.query not in queries:
-                raise record.error(f"{row.query!r} is not among the queries", "query-id")
-            gold.setdefault(row.query, []).extend([row.passage] if row.score > 0 else [])
-        for number, (id, ids) in enumerate(gold.items(), start=1):
-            query = queries[id]
-            answer = query.metadata.get("answer") or ""
-            fields = {"id": id, "question": query.text, "answer": answer, "gold_ids": ids, "split": split}
-            yield Record(fields, file, number)
+def _names_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a record that are the question and the answer; an empty name where none is."""
+    known = {"question": _QUESTION, "answer": _ANSWER}
+    return {part: next((name for name in names if name in record), "") for part, names in known.items()}
+
+
+LAYOUTS: dict[str, Layout] = {
+    "2wikimultihopqa": Layout(
+        "2 to 4 hops over Wikipedia, with evidence triples (official JSON)",
+        _has("supporting_facts", "context", "evidences"),
+        _hotpotqa,
+        _two_wiki_records,
+    ),
+    "hotpotqa": Layout(
+        "two hops over Wikipedia, distractor or full-wiki (official JSON)",
+        _has("supporting_facts", "context"),
+        _hotpotqa,
+    ),
+    "musique": Layout(
+        "2 to 4 hops composed of single hops, with aliases (official JSON Lines)",
+        _has("paragraphs", "question_decomposition"),
+        _musique,
+    ),
+    "strategyqa": Layout(
+        "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
+        lambda record: {"qid", "question"} <= record.keys() and isinstance(record.get("answer"), bool),
+        _strategyqa,
+        _strategyqa_records,
+    ),
+    "asqa": Layout("ambiguous questions with long answers (ALCE's JSON)", _has("sample_id", "qa_pairs"), _asqa),
+    "triviaqa": Layout(
+        "trivia, with many aliases (official JSON, no passages)",
+        _has("Data"),
+        _triviaqa,
+        lambda path, pool: read_records(path, key="Data"),
+    ),
+    "popqa": Layout(
+        "questions on long-tail entities (official TSV, no passages)",
+        _has("question", "possible_answers"),
+        _popqa,
+    ),
+    "arc_challenge": Layout(
+        "school science, multiple choice, also OpenBookQA (official JSON Lines, no passages)",
+        _has("answerKey"),
+        _multiple_choice,
+    ),
+    "nq_open": Layout(
+        "questions of search-engine users (official JSON Lines, no passages)",
+        lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
+        _single_hop,
+    ),
+    "flashrag": Layout(
+        "any data set in FlashRAG's layout (JSON Lines with golden_answers, no passages)",
+        _has("question", "golden_answers"),
+        _flashrag,
+    ),
+    "jsonl": Layout(
+        "your own questions (JSON Lines or CSV: question, answer, …)",
+        lambda record: all(_names_of(record).values()),
+    ),
+}
+
+
+Examples = Iterator[tuple[int, dspy.Example]]
+"""Line or record numbers, and the examples there."""
+
+
+def find_reader(name: str) -> Callable[[str, PassagePool], Examples]:
+    """Find the function that reads files of a layout.
+
+    Args:
+        name: a key of `LAYOUTS`; `module:Name` of a loader from outside; or what an installed package offers under that
+            name, in the group `knowgap.layouts` of its entry points. A loader takes a path and yields a dictionary for
+            each question, with the fields of `knowgap.compiling.data` and, if it divides them, `split`.
+
+    Raises:
+        UsageError: there is no such layout, or a loader from outside that cannot be imported.
+    """
+    if name in LAYOUTS:
+        layout = LAYOUTS[name]
+        return lambda path, pool: _examples(layout.records(Path(path), pool), layout.fields, pool)
+    loader = find("layout", name, LAYOUTS)
+    if not callable(loader):
+        raise UsageError(f"layout {name} is of type {type(loader).__name__}, but a loader must be a function of a path")
+    return functools.partial(_read_by_loader, cast("Any", loader), name)
+
+
+def _examples(records: Iterable[Record], fields: Callable[..., dict[str, Any]], pool: PassagePool) -> Examples:
+    seen: Counter[str] = Counter()
+    for record in records:
+        try:
+            example = record.replace(fields(record.data, pool)).read(Question).example(pool)
+            "".join([example.question, example.answer, *example.aliases]).encode()
+        except UnicodeEncodeError as error:  # half of a character outside the first 65,536, as in a text that was cut
+            raise record.error(f"the question or an answer is not valid Unicode ({error.reason})") from error
+        except DataError as error:
+            raise record.error(error.problem, error.field) from error
+        except KeyError as error:
+            fields_there = ", ".join(sorted(record.data)) or "none"
+            raise record.error(f"is missing; the record's fields are {fields_there}", str(error.args[0])) from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise record.error(f"is not a record of this layout: {error}") from error
+        example.id = example.id or question_id(example.question, seen)
+        yield record.line, example
+
+
+def _read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str, pool: PassagePool) -> Examples:
+    def records() -> Iterator[Record]:
+        for number, item in enumerate(loader(path), start=1):
+            fields = item.toDict() if isinstance(item, dspy.Example) else item
+            if not isinstance(fields, Mapping):
+                problem = f"{name} must yield a dictionary for each question, but yielded {type(item).__name__}"
+                raise DataError(problem, path=path, line=number)
+            yield Record(dict(fields), Path(path), number)
+
+    return _examples(records(), lambda data, pool: data, pool)
+
+
+def detect_layout(path: Path) -> str:
+    """Detect the layout of a file from its first record; raise a `DataError` if none fits or it cannot be read."""
+    record: Mapping[str, Any] = {}
+    try:
+        record = next(iter(read_records(path))).data
+    except DataError:
+        with suppress(DataError):  # an object over several lines, as TriviaQA's is?
+            record = {"Data": next(iter(read_records(path, key="Data")))}
+        if not record:
+            raise
+    if name := next((name for name, layout in LAYOUTS.items() if layout.fits(record)), ""):
+        guessed = [f"{part} is {own}" for part, own in _names_of(record).items() if own and own != part]
+        if name == "jsonl" and guessed:
+            warnings.warn(f"{path.name}: {', '.join(guessed)}", stacklevel=2)
+        return name
+    problem = "the layout is not known"
+    if "question" in record:
+        problem = "there is no answer to score replies by (knowgap ask needs none), or the layout is not known"
+    raise DataError(
+        f"{problem}: the first record's fields are {', '.join(sorted(record)) or 'none'}. Name its layout, one of "
+        f"{', '.join(LAYOUTS)}, or provide the fields question and answer",
+        path=path,
+        line=1,
+    )

@@ -9,9 +9,8 @@ from pathlib import Path
 import dspy
 
 from knowgap.compiling.data.corpus import read_corpus
-from knowgap.compiling.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
-from knowgap.compiling.data.records import is_saved_dataset
-from knowgap.compiling.data.registry import LAYOUTS, detect_layout, find_reader
+from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, PassagePool, fingerprint, split
+from knowgap.compiling.data.layouts import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds, is_address
 from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
@@ -28,7 +27,8 @@ _SPLIT_WORDS = {
     "dev": "dev", "valid": "dev", "validation": "dev", "val": "dev",
     "test": "test", "testing": "test", "eval": "test",
 }  # fmt: skip
-_NOT_QUESTIONS = re.compile(r"(corpus.*|dataset_dict|psgs.*|.*_paragraphs|id_aliases|.*_quest_gt_save)")
+_SUFFIXES = (".json", ".jsonl", ".tsv", ".csv", ".parquet")
+_NOT_QUESTIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases)")
 _UNDIVIDED = "all"
 
 
@@ -39,10 +39,8 @@ def load_dataset(
     corpus: str | Path | None = None,
     seed: int = 0,
     limit: int | None = None,
-    split: str | None = None,
     split_as: str | None = None,
     undivided_as: str | None = None,
-    sampling: str | None = None,
 ) -> Dataset:
     """Load a data set.
 
@@ -54,25 +52,23 @@ def load_dataset(
         corpus: a file or folder of passages to use instead of those that come with the questions; see `read_corpus`.
             Long texts are split. A gold id may name a document (the path of a file in the folder), and then matches any
             of its passages. Gold ids that the corpus does not have are matched by text or by an unambiguous title.
-        seed: the seed of the division into splits and of `sampling="random-N"`.
+        seed: the seed of the division into splits.
         limit: keep the first `limit` questions of each split.
-        split: load only this split and leave the others empty. The corpus stays whole.
         split_as: put all questions into this split instead of dividing them.
         undivided_as: put all questions into this split if the data are not divided into splits.
-        sampling: `first-N` or `random-N` of each split, as papers report it.
 
     Returns:
         The data set. One file is divided into train, dev and test by `FRACTIONS`; several files keep their splits.
 
     Raises:
         DataError: a file or record cannot be read; names file, line and field.
-        UsageError: an unknown name, layout, split or sampling, or a limit below 1.
+        UsageError: an unknown name, layout or split, or a limit below 1.
 
     >>> import knowgap
     >>> knowgap.load_dataset("sample", limit=2)
     Dataset(sample: 2 train, 2 dev, 2 test questions; 936 passages)
     """
-    for option, value in (("split", split), ("split_as", split_as), ("undivided_as", undivided_as)):
+    for option, value in (("split_as", split_as), ("undivided_as", undivided_as)):
         if value is not None and value not in SPLITS:
             raise UnknownName.among(option, value, SPLITS)
     if limit is not None and limit < 1:
@@ -80,16 +76,13 @@ def load_dataset(
     if isinstance(name_or_path, str) and is_address(name_or_path):
         raise UsageError(f"{name_or_path} is a web address: name a file or folder on this machine instead")
     given = list(read_corpus(corpus, split="auto")) if corpus is not None else None
-    name, splits, passages = _read(name_or_path, layout, given, split if split_as is None else None)
+    name, splits, passages = _read(name_or_path, layout, given)
     if split_as is not None:
         splits = {split_as: [example for examples in splits.values() for example in examples]}
     elif _UNDIVIDED in splits:
         undivided = splits[_UNDIVIDED]
-        splits = {undivided_as: undivided} if undivided_as is not None else split_examples(undivided, seed)
-    splits = {each: splits.get(each, []) if split in (None, each) else [] for each in SPLITS}
-    if sampling is not None:
-        splits = {each: sample_split(examples, sampling, seed) for each, examples in splits.items()}
-    splits = {each: examples[:limit] for each, examples in splits.items()}
+        splits = {undivided_as: undivided} if undivided_as is not None else split(undivided, FRACTIONS, seed)
+    splits = {each: splits.get(each, [])[:limit] for each in SPLITS}
     questions = [example for examples in splits.values() for example in examples]
     return Dataset(name=name, splits=splits, corpus=passages, fingerprint=fingerprint(questions, passages))
 
@@ -98,31 +91,22 @@ _Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
 """Name, splits and passages; a single file has one split, `_UNDIVIDED`."""
 
 
-def _read(
-    source: str | Path | Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None, split: str | None
-) -> _Read:
+def _read(source: str | Path | Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None) -> _Read:
     if isinstance(source, Mapping):
         for name in source:
             if name not in SPLITS:
                 raise UnknownName.among("split", name, SPLITS)
-        return _read_files({name: Path(path) for name, path in source.items()}, layout, corpus, split)
+        return _read_files(source, layout, corpus)
     path = Path(source)
     if not path.exists() and (layout is None or layout in LAYOUTS):
         source, layout = _locate(str(source), layout)
         path = Path(source)
-    if layout is None and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
-        layout = "beir"
-    if layout == "beir" or (layout is not None and layout not in LAYOUTS):
-        if corpus is None and layout == "beir" and (path / "corpus.jsonl").exists():
-            corpus = list(read_corpus(path / "corpus.jsonl"))
-        return _read_by_loader(str(source), layout, corpus)
-    if not path.is_dir() or is_saved_dataset(path):
-        return _read_files({_UNDIVIDED: path}, layout, corpus, None)
+    if not path.is_dir() or (layout is not None and layout not in LAYOUTS):
+        return _by_their_splits(str(source), *_read_files({_UNDIVIDED: source}, layout, corpus))
     own = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
     if corpus is None and own is not None:
         corpus = list(read_corpus(own))
-    files = _find_files(path)
-    name, splits, passages = _read_files(files, layout, corpus, None if _UNDIVIDED in files else split)
+    name, splits, passages = _read_files(_find_files(path), layout, corpus)
     return (name if name in LAYOUTS else path.resolve().name), splits, passages
 
 
@@ -149,9 +133,8 @@ def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
     return source, layout
 
 
-def _read_by_loader(source: str, layout: str, corpus: list[Passage] | None) -> _Read:
-    """Read a folder of BEIR, or by a loader from outside, in the splits that all or none of the questions name."""
-    name, splits, passages = _read_files({_UNDIVIDED: source}, layout, corpus, None)
+def _by_their_splits(source: str, name: str, splits: dict[str, list[dspy.Example]], passages: list[Passage]) -> _Read:
+    """Divide questions by the splits that they name, if any does."""
     examples = splits[_UNDIVIDED]
     named = [example.get("split") for example in examples]
     if any(named):
@@ -173,8 +156,7 @@ def _find_files(folder: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, suffix = _split_name(path)
-        known = suffix in (".json", ".jsonl", ".tsv", ".csv", ".parquet", ".arrow") or is_saved_dataset(path)
-        if not known or _NOT_QUESTIONS.fullmatch(stem):
+        if suffix not in _SUFFIXES or _NOT_QUESTIONS.fullmatch(stem):
             continue
         words = [word for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
         split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
@@ -183,25 +165,21 @@ def _find_files(folder: Path) -> dict[str, Path]:
             raise DataError(f"{files[split].name} and {path.name} both {what}: name one of them", path=folder)
         files[split] = path
     if not files:
-        raise DataError("holds no data files (.json, .jsonl, .tsv, .csv, .parquet, .arrow)", path=folder)
+        raise DataError(f"holds no data files ({', '.join(_SUFFIXES)})", path=folder)
     if _UNDIVIDED in files and len(files) > 1:
         raise DataError(f"{files[_UNDIVIDED].name}: its name has no split (train, dev or test)", path=folder)
     return files
 
 
-def _read_files(
-    files: Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None, split: str | None
-) -> _Read:
+def _read_files(files: Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None) -> _Read:
     pool, splits, names = PassagePool(), {}, []
     seen: dict[str, tuple[Path, int]] = {}
     own: list[tuple[Path, int | None, dspy.Example]] = []
     for each, source in files.items():
-        if split not in (None, each):
-            continue
         path = Path(source)
         name = layout or detect_layout(path)
         read = find_reader(name)
-        is_own = name in ("jsonl", "beir") or name not in LAYOUTS
+        is_own = name == "jsonl" or name not in LAYOUTS
         names.append(_split_name(path)[0] if is_own else name)
         splits[each] = []
         for line, example in read(str(source), pool):
@@ -212,8 +190,6 @@ def _read_files(
             splits[each].append(example)
             if is_own:
                 own.append((path, line, example))
-    if not splits:
-        raise UsageError(f"there is no {split} split among {', '.join(Path(path).name for path in files.values())}")
     passages = pool.passages
     if corpus is not None:
         _match_ids([example for examples in splits.values() for example in examples], passages, corpus)

@@ -1,8 +1,8 @@
 """Read records from files one at a time, and name every fault by file, line or record, and field.
 
-`read_records` reads JSON Lines, JSON arrays, tables, Parquet and Arrow. It never holds the whole file in memory; files
-that end in `.gz` are decompressed as they are read. It yields a `Record`: a JSON object and its place, whose fields are
-checked by a pydantic model, a subclass of `Fields`.
+`read_records` reads JSON Lines, JSON arrays, tables and Parquet. It never holds the whole file in memory, and
+decompresses files that end in `.gz` as they are read. It yields a `Record`: a JSON object and its place, whose fields
+are checked by a pydantic model, a subclass of `Fields`.
 
 All functions raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
 form, at the first line or record where it shows; and for a field that is missing or of another type.
@@ -30,7 +30,8 @@ import ujson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
-from knowgap.retrieval.documents.spreadsheets import LONGEST_CELL
+
+_LONGEST_CELL = 64_000_000  # characters; Python's default is 131,072
 
 
 class Fields(BaseModel):
@@ -132,14 +133,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     """Yield the records of a file, decoded one after another.
 
-    A file is a table with a header if its name ends in `.tsv` or `.csv` (with commas or semicolons), else a JSON array
-    or JSON Lines, as the first visible character shows. If a file holds an object, `key` names the array in it
-    (`{"Data": [...]}`). Parquet and Arrow files, and folders of Arrow files that Hugging Face's `save_to_disk` wrote,
-    have a record for each row.
+    A file is a table with a header if its name ends in `.tsv` or `.csv` (with commas or semicolons), and has a record
+    for each row if it ends in `.parquet`. Others are a JSON array or JSON Lines, as the first visible character shows.
+    If a file holds an object, `key` names the array in it (`{"Data": [...]}`).
     """
     read = _read_lines_of_json
-    if path.suffix in (".parquet", ".arrow") or is_saved_dataset(path):
-        read = _read_columns
+    if path.suffix == ".parquet":
+        read = _read_parquet
     elif path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv")):
         read = _read_table
     elif key is not None or _starts_array(path):
@@ -152,33 +152,20 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
         raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
 
 
-def is_saved_dataset(path: Path) -> bool:
-    """Whether a folder is one split of a data set that Hugging Face's `save_to_disk` wrote."""
-    return (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
-
-
-def _read_columns(path: Path) -> Iterator[Record]:
-    """The rows of a Parquet or Arrow file, or of all Arrow files in a folder."""
+def _read_parquet(path: Path) -> Iterator[Record]:
     try:
         import pyarrow
-        import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:
         raise MissingDependency("pyarrow is not installed; `pip install 'knowgap[arrow]'`") from error
-    numbers = itertools.count(1)
-    for file in sorted(path.glob("data-*.arrow")) if path.is_dir() else [path]:
-        try:
-            if file.suffix == ".parquet":
-                batches: Any = pyarrow.parquet.ParquetFile(file).iter_batches()
-            else:
-                batches = pyarrow.ipc.open_stream(pyarrow.memory_map(str(file)))
-            for batch in batches:
-                for row in batch.to_pylist():
-                    yield Record(row, file, next(numbers))
-        except pyarrow.ArrowException as error:
-            raise DataError(f"is damaged, or not a {file.suffix[1:].capitalize()} file: {error}", path=file) from error
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror or error}", path=file) from error
+    try:
+        batches: Any = pyarrow.parquet.ParquetFile(path).iter_batches()
+        rows = (row for batch in batches for row in batch.to_pylist())
+        yield from (Record(row, path, number) for number, row in enumerate(rows, start=1))
+    except pyarrow.ArrowException as error:
+        raise DataError(f"is damaged, or not a Parquet file: {error}", path=path) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
 def _read_lines_of_json(path: Path) -> Iterator[Record]:
@@ -214,39 +201,8 @@ def _read_array(path: Path, key: str | None) -> Iterator[Record]:
                     raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=number)
                 yield Record(data, path, number)
         except ijson.JSONError as error:
-            raise DataError(_json_problem(error), path=path, line=number + 1) from error
-
-
-def _json_problem(error: ijson.JSONError) -> str:
-    """Word an error of ijson's in one line; its message has the reason, the text around the place, and an arrow."""
-    reason, *context = (line.strip() for line in str(error).splitlines())
-    if "UTF8" in reason or "utf-8" in reason:
-        return "is not UTF-8; convert the file to UTF-8"
-    if "premature EOF" in reason or "Incomplete" in reason:
-        return "is incomplete: the file is cut short here"
-    return f"is not JSON: {reason.partition('error: ')[2] or reason}" + (f" Near {context[0]}" if context else "")
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object that a file holds, read as a whole."""
-    try:
-        data = json.loads("\n".join(line for _, line in read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=error.lineno) from error
-    if not isinstance(data, dict):
-        raise DataError(f"must be one JSON object, but is {_shorten(data)}", path=path)
-    return data
-
-
-def stream_keys(path: Path) -> Iterator[str]:
-    """Yield the keys of the JSON object that a file holds as far as it is JSON, without holding its values."""
-    with _open(path) as file:
-        try:
-            for prefix, event, value in ijson.parse(file):
-                if prefix == "" and event == "map_key":
-                    yield value
-        except ijson.JSONError:
-            return
+            reason = str(error).splitlines()[0].strip()
+            raise DataError(f"is not JSON, or cut short: {reason}", path=path, line=number + 1) from error
 
 
 def _starts_array(path: Path) -> bool:
@@ -264,7 +220,7 @@ def _read_table(path: Path) -> Iterator[Record]:
     lines = (line + "\n" for _, line in read_lines(path))
     first, tabs = next(lines, ""), path.name.lower().removesuffix(".gz").endswith(".tsv")
     mark = "\t" if tabs else max(",;", key=first.count)
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(_LONGEST_CELL)
     rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)
     try:
         for row in rows:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data import Dataset, load_dataset
-from knowgap.compiling.data.dataset import sample_split
+from knowgap.compiling.data import Dataset, load_dataset, split
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
@@ -130,7 +129,7 @@ class Experiment:
         data = load_dataset(path, corpus=self.corpora.get(column.dataset), seed=seed, undivided_as=column.split)
         if column.questions is None:
             return data
-        drawn = sample_split(data.questions(column.split), f"random-{column.questions}", seed)
+        drawn = split(data.questions(column.split), {"drawn": column.questions}, seed)["drawn"]
         return replace(data, splits={**data.splits, column.split: drawn})
 
     def _retriever(self, column: Column, data: Dataset, run: Run) -> Any:

@@ -213,8 +213,6 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
             ["rq-rag", "--model", "tiny", "--labels", "only", "--dry-run"],
             "--labels only and --dry-run exclude each other",
         ),
-        (["reranker", "--mix", "questions.jsonl=many"], "--mix questions.jsonl=many: write a share such as 0.1"),
-        (["reranker", "--mix", "nowhere.json=9"], "nowhere.json: there is no such file or folder"),
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],
 )

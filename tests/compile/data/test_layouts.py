@@ -47,19 +47,12 @@ RECORDS = {
         "QuestionId": "tc_1", "Question": "Who?",
         "Answer": {"Value": "Ada Venn", "Aliases": ["Ada", "Ada Venn"], "NormalizedAliases": ["ada"]},
     },
-    "crud": {
-        "ID": "64fa", "event": "桥", "questions": "谁建造了桥？", "answers": "文爱达。",
-        "news1": "二〇〇〇年，文爱达建造了桥。", "news2": "桥在奥勒。",
-    },
-    "openbookqa": {
-        "id": "7-980", "question": {"stem": "Green?", "choices": [
-            {"text": "grass", "label": "A"}, {"text": "snow", "label": "B"}]}, "answerKey": "A",
-    },
     "arc_challenge": {
         "id": "Mercury_1", "question": {"stem": "Green?", "choices": [
             {"text": "snow", "label": "A"}, {"text": "grass", "label": "B"}]}, "answerKey": "B",
     },
     "nq_open": {"question": "who built the orle bridge", "answer": ["Ada Venn", "Venn"]},
+    "flashrag": {"id": "test_0", "question": "Who?", "golden_answers": ["Ada Venn", "Venn"], "metadata": {}},
     "jsonl": {"question": "Who?", "answer": "Ada Venn", "type": "mine"},
 }  # fmt: skip
 ARRAYS = {"hotpotqa", "2wikimultihopqa", "strategyqa", "asqa"}
@@ -68,19 +61,16 @@ ARRAYS = {"hotpotqa", "2wikimultihopqa", "strategyqa", "asqa"}
 def numbered(name: str, count: int) -> list[dict]:
     """Records of a layout that differ in id or question."""
     record = RECORDS[name]
-    fields = record.keys() & {"_id", "id", "qid", "sample_id", "QuestionId", "ID"} or {"question"}
+    fields = record.keys() & {"_id", "id", "qid", "sample_id", "QuestionId"} or {"question"}
     return [record | {field: f"{record[field]}{n}" for field in fields} for n in range(count)]
 
 
 def save(folder: Path, name: str, records: list[dict]) -> Path:
-    path = folder / f"dev.{'json' if name in ARRAYS | {'triviaqa', 'crud'} else 'jsonl'}"
+    path = folder / f"dev.{'json' if name in ARRAYS | {'triviaqa'} else 'jsonl'}"
     if name in ARRAYS:
         text = json.dumps(records, ensure_ascii=False)
     elif name == "triviaqa":
         text = json.dumps({"Data": records, "Domain": "unfiltered-web"}, indent=4)
-    elif name == "crud":
-        others = [{"ID": n, "event": "另"} for n in range(1000)]  # thousands of lines before the questions
-        text = json.dumps({"event_summary": others, "questanswer_1doc": records}, ensure_ascii=False, indent=4)
     else:
         text = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)
     path.write_text(text, encoding="utf-8")
@@ -120,18 +110,16 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
     ("name", "field", "value", "named"),
     [
         ("hotpotqa", "answer", None, "answer"),
-        ("hotpotqa", "context", [["Orle", "text"]], "context.0.1"),
         ("2wikimultihopqa", "evidences", [["a", "b"]], "evidences.0.2"),
-        ("2wikimultihopqa", "qa_pairs", [{"answer": "x"}], "qa_pairs.0.question"),
-        ("musique", "paragraphs", [{"title": "T"}], "paragraphs.0.paragraph_text"),
+        ("2wikimultihopqa", "qa_pairs", [{"answer": "x"}], "decomposition.0.question"),
+        ("musique", "paragraphs", [{"title": "T"}], "paragraph_text"),
         ("strategyqa", "answer", None, "answer"),
-        ("strategyqa", "evidence", [[[5]]], "evidence"),
-        ("asqa", "qa_pairs", [{"short_answers": []}], "qa_pairs.0.short_answers"),
-        ("triviaqa", "Answer", {"Aliases": ["x"]}, "Answer.Value"),
-        ("crud", "answers", " ", "answers"),
-        ("arc_challenge", "answerKey", "C", "answerKey"),
-        ("openbookqa", "question", {"stem": "x", "choices": [{"text": "a"}]}, "choices.0.label"),
-        ("openbookqa", "question", {"stem": "x", "choices": [{"text": "a", "label": "A"}] * 2}, "choices"),
+        ("asqa", "qa_pairs", [{"short_answers": []}], None),
+        ("triviaqa", "Answer", {"Aliases": ["x"]}, "Value"),
+        ("arc_challenge", "answerKey", "C", None),
+        ("arc_challenge", "question", {"stem": "x", "choices": [{"text": "a"}]}, "label"),
+        ("arc_challenge", "question", {"stem": "x", "choices": [{"text": "a", "label": "A"}] * 2}, None),
+        ("flashrag", "golden_answers", [], "answer"),
         ("nq_open", "answer", [1], "answer"),
     ],
 )
@@ -192,7 +180,7 @@ def test_strategyqa_with_and_without_paragraphs(tmp_path):
     release.write_text('{"Orle-1": {"title": "Orle", "para_index": 1, "content": "Text."}}')
     assert [p.text for p in only(tmp_path, "strategyqa")[0].corpus] == ["Text."]
     release.write_text('{"Orle-1": {"title": "Orle"')
-    with pytest.raises(DataError, match=r"dev_paragraphs.json:1: is not JSON"):
+    with pytest.raises(DataError, match=r"dev_paragraphs.json: is not JSON"):
         only(tmp_path, "strategyqa")
 
 
@@ -203,28 +191,17 @@ def test_own_questions_with_a_qid_keep_their_gold_passages(tmp_path):
     assert (example.gold_ids, example.type) == (["notes-1"], "question")
 
 
-def test_crud(tmp_path):
-    data, example = only(tmp_path, "crud")
-    assert len(data.corpus) == 2
-    assert example.gold_ids == [p.id for p in data.corpus]
-    assert (example.id, example.type, example.quest_questions) == ("1Doc-64fa", "1doc", [])
-    saved = {"64fa": {"key_info": [], "question": ["谁？"], "answers": ["文爱达"]}}
-    (tmp_path / "QuestAnswer1Doc_quest_gt_save.json").write_text(json.dumps(saved), encoding="utf-8")
-    _, example = only(tmp_path, "crud")
-    assert (example.quest_questions, example.quest_answers) == (["谁？"], ["文爱达"])
-
-
 def test_multiple_choice_flat_layout(tmp_path):
     record = {"id": "7-1", "question_stem": "Green?", "choices": {"text": ["grass", "snow"], "label": ["A", "B"]},
               "answerKey": "A"}  # fmt: skip
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(record))
-    assert detect_layout(path) == "openbookqa"
+    assert detect_layout(path) == "arc_challenge"
     example = load_dataset(path, split_as="test").splits["test"][0]
     assert example.question == "Green?\nA. grass\nB. snow"
     assert example.aliases == ["A", "grass"]
     path.write_text(json.dumps({**record, "choices": {"text": ["grass"], "label": ["A", "B"]}}))
-    with pytest.raises(DataError, match="2 labels but 1 texts"):
+    with pytest.raises(DataError, match=r"x.jsonl:1: is not a record of this layout"):
         load_dataset(path)
 
 
@@ -232,8 +209,8 @@ def test_multiple_choice_flat_layout(tmp_path):
     ("row", "problem"),
     [
         ("1\tAda\n", r"popQA.tsv:2: has 2 cells, but the header has 7"),
-        ("1\ta\tb\tc\t5\tWho?\tbuilder\n", r"popQA.tsv:2 \(possible_answers\): Invalid JSON"),
-        ('1\ta\tb\tc\tmany\tWho?\t["x"]\n', r"\(s_pop\): must be a valid integer"),
+        ("1\ta\tb\tc\t5\tWho?\tbuilder\n", r"popQA.tsv:2: is not a record of this layout"),
+        ('1\ta\tb\tc\tmany\tWho?\t["x"]\n', r"invalid literal .*'many'"),
         ('1\ta\tb\tc\t5\t"Who?\t["x"]\n', r"cannot be read as a row of a table"),
     ],
 )
@@ -248,44 +225,6 @@ def test_popqa(tmp_path, row, problem):
     path.write_text(header + row)
     with pytest.raises(DataError, match=problem):
         load_dataset(path, layout="popqa")
-
-
-class TestBEIR:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "text": "y"}\n')
-        queries = [{"_id": "q1", "text": "who?", "metadata": {"answer": "Ada"}}, {"_id": "q2", "text": "where?"},
-                   {"_id": "q3", "text": "unjudged?"}]  # fmt: skip
-        (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-        (tmp_path / "qrels").mkdir()
-        (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n")
-        (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td2\t2\n")
-        return tmp_path
-
-    def test_splits_are_those_of_the_judgements(self, folder):
-        data = load_dataset(folder)
-        assert data.name == folder.name
-        assert [[e.id for e in data.splits[s]] for s in SPLITS] == [["q2"], [], ["q1"]]
-        assert (data.splits["test"][0].gold_ids, data.splits["test"][0].answer) == (["d1"], "Ada")
-        assert data.splits["train"][0].answer == ""
-        assert [p.id for p in data.corpus] == ["d1", "d2"]
-        assert load_dataset(f"beir:{folder}", split="test").splits["train"] == []
-        (folder / "corpus.jsonl").unlink()  # over somebody's index
-        assert load_dataset(folder).corpus == []
-
-    @pytest.mark.parametrize(
-        ("row", "problem"),
-        [
-            ("q9\td1\t1\n", r"test.tsv:4 \(query-id\): 'q9' is not among the queries"),
-            ("q1\td1\tx\n", r"test.tsv:4 \(score\): must be a valid integer"),
-            ("q2\td1\t1\n", r"the id 'q2' is already used in"),
-        ],
-    )
-    def test_faults(self, folder, row, problem):
-        with (folder / "qrels" / "test.tsv").open("a") as file:
-            file.write(row)
-        with pytest.raises(DataError, match=problem):
-            load_dataset(folder)
 
 
 REAL = os.environ.get("KNOWGAP_TEST_DATA")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowgap.compiling.data import SPLITS, load_dataset
-from knowgap.compiling.data.dataset import make_example, split_examples
+from knowgap.compiling.data.dataset import FRACTIONS, make_example, split
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
 
@@ -26,7 +26,7 @@ def own(tmp_path):
 
 
 def sizes(data):
-    return [len(data.splits[split]) for split in SPLITS]
+    return [len(data.splits[part]) for part in SPLITS]
 
 
 def ids(examples):
@@ -38,7 +38,7 @@ def test_one_file_is_divided_by_the_seed_and_not_by_its_order(own, tmp_path):
     loaded = [load_dataset(own), load_dataset(own), load_dataset(other), load_dataset(own, seed=1)]
     assert [sizes(data) for data in loaded] == [[20, 10, 10]] * 4
     assert loaded[0].name == "mine"
-    assert len({id for split in SPLITS for id in ids(loaded[0].splits[split])}) == 40
+    assert len({id for part in SPLITS for id in ids(loaded[0].splits[part])}) == 40
     tests = [set(ids(data.splits["test"])) for data in loaded]
     assert tests[0] == tests[1] == tests[2] != tests[3]
     assert len({data.fingerprint for data in loaded}) == 1
@@ -47,11 +47,11 @@ def test_one_file_is_divided_by_the_seed_and_not_by_its_order(own, tmp_path):
 def test_equal_questions_stay_together_and_none_is_lost(tmp_path):
     twice = [{"question": f"q{n // 2}", "answer": str(n)} for n in range(60)]
     data = load_dataset(write(tmp_path / "twice.jsonl", twice))
-    assert sum(len({e.question for e in data.splits[split]}) for split in SPLITS) == 30
-    assert len({id for split in SPLITS for id in ids(data.splits[split])}) == 60
+    assert sum(len({e.question for e in data.splits[part]}) for part in SPLITS) == 30
+    assert len({id for part in SPLITS for id in ids(data.splits[part])}) == 60
     for count in range(1, 9):
         examples = [make_example(id=str(n), question=f"q{n}", answers=["a"], type="t") for n in range(count)]
-        assert sorted(id for part in split_examples(examples).values() for id in ids(part)) == ids(examples)
+        assert sorted(id for part in split(examples, FRACTIONS).values() for id in ids(part)) == ids(examples)
 
 
 def test_files_named_after_their_splits_or_mapped_to_them(tmp_path):
@@ -62,9 +62,6 @@ def test_files_named_after_their_splits_or_mapped_to_them(tmp_path):
     assert (data.name, sizes(data), data.corpus) == (tmp_path.name, [6, 1, 0], [Passage("p", "t", "u")])
     files = {"train": train, "test": test}
     assert sizes(load_dataset(files)) == [6, 0, 1]
-    assert sizes(load_dataset(files, split="test")) == [0, 0, 1]
-    with pytest.raises(UsageError, match=r"no dev split among my_train\.v1\.2\.jsonl, my-validation\.jsonl"):
-        load_dataset(files, split="dev")
 
 
 @pytest.mark.parametrize(
@@ -83,18 +80,19 @@ def test_ambiguous_folders_are_refused(tmp_path, files, problem):
         load_dataset(tmp_path)
 
 
-def test_limit_and_sampling(own):
+def test_limit_and_drawing(own):
     assert sizes(load_dataset(own, limit=4)) == [4, 4, 4]
     data = load_dataset(own, split_as="dev")
     whole = data.splits["dev"]
     assert sizes(data) == [0, 40, 0]
     assert [e.question for e in whole] == [row["question"] for row in questions(40)]
-    first = load_dataset(own, split_as="dev", sampling="first-7").splits["dev"]
-    assert ids(first) == ids(whole)[:7]
-    drawn = [ids(load_dataset(own, split_as="dev", sampling="random-9", seed=s).splits["dev"]) for s in (0, 0, 1)]
+    drawn = [ids(split(whole, {"drawn": 9}, seed)["drawn"]) for seed in (0, 0, 1)]
     assert len(drawn[0]) == 9
     assert drawn[0] == drawn[1] != drawn[2]
-    assert sizes(load_dataset(own, split_as="dev", sampling="random-500")) == [0, 40, 0]
+    assert split(whole, {"drawn": 500})["drawn"] == whole
+    parts = split(whole[::-1], {"one": 0.25, "other": 5})
+    assert [len(part) for part in parts.values()] == [10, 5]
+    assert not {*ids(parts["one"])} & {*ids(parts["other"])}
 
 
 @pytest.mark.parametrize(
@@ -103,11 +101,10 @@ def test_limit_and_sampling(own):
         ("hotpot", {}, UnknownName, "did you mean 'hotpotqa'"),
         ("hotpotqa", {}, UsageError, "hotpotqa:PATH"),
         *((name, {}, DataError, "no such file") for name in ("absent.json", "hotpotqa:absent.json")),
-        ("sample", {"split": "tests"}, UnknownName, "unknown split 'tests'"),
+        ("sample", {"split_as": "tests"}, UnknownName, "unknown split_as 'tests'"),
         ({"tests": "a.json"}, {}, UnknownName, "unknown split 'tests'"),
         ("own", {"layout": "quoref"}, UnknownName, "unknown layout 'quoref'"),
         ("own", {"limit": 0}, ValueOutOfBounds, "limit 0"),
-        *(("own", {"sampling": name}, UsageError, "first-N or random-N") for name in ("last-5", "first", "first-0")),
     ],
 )
 def test_unknown_names_and_options(own, name, options, error, problem):
@@ -161,7 +158,7 @@ BAD = {
     "question": [None, "  ", 3],
     "answer": [None, "", [], ["a", 1], {"a": 1}],
     "context": [5, [{"title": "no text"}]],
-    "gold_ids": [5],
+    "gold_ids": [{"a": 1}],
     "id": [True],
     "evidences": [[["a", "b"]]],
     "decomposition": [[5]],

@@ -28,9 +28,9 @@ def size(path):
         (f'{ROW}\n["list"]\n'.encode(), r"mine.jsonl:2: must be a JSON object"),
         (f"{ROW}\n{ROW.replace('x', 'ü')}".encode("latin-1"), r"mine.jsonl:2: is not UTF-8: byte 0xfc at column 15"),
         (f"[{ROW}]".encode("utf-16"), r"mine.jsonl:1: is not UTF-8: byte 0xff"),
-        (f"[{ROW}, {{'question': 5}}]".encode(), r":2: is not JSON: invalid char in json text\. Near .*'question': 5"),
-        (f"[{ROW}, {ROW}] {ROW}".encode(), r"mine.jsonl:3: is not JSON: trailing garbage"),
-        (f"[{ROW}, {ROW.replace('x', 'ü')}]".encode("latin-1"), r"mine.jsonl:2: is not UTF-8"),
+        (f"[{ROW}, {{'question': 5}}]".encode(), r":2: is not JSON, or cut short: .*invalid char in json text"),
+        (f"[{ROW}, {ROW}] {ROW}".encode(), r"mine.jsonl:3: is not JSON, or cut short: .*trailing garbage"),
+        (f"[{ROW}, {ROW.replace('x', 'ü')}]".encode("latin-1"), r"mine.jsonl:2: .*UTF8"),
     ],
 )
 def test_faults_are_named_by_file_and_record(tmp_path, text, problem):
@@ -42,7 +42,7 @@ def test_faults_are_named_by_file_and_record(tmp_path, text, problem):
 def test_other_json_than_an_array_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(f'{{"item": [{ROW}]}}')
-    with pytest.raises(DataError, match=r"mine.json:1 \(_id\): is missing"):
+    with pytest.raises(DataError, match=r"mine.json:1 \(context\): is missing"):
         load_dataset(path, layout="hotpotqa")
     with pytest.raises(DataError, match='holds no records under the key "Data"'):
         load_dataset(path, layout="triviaqa")

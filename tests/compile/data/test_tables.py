@@ -1,5 +1,7 @@
 """Tables as passages and as questions: columns that are named, guessed and said."""
 
+import json
+
 import pytest
 
 from knowgap.compiling.data import build_index, load_dataset, read_corpus
@@ -113,3 +115,33 @@ def test_a_corpus_and_questions_say_what_they_guessed(tmp_path):
     with pytest.warns(UserWarning, match=r"asked.csv: question is q, answer is expected"):
         data = load_dataset(tmp_path / "asked.csv", split_as="test")
     assert [(e.question, e.answer) for e in data.questions("test")] == [("Where?", "Tarn")]
+
+
+def test_records_of_a_release_that_differ_in_their_fields(tmp_path):
+    records = [
+        {"question": "How many?", "answer": ["A simple majority"], "context": "", "title": "x"},
+        {"question": "Who?", "short_answers": ["President"], "context": ""},
+        {"question": "Where?", "answer": 7, "context": "It stands in Orle.", "gold_ids": 3},
+    ]
+    (tmp_path / "dev.jsonl").write_text("\n".join(map(json.dumps, records)))
+    (tmp_path / "docs.jsonl").write_text('{"id": 3, "title": "Orle", "text": "It stands in Orle."}')
+    data = load_dataset(tmp_path / "dev.jsonl", split_as="dev", corpus=tmp_path / "docs.jsonl")
+    examples = data.questions("dev")
+    assert [example.answer for example in examples] == ["A simple majority", "President", "7"]
+    assert examples[2].gold_ids == ["3"]
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_questions_in_a_table_with_commas(tmp_path, mark):
+    rows = [["Question", "Answer", "ID"], ['"Who, and when?"', "Ada Venn", "q1"], ["Where?", '"Orle\nBridge"', "q2"]]
+    (tmp_path / "dev.csv").write_text("\n".join(mark.join(row) for row in rows))
+    examples = load_dataset(tmp_path / "dev.csv", split_as="dev").questions("dev")
+    asked = [(example.id, example.question, example.answer) for example in examples]
+    assert asked == [("q1", "Who, and when?", "Ada Venn"), ("q2", "Where?", "Orle\nBridge")]
+
+
+def test_a_corpus_of_flashrag(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps({"id": "0", "contents": '"Orle Bridge"\nAda Venn built it.\nIt is old.'}))
+    [passage] = read_corpus(path)
+    assert (passage.id, passage.title, passage.text) == ("0", "Orle Bridge", "Ada Venn built it.\nIt is old.")
