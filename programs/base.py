@@ -45,8 +45,6 @@ _LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
 """The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
 PAPERS = frozenset({"migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter"})
 """The programs that are the algorithms of their papers, with no settings but theirs."""
-PAPER = "paper"
-"""The preset name that stands for the preset of the questions' task; see `Program.paper_preset`."""
 
 
 @functools.cache
@@ -134,11 +132,6 @@ class Program(Streamable, Pickled):
         if name not in cls.presets:
             raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
         return dict(cls.presets[name])
-
-    @classmethod
-    def paper_preset(cls, task: str) -> str:
-        """The name of the preset for a task family, with or without its suffix `_deep`; empty if there is none."""
-        return next((name for name in (task, task.removesuffix("_deep")) if name in cls.presets), "")
 
     @classmethod
     def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:

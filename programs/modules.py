@@ -141,10 +141,6 @@ class ModuleFactory:
         """The hyperparameters that the module's class declares, by name."""
         return self().hyperparameters()
 
-    def paper_preset(self, task: str) -> str:
-        """A module has no presets."""
-        return ""
-
     def preset(self, name: str) -> NoReturn:
         """A module has no presets; raises `UnknownName`."""
         raise UnknownName.among(f"preset of {self.name}", name, self.presets)

@@ -24,7 +24,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices
 from knowgap.programs import get_program
-from knowgap.programs.base import PAPER, Program
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import fit_to_reranker
 from knowgap.retrieval.index.engines import as_retriever, open_or_build
 
@@ -143,9 +143,12 @@ class Experiment:
     def _program(self, row: Row, column: Column, retriever: Any) -> Any:
         """The program of a cell, or why there is none."""
         cls = get_program(row.program)
-        preset = cls.paper_preset(column.task) if row.preset == PAPER else row.preset
-        if row.preset and not preset:
-            return "its paper has no setting for this task"
+        preset = row.preset
+        if preset == "paper":
+            tasks = (column.task, column.task.removesuffix("_deep"))
+            preset = next((name for name in tasks if name in cls.presets), "")
+            if not preset:
+                return "its paper has no setting for this task"
         values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
         values |= {**(cls.preset(preset) if preset else {}), **row.settings}
         models = {name: model for name, model in self.models.items() if name in cls.part_names}
