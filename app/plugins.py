@@ -2,9 +2,7 @@
 
 `module:Name` is `Name` in an importable module. If it is a callable that makes the plugin, `module:Name:TEXT` calls it
 with that text. A plain name that knowgap does not have is looked up among the entry points of installed packages, in
-the groups of `GROUPS`.
-
-An exception that a plugin's own code raises is passed on with its traceback.
+the groups of `GROUPS`. An exception that a plugin's own code raises is passed on with its traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 from typing_extensions import get_protocol_members
@@ -103,10 +100,10 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
         return None
     reference, text = split_argument(str(name))
     found = find(kind, reference)
-    if callable(found) and (text is not None or isinstance(found, type) or not isinstance(found, protocol)):
-        found = found() if text is None else found(text)
-    elif text is not None:
-        raise UsageError(f"{kind} {name}: {reference} is of type {type(found).__name__}, which takes no argument")
+    if text is not None:
+        found = found(text)
+    elif isinstance(found, type) or (callable(found) and not isinstance(found, protocol)):
+        found = found()
     if not isinstance(found, protocol):
         missing = sorted(member for member in get_protocol_members(protocol) if not hasattr(found, member))
         raise UsageError(f"{kind} {name} is of type {type(found).__name__}, which has no {' and no '.join(missing)}")
@@ -131,12 +128,9 @@ def offered_as(kind: str, reference: str) -> str:
 
 
 def reference_of(thing: Any) -> str:
-    """The `reference` of an object, or else the `module:Name` of a class or function, or of the object's class.
-
-    A factory of programs from a `dspy.Module` has such a `reference`, which is that of the module.
-    """
+    """The `reference` of an object, or else the `module:Name` of a class or function, or of the object's class."""
     own = getattr(thing, "reference", None)
-    if isinstance(own, str) and is_reference(own):
+    if isinstance(own, str) and is_reference(own):  # of a program that is made from a `dspy.Module`
         return own
     named = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{named.__module__ or 'builtins'}:{named.__qualname__}"
@@ -149,10 +143,9 @@ def source_of(thing: Any) -> Path | None:
 
 
 def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The `module:Name`, the digest of the defining file, and the version of each plugin among `things`, by role.
+    """The `module:Name`, the digest of the file, or of the code in a notebook, and the version of each plugin by role.
 
-    In a notebook there is no such file, and the digest is that of the plugin's own code. The version is that of the
-    installed package with the name of the module, if there is one.
+    The version is that of the installed package with the name of the module, if there is one.
     """
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
@@ -164,36 +157,20 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
             continue
         facts[role] = {"name": reference_of(thing)}
         with suppress(OSError):
-            file = source_of(thing)
-            content = None if file is None else file.read_bytes()
-            facts[role]["sha256"] = code_digest(thing) if content is None else hashlib.sha256(content).hexdigest()
+            facts[role]["sha256"] = hashlib.sha256(_code_of(thing)).hexdigest()
         with suppress(PackageNotFoundError):
             facts[role]["version"] = version(package)
     return facts
 
 
-def code_digest(thing: Any) -> str:
-    """The SHA-256 of what a function does, or the functions of a class or an object's class, wherever they stand.
-
-    Bases of the class count if they are in the same module; what the functions call does not count.
-    """
-    thing = inspect.unwrap(thing) if callable(thing) else thing
-    known = getattr(thing, "code", thing)  # that of a factory of programs is the class of the module
-    owner = known if isinstance(known, (type, FunctionType)) else type(thing)
-    classes = [each for each in owner.__mro__ if each.__module__ == owner.__module__] if isinstance(owner, type) else []
-    members = [(name, member) for each in classes for name, member in vars(each).items()] or [("", owner)]
-    functions = [(name, getattr(member, "fget", None) or inspect.unwrap(member)) for name, member in members]
-    described = [(name, _described(f.__code__)) for name, f in functions if isinstance(f, FunctionType)]
-    return hashlib.sha256(repr(described).encode()).hexdigest()
-
-
-def _described(code: CodeType) -> list[Any]:
-    """What code does, regardless of the file and the line that it comes from."""
-    parts = [_described(part) for part in code.co_consts if isinstance(part, CodeType)]
-    values = [part for part in code.co_consts if not isinstance(part, CodeType)]
-    # The order of a set differs from process to process.
-    constants = [sorted(map(repr, value)) if isinstance(value, frozenset) else value for value in values]
-    return [code.co_code, code.co_names, constants, parts]
+def _code_of(thing: Any) -> bytes:
+    """The file in which a thing is defined, or what a notebook remembers of its functions."""
+    file, known = source_of(thing), getattr(thing, "code", thing)  # `code`: of a program that is made from a module
+    if file is not None:
+        return file.read_bytes()
+    owner = known if hasattr(known, "__qualname__") else type(known)
+    functions = [owner] if inspect.isfunction(owner) else filter(inspect.isfunction, vars(owner).values())
+    return "".join(map(inspect.getsource, functions)).encode()
 
 
 def _package_of(thing: Any) -> str:

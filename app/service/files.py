@@ -13,12 +13,13 @@ from starlette.responses import FileResponse, Response
 
 from knowgap.errors import UsageError
 from knowgap.programs.sources import AnswerSource
-from knowgap.retrieval.documents.reading import KINDS, kind_of, shown_name
+from knowgap.retrieval.documents.reading import KINDS, kind_of, open_folder, shown_name
 from knowgap.retrieval.documents.sources import sources_of
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.requests import Problem, json_response, read_body
 
 _LARGEST = 64 << 20  # bytes of a file that a visitor adds
+_LISTED = 2000  # documents at most
 _SHOWN = {
     **{".pdf": "application/pdf", ".htm": "text/html", ".html": "text/html"},
     **dict.fromkeys((".txt", ".md"), "text/plain; charset=utf-8"),
@@ -81,6 +82,29 @@ class Files:
             filename=path.name,
             content_disposition_type="inline" if kind else "attachment",
         )
+
+
+def list_documents(index: Any) -> dict[str, Any]:
+    """What an index knows of its documents, JSON-ready.
+
+    `documents` has the name of each, its number of `passages`, and why it was `left_out`, or that it is `being_read`;
+    `left_out` has the numbers of other files by reason, and `busy` says what a served folder's index is doing.
+    """
+    sources = sources_of(index)
+    files, counts = (sources.files(), sources.counts()) if sources is not None else ({}, {})
+    live = isinstance(index, LiveIndex)
+    names = {*files, *(open_folder(index.folder).files if live else ())}
+    documents = [
+        {
+            "name": name,
+            "passages": counts.get(name, 0),
+            "left_out": files[name].problem if name in files else "",
+            "being_read": name not in files,
+        }
+        for name in sorted(names)[:_LISTED]
+    ]
+    more = {"left_out": index.left_out, "busy": index.busy} if live else {"left_out": {}, "busy": ""}
+    return {"documents": documents, "number": len(names), **more}
 
 
 async def add_file(request: Request, index: LiveIndex) -> Response:

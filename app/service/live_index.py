@@ -41,6 +41,7 @@ class LiveIndex(NeverCopied):
 
     Attributes:
         being_read: how many documents can be searched, and how many there are; None if all can be searched.
+        busy: what is being read or encoded, and how far; empty if nothing is.
         left_out: how many files of the folder are left out, by reason.
 
     Raises:
@@ -64,7 +65,7 @@ class LiveIndex(NeverCopied):
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
         self.left_out = Counter[str]()
-        self._told, self._problems = "no document has been read yet", set[tuple[str, str]]()
+        self.busy, self._problems = "no document has been read yet", set[tuple[str, str]]()
         self._ended, self._changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
 
@@ -88,7 +89,7 @@ class LiveIndex(NeverCopied):
             IndexMissing: nothing can be searched yet; the message says how far the documents were read.
         """
         if self._index is None:
-            raise IndexMissing(f"the documents are still being read ({self._told}): ask again in a moment")
+            raise IndexMissing(f"the documents are still being read ({self.busy}): ask again in a moment")
         return self._index.search(queries, k, **({} if ids is None else {"ids": ids}))
 
     def __getattr__(self, name: str) -> Any:
@@ -115,12 +116,12 @@ class LiveIndex(NeverCopied):
                 seen = now
                 try:
                     self._index_all()
-                    failed = ""
+                    self.busy = failed = ""
                 except _Ended:
                     return
                 except DataError as error:  # such as for a folder that has become empty
-                    self._told = str(error)
-                    self._say(self._told)
+                    self.busy = str(error)
+                    self._say(self.busy)
                 except (KnowgapError, OSError) as error:
                     if str(error) != failed:
                         _LOG.error("the documents could not be indexed: %s", error)
@@ -169,7 +170,7 @@ class LiveIndex(NeverCopied):
     def _report(self, done: int, total: int, what: str) -> None:
         if self._ended.is_set():
             raise _Ended
-        self._told = f"{done:,} of {total:,} {what}"
+        self.busy = f"{done:,} of {total:,} {what}"
         self._progress(done, total, what)
 
 

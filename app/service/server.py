@@ -33,13 +33,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from knowgap.errors import UsageError
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
 from knowgap.service.events import Events
 from knowgap.service.examples import example_questions
-from knowgap.service.files import Files, add_file
+from knowgap.service.files import Files, add_file, list_documents
 from knowgap.service.listening import HTTPServer
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
@@ -122,12 +123,13 @@ class Server(HTTPServer):
                 threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
             else:
                 self._answering.warm_up()
-            self.name = self._answering.name
+            self.name, self._embedded = self._answering.name, lm.model == EXTRACTIVE
             loader = PackageLoader("knowgap.service")
             templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
             self._page = templates.get_template("page.html.jinja")
             routes += [
                 Route("/", self._show_page),
+                Route("/documents", lambda _: json_response(list_documents(index))),
                 Route("/v1/ask", self._ask, methods=["POST"]),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/models", self._models),
@@ -161,7 +163,8 @@ class Server(HTTPServer):
         policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
         examples = self._examples or await asyncio.to_thread(example_questions, self._index)
-        page = self._page.render(nonce=nonce, examples=examples, upload=self._allow_upload)
+        shown = {"examples": examples, "upload": self._allow_upload, "embedded": self._embedded}
+        page = self._page.render(nonce=nonce, **shown)
         return HTMLResponse(page, headers=headers)
 
     async def _health(self, request: Request) -> Response:

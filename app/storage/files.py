@@ -24,13 +24,12 @@ UNFINISHED = ".unfinished"
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # the system or the disk cannot do it
 
 
-def write_file(path: str | Path, content: str | bytes, *, durable: bool = True) -> Path:
+def write_file(path: str | Path, content: str | bytes) -> Path:
     """Write a file in one step, durably: even after a power cut it has its old content or the new one.
 
     Args:
         path: the file; its folder is made if there is none.
         content: bytes, or text, which is encoded as UTF-8 with its line ends as they are.
-        durable: False does not wait for the disk; a power cut may then leave any content.
 
     Raises:
         OSError: it cannot be written; the error names a file, and the target is as it was.
@@ -40,20 +39,18 @@ def write_file(path: str | Path, content: str | bytes, *, durable: bool = True) 
         try:
             with beside.open("wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)
-        if durable:
-            sync(target.parent)
+        sync(target.parent)
     return target
 
 
-def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write a JSON value as `write_file` does, with sorted keys."""
-    write_file(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n", durable=durable)
+    write_file(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
 
 
 @contextmanager
@@ -112,22 +109,16 @@ def replace_folder(folder: Path, target: Path) -> None:
     """Replace the target by a finished folder, and remove the old target.
 
     On Linux and macOS the two folders are exchanged in one step. If the system or the disk cannot do that, the old one
-    is renamed first; a reader that looks between the two steps puts it back (`restore_folder`).
+    is renamed first; if the process is killed between the two steps, a reader puts it back (`restore_folder`).
     """
     old = target.with_name(f".{target.name}.replaced")
     if target.exists() and _exchange(folder, target):
         old = folder
     else:
-        while True:
-            if target.exists():
-                shutil.rmtree(old, ignore_errors=True)
-                os.replace(target, old)
-            try:
-                os.replace(folder, target)
-                break
-            except OSError:
-                if not target.exists():  # otherwise a reader has put the old one back
-                    raise
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            os.replace(target, old)
+        os.replace(folder, target)
     sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 

@@ -74,5 +74,5 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: 
             return f"{name} was altered after it was written"
     if stamps != known:
         with suppress(OSError):  # the folder may be on a read-only disk
-            write_json(folder / STAMPS, stamps, durable=False)  # a file whose stamp is lost is hashed again
+            write_json(folder / STAMPS, stamps)
     return None

@@ -41,7 +41,7 @@ from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.cancelling import run_cancellable
 from knowgap.lms.metering import Prices, Usage, UsageTracker, token_prices, track_usage, without_history
 from knowgap.lms.providers import EXTRACTIVE
-from knowgap.plugins import code_digest, outside_facts
+from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
 
@@ -167,7 +167,7 @@ def run_study(
         "metric": name,
         "seed": seed,
         "demonstrations": searches,
-        **({"code of the metric": code_digest(measure)} if outside_facts({"metric": measure}) else {}),
+        "code of the metric": outside_facts({"metric": measure}),
         **config.identity(),
     }
 

@@ -215,6 +215,10 @@ class Sources:
         rows = self._read("select path, digest, problem, modified from files order by path")
         return {path: FileRecord(digest, problem, modified) for path, digest, problem, modified in rows}
 
+    def counts(self) -> dict[str, int]:
+        """How many passages each file has; a file without passages is left out."""
+        return dict(self._read("select file, count(*) from passages group by file"))
+
     def ids(self, wanted: DocumentFilter) -> frozenset[str]:
         """The ids of the passages of those files that a filter accepts."""
         files = [path for path, record in self.files().items() if wanted.accepts(path, record.modified)]
