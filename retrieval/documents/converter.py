@@ -32,7 +32,6 @@ from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds to wait for the process to start, before the time of a file begins
 _PATIENCE = 10  # a file may take this many times its CPU time on the clock, if other processes keep the CPU busy
-_UNITS = {"PDF": "page", "PowerPoint": "slide", "Excel": "row", "CSV": "row"}
 
 
 @dataclass(frozen=True)
@@ -227,9 +226,7 @@ def _limit(**most: int) -> None:
 def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
     try:
         text = convert(kind, content)
-        markdown = kind not in ("text", "PDF", "CSV")
-        by_name = kind in ("PowerPoint", "Excel", "CSV")  # one heading does not cover all slides or sheets
-        pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
+        pieces = splitter.split_file(name, text)
         if not pieces:
             raise Unreadable("has no text")
     except Unreadable as problem:

@@ -14,6 +14,9 @@ _LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w .-]+\)=
 _OF_CONTENTS = re.compile(r" {0,3}#{1,6}\s+(?:table of )?contents\s*#*\s*$", re.IGNORECASE)
 _ESCAPED = re.compile(r"(`+).+?\1|\\([_*\[\]<>.!+~&-])")  # code, in which nothing is escaped, or an escaped sign
 _PADDED = re.compile(r"(---)-+|( ) +")
+_NO_PICTURE = re.compile(
+    r"!\[([^\[\]]*)\]\(\s*\)|^[ \t]*\[[^\[\]]+\]:[ \t]*<?>?[ \t]*$", re.MULTILINE
+)  # its data are gone
 _SPACED = re.compile(r"\s{3}")
 _INDENTED = ("    ", "\t")  # a line of code, or of a list within a list
 _LONGEST_HEADING = 100  # characters
@@ -34,11 +37,12 @@ def read_markdown(source: str) -> Text:
         parts += [_without_leading(source[end : block.start()]), block[0]]
         end = block.end()
     text = "".join([*parts, _without_leading(source[end:])])
-    return Text(text if text.strip() else source, title)
+    return Text(text if text.strip() else source, title, markdown=True)
 
 
 def _without_leading(text: str) -> str:
-    lines = _COMMENT.sub("", text).split("\n")
+    text = _NO_PICTURE.sub(lambda found: found[1] or "", _COMMENT.sub("", text))
+    lines = text.split("\n")
     kept = (line for line in lines if not _LEADING.match(line) and not _OF_CONTENTS.match(line))
     kept = (
         line if line.startswith(_INDENTED) else _ESCAPED.sub(lambda found: found[2] or found[0], line) for line in kept

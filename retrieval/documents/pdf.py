@@ -214,4 +214,4 @@ def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: st
         Heading(level, " ".join(texts[n : n + count]), starts[n], starts[n + count] - 1)
         for n, (count, level) in chosen.items()
     ]
-    return Text("\n".join(texts), title, pages, headings)
+    return Text("\n".join(texts), title, unit="page", pages=pages, headings=headings)

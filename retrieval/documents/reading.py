@@ -11,14 +11,14 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.converter import Converter
-from knowgap.retrieval.documents.sources import FileRecord, Source
+from knowgap.retrieval.documents.sources import FileRecord, Source, passage_digest
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.index.manifest import FORMAT, MANIFEST
@@ -248,30 +248,43 @@ def read_documents(
 
     Files are read in the order of their names, or the smallest first if `reading.until` or `reading.most` limits the
     time. A file whose digest is the same as in `known` is not converted again; its problem, if any, is reported again.
-    While a file is being read, `progress` is called once a second. A file that `reading.until` leaves for another call
-    keeps its record in `known`.
+    A file with the same titles and texts as one before it is a copy, and has no passages of its own. While a file is
+    being read, `progress` is called once a second. A file that `reading.until` leaves for another call keeps its record
+    in `known`.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
-    files = list(folder.files.items())
+    files, known, originals = list(folder.files.items()), known or {}, dict[str, str]()
     if reading.until is not None or reading.most:
         files.sort(key=lambda file: _size(file[1]))  # so that many files can be searched soon
+
+    def original(name: str, content: str) -> str:
+        """The file before this one that has the same content; empty if there is none."""
+        first = originals.setdefault(content, name) if content else name
+        if first == name:
+            return ""
+        reading.left_out["copies of other files"] += 1
+        return first
+
     with Converter(splitter) as converter:
         for number, (name, path) in enumerate(files):
             digest: str | None = None
-            before = (known or {}).get(name)
+            before = known.get(name, FileRecord(None))
             kind = kind_of(path) or ""
             try:
                 content = read_bytes(path)
                 digest = hashlib.sha256(content).hexdigest()
-                if before is not None and before.digest == digest:
+                # The copy of a file that has gone or changed since has to be converted, to have passages of its own.
+                if before.digest == digest and (not before.same or before.content in originals):
+                    same = original(name, before.content)
                     if before.problem:
                         reading.problems[name] = before.problem
-                    yield ReadFile(name, before)
+                    moved = () if same and not before.same else None
+                    yield ReadFile(name, replace(before, same=same), moved)
                     continue
                 if reading.until is not None and reading.documents and time.monotonic() > reading.until:
                     reading.remaining += 1
-                    if before is not None:
+                    if name in known:
                         yield ReadFile(name, before)
                     continue
                 waiting = partial(progress or no_progress, number, len(folder.files))
@@ -280,10 +293,15 @@ def read_documents(
                 reading.problems[name] = str(problem)
                 # A record without a digest is tried again, since a permission, library or time may be missing only now.
                 lasting = not isinstance(problem, NotNow) and digest is not None
-                yield ReadFile(name, FileRecord(digest if lasting else None, str(problem), modified(path)))
+                same = original(name, before.content) if before.same in ("", originals.get(before.content)) else ""
+                record = FileRecord(digest if lasting else None, str(problem), before.content, same, modified(path))
+                yield ReadFile(name, record)
                 continue
             if note:
                 reading.notes[name] = note
+            texts = hashlib.sha256("".join(passage_digest(passage) for passage, _ in placed).encode()).hexdigest()
+            same = original(name, texts)
+            if not same:
+                reading.count(len(placed))
             reading.kinds[kind] += 1
-            reading.count(len(placed))
-            yield ReadFile(name, FileRecord(digest, modified=modified(path)), placed)
+            yield ReadFile(name, FileRecord(digest, "", texts, same, modified(path)), () if same else placed)

@@ -16,7 +16,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -30,7 +30,11 @@ Item = TypeVar("Item")
 _IDS_AT_ONCE = 500
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
-create table files (path text primary key, digest text, problem text not null, modified real not null);
+create table files (
+    path text primary key, digest text, problem text not null, content text not null, same text not null,
+    modified real not null
+);
+create index copies on files (same);
 create table passages (
     id text primary key, digest text not null, file text not null references files,
     start integer not null, end integer not null, unit text not null, first integer not null, last integer not null
@@ -46,7 +50,7 @@ _CHANGING = (
     """update files set digest = null where not exists (
         select * from after.files other where other.path = files.path and other.digest is files.digest
     )""",
-    "insert or ignore into files select path, null, problem, modified from after.files",
+    "insert or ignore into files select path, null, problem, content, same, modified from after.files",
 )
 
 
@@ -62,6 +66,7 @@ class Source:
         unit: the unit of `first` and `last`: "page", "slide", "row" or "line"; empty for none.
         first: the first page, slide, row or line of the passage, from 1; 0 for none.
         last: the last one.
+        copies: other files with the same text.
     """
 
     file: str
@@ -70,6 +75,7 @@ class Source:
     unit: str = ""
     first: int = 0
     last: int = 0
+    copies: tuple[str, ...] = ()
 
     @property
     def position(self) -> str:
@@ -79,7 +85,8 @@ class Source:
         return f"{self.unit} {self.first}" if self.first == self.last else f"{self.unit}s {self.first}–{self.last}"
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.position}" if self.unit else self.file
+        place = f"{self.file}, {self.position}" if self.unit else self.file
+        return f"{place}; also {', '.join(self.copies)}" if self.copies else place
 
     def to_dict(self) -> dict[str, Any]:
         """The place as a JSON-ready mapping."""
@@ -104,11 +111,15 @@ class FileRecord:
     Args:
         digest: the SHA-256 of the file; None if it could not be read or has to be tried again.
         problem: the reason why its text is not in the index; empty if it is.
+        content: a digest of the titles and texts of its passages; empty if it could not be read.
+        same: the file with the same titles and texts whose passages stand for its own; empty if they are its own.
         modified: when it was last modified, in seconds since 1970; ignored when records are compared.
     """
 
     digest: str | None
     problem: str = ""
+    content: str = ""
+    same: str = ""
     modified: float = field(default=0.0, compare=False)
 
 
@@ -212,8 +223,7 @@ class Sources:
 
     def files(self) -> dict[str, FileRecord]:
         """The files by path, in the order of their paths."""
-        rows = self._read("select path, digest, problem, modified from files order by path")
-        return {path: FileRecord(digest, problem, modified) for path, digest, problem, modified in rows}
+        return {path: FileRecord(*record) for path, *record in self._read("select * from files order by path")}
 
     def counts(self) -> dict[str, int]:
         """How many passages each file has; a file without passages is left out."""
@@ -221,7 +231,8 @@ class Sources:
 
     def ids(self, wanted: DocumentFilter) -> frozenset[str]:
         """The ids of the passages of those files that a filter accepts."""
-        files = [path for path, record in self.files().items() if wanted.accepts(path, record.modified)]
+        accepted = ((path, each) for path, each in self.files().items() if wanted.accepts(path, each.modified))
+        files = dict.fromkeys(record.same or path for path, record in accepted)
         found: set[str] = set()
         for part in batches(files, _IDS_AT_ONCE):
             rows = self._read(f"select id from passages where file in ({', '.join('?' * len(part))})", *part)
@@ -241,16 +252,23 @@ class Sources:
         for part in batches(map(_key, dict.fromkeys(ids)), _IDS_AT_ONCE):
             rows = self._read(f"select * from passages where id in ({', '.join('?' * len(part))})", *part)
             found.update((_id(key), Source(*place)) for key, _, *place in rows)
-        return found
+        files = {source.file for source in found.values()}
+        copies = {file: self._read("select path from files where same = ? order by path", file) for file in files}
+        return {
+            id: replace(source, copies=tuple(path for (path,) in copies[source.file]))
+            if copies[source.file]
+            else source
+            for id, source in found.items()
+        }
 
     def write_file(self, file: str, record: FileRecord) -> None:
         """Record a file without its passages."""
         with self._writing() as database:
-            database.execute("insert into files values (?, ?, ?, ?)", (file, *astuple(record)))
+            database.execute("insert into files values (?, ?, ?, ?, ?, ?)", (file, *astuple(record)))
 
     def write_passages(self, placed: Iterable[tuple[Passage, Source]]) -> None:
         """Record passages and their places."""
-        self._write((_key(passage.id), passage_digest(passage), *astuple(source)) for passage, source in placed)
+        self._write((_key(passage.id), passage_digest(passage), *astuple(source)[:6]) for passage, source in placed)
 
     def copy_passages(self, file: str, other: Sources) -> None:
         """Copy the records of a file's passages from other sources."""

@@ -8,11 +8,11 @@ import re
 import zlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.sources import Source
@@ -35,6 +35,27 @@ _SMALLEST = 32
 _CHARACTERS_PER_TOKEN = 12  # the most in a passage, since a long string without spaces may be a single token
 _BLOCK = 32  # characters of a block per token of a passage: a block has about eight passages
 _QUICK = 3  # the least average bytes per token in most languages
+
+
+class Table(NamedTuple):
+    """A table in a text: where its rows begin and end, and the lines that name its columns, to be repeated."""
+
+    start: int
+    end: int
+    header: str
+
+    def moved(self, by: int) -> Table:
+        """The same table in a text that begins elsewhere."""
+        return Table(self.start + by, self.end + by, self.header)
+
+
+class _Chunk(NamedTuple):
+    """A part of a text, from `start` to `end`, and what is put before it."""
+
+    start: int
+    end: int
+    header: str = ""
+    is_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,33 +110,33 @@ class Splitter:
             above = f"{passage.title}\n\n"  # a title that is too long becomes part of the text
         else:
             title = passage.title
-        pieces = self._cut(title, above + _unwrap(passage.text), -len(above), markdown=False)
+        pieces = self._cut(title, above + _unwrap(passage.text), -len(above), [], markdown=False)
         return self._numbered(passage.id, ((title, text, max(0, at), max(0, end)) for title, text, at, end in pieces))
 
-    def split_file(
-        self, file: str, text: Text, *, markdown: bool, unit: str, by_name: bool = False
-    ) -> list[tuple[Piece, Source]]:
+    def split_file(self, file: str, text: Text) -> list[tuple[Piece, Source]]:
         """Split a file into passages with their places.
 
-        Headings, from Markdown or from `text`, become part of the titles. The unit of the page numbers is "page",
-        "slide" or "row". With `by_name`, every title begins with the name of the file, even if one top heading covers
-        all of it.
+        Headings, from Markdown or from `text`, become part of the titles. Every title begins with the name of the file
+        where one heading does not cover all of it, as on slides and sheets. Tables are cut between their rows.
         """
-        name = text.title or PurePosixPath(file).stem
-        if markdown or text.headings:
-            sections = _find_sections(text.text, _headings(text.text) if markdown else text.headings)
-            body = text.text if markdown else _unwrap(text.text)
-            pieces = self._split_sections(name, body, sections, by_name=by_name or bool(text.title), markdown=markdown)
+        name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit in ("slide", "row")
+        body = text.text if text.markdown else _unwrap(text.text, text.rows)
+        tables = [Table(start, end, "") for start, end in text.rows]
+        if text.markdown:
+            tables = sorted([*tables, *find_tables(body)])
+        if text.markdown or text.headings:
+            sections = _find_sections(body, _headings(body) if text.markdown else text.headings)
+            pieces = self._split_sections(name, body, sections, tables, by_name=by_name, markdown=text.markdown)
         else:
-            pieces = self._cut(self._title([name]), _unwrap(text.text), 0, markdown=False)
+            pieces = self._cut(self._title([name]), body, 0, tables, markdown=False)
         placed = []
         for piece in self._numbered(file, pieces):
             first, last = (_number_at(text.pages, at) for at in (piece.start, max(piece.start, piece.end - 1)))
-            placed.append((piece, Source(file, piece.start, piece.end, unit if first else "", first, last)))
+            placed.append((piece, Source(file, piece.start, piece.end, text.unit if first else "", first, last)))
         return placed
 
     def _split_sections(
-        self, name: str, text: str, sections: list[_Section], *, by_name: bool, markdown: bool
+        self, name: str, text: str, sections: list[_Section], tables: list[Table], *, by_name: bool, markdown: bool
     ) -> Iterator[tuple[str, str, int, int]]:
         tops = {section.headings[0] for section in sections if section.headings}
         parts = [] if not by_name and len(tops) == 1 and not text[: sections[0].end].strip() else [name]
@@ -129,7 +150,8 @@ class Splitter:
                 if not section.headings or (following is not None and self._repeats(section, following, parts)):
                     continue
                 start = section.heading_start
-            yield from self._cut(title, text[start : section.end], start, markdown=markdown)
+            inside = [table for table in tables if table.start < section.end and table.end > start]
+            yield from self._cut(title, text[start : section.end], start, inside, markdown=markdown)
 
     def _repeats(self, section: _Section, following: _Section, parts: list[str]) -> bool:
         """Whether the title of the following section contains the heading of a section without text."""
@@ -145,30 +167,85 @@ class Splitter:
                 return title
         return title[: self.limit // 4].rpartition(" ")[0] or title[: self.limit // 8]
 
-    def _cut(self, title: str, text: str, offset: int, *, markdown: bool) -> Iterator[tuple[str, str, int, int]]:
-        """The title, text, start and end of each passage of a section that begins at `offset`."""
+    def _cut(
+        self, title: str, text: str, offset: int, tables: list[Table], *, markdown: bool
+    ) -> Iterator[tuple[str, str, int, int]]:
+        """The title, text, start and end of each passage of a section that begins at `offset`, as the tables count."""
         marked = self._count(f"{title}: x") if title else self._count("x")
         if len(text) <= _CHARACTERS_PER_TOKEN * self.limit and marked + self._count(text) <= self.limit:
             start, end = _stripped(text, 0, len(text))
             if start < end:
                 yield title, _tidy(text[start:end]), offset + start, offset + end
             return
-        headers = _table_headers(text) if markdown else []
-        longest = max((len(header) for start, header in headers if text[start : start + 1] == "|"), default=0)
-        slack = max(self._overlap, min(longest // 2, self.limit // 3))
-        capacity = max(_SMALLEST // 2, (self.limit - marked - slack) // 8 * 8)
-        last = 0
-        for first, end in self._chunks(text, capacity, markdown):
-            start, prefix = first, ""
-            if first and headers:
-                prefix = headers[bisect_right(headers, first, key=lambda header: header[0]) - 1][1]
-            if first and not prefix:
-                start = self._overlapping(text, last, first)
-            body = _tidy(prefix + text[start:end])
+        capacity = max(_SMALLEST // 2, (self.limit - marked - self._overlap) // 8 * 8)
+        last: _Chunk | None = None
+        for chunk in self._chunks(text, [table.moved(-offset) for table in tables], capacity, markdown):
+            start = chunk.start
+            if last is not None and not (last.is_table or chunk.is_table):
+                start = self._overlapping(text, last.start, chunk.start)
+            body = _tidy(chunk.header + text[start : chunk.end])
             if self._count(f"{title}: {body}" if title else body) > self.limit:
-                start, body = first, _tidy(text[first:end])
-            last = first
-            yield title, body, offset + start, offset + end
+                start, body = chunk.start, _tidy(text[chunk.start : chunk.end])
+            last = chunk
+            yield title, body, offset + start, offset + chunk.end
+
+    def _chunks(self, text: str, tables: list[Table], capacity: int, markdown: bool) -> Iterator[_Chunk]:
+        """The pieces of a text, of prose and of tables; the words right above a table stay with its first rows."""
+        position, above = 0, None
+        for table in [*tables, Table(len(text), len(text), "")]:
+            start, end = max(table.start, position), min(table.end, len(text))
+            prose = list(self._prose(text, position, start, capacity, markdown))
+            above = None
+            if prose and start < end and self._count(text[prose[-1].start : prose[-1].end]) <= capacity // 3:
+                above = prose.pop().start
+            yield from prose
+            yield from self._rows(text, start, end, table.header, capacity, above)
+            position = max(position, end)
+
+    def _prose(self, text: str, start: int, end: int, capacity: int, markdown: bool) -> Iterator[_Chunk]:
+        splitter, longest = _chunker(self._window.tokenizer, capacity, markdown), _CHARACTERS_PER_TOKEN * self.limit
+        for first, last in _find_blocks(text[start:end], _BLOCK * self.limit):
+            for at, chunk in splitter.chunk_indices(text[start + first : start + last]):
+                for place in range(0, len(chunk), longest):
+                    begin, stop = _stripped(chunk, place, min(len(chunk), place + longest))
+                    if begin < stop:
+                        yield _Chunk(start + first + at + begin, start + first + at + stop)
+
+    def _rows(self, text: str, start: int, end: int, header: str, capacity: int, above: int | None) -> Iterator[_Chunk]:
+        """The rows of a table, as many together as fit, each piece after the first with the header.
+
+        A row that is too long for a passage is cut as prose is; its parts have the first cell of the row before them.
+        """
+        lines = [
+            (start + found.start(), start + found.end()) for found in re.finditer(r"[^\n]*\S[^\n]*", text[start:end])
+        ]
+        if not lines:
+            return
+        repeated = header if self._count(header) <= capacity // 2 else ""
+        room, marks = capacity - self._count(repeated), self._window.marks
+        counts = [count - marks for count in self._window.count([text[first:last] for first, last in lines])]
+        cuts = {begin for begin, _ in _find_blocks(text[start:end], _BLOCK * self.limit, rows=True)}
+        begin = lines[0][0] if above is None else above
+        used = 0 if above is None else self._count(text[above:start])
+        stop = begin
+        for (first, last), count in zip(lines, counts, strict=True):
+            if stop > begin and (used + count > room or (first - start in cuts and first > start)):
+                yield _Chunk(begin, stop, repeated if begin > start else "", is_table=True)
+                begin, used = first, 0
+            stop, used = last, used + count
+            if count > room:
+                yield from self._long_row(text, begin, last, repeated if begin > start else "", room)
+                begin, used, stop = last, 0, last
+        if stop > begin:
+            yield _Chunk(begin, stop, repeated if begin > start else "", is_table=True)
+
+    def _long_row(self, text: str, start: int, end: int, header: str, room: int) -> Iterator[_Chunk]:
+        key = text[start:end].partition("; ")[0].strip() if not header else ""
+        key = f"{key}; " if 0 < len(key) < room else ""
+        for number, chunk in enumerate(
+            self._prose(text, start, end, max(_SMALLEST // 2, room - self._count(key)), False)
+        ):
+            yield _Chunk(chunk.start, chunk.end, header or (key if number else ""), is_table=True)
 
     def _overlapping(self, text: str, previous: int, first: int) -> int:
         """The start of a passage that repeats the last sentence before it, or the last words of a long sentence."""
@@ -178,17 +255,6 @@ class Splitter:
             if self._count(text[start + place : first]) - self._window.marks <= self._overlap:
                 return start + place
         return first
-
-    def _chunks(self, text: str, capacity: int, markdown: bool) -> Iterator[tuple[int, int]]:
-        """The start and end of each piece of a text, without the white space between them."""
-        splitter = _chunker(self._window.tokenizer, capacity, markdown)
-        longest = _CHARACTERS_PER_TOKEN * self.limit
-        for start, end in _find_blocks(text, _BLOCK * self.limit):
-            for at, chunk in splitter.chunk_indices(text[start:end]):
-                for place in range(0, len(chunk), longest):
-                    first, last = _stripped(chunk, place, min(len(chunk), place + longest))
-                    if first < last:
-                        yield start + at + first, start + at + last
 
     @staticmethod
     def _numbered(document: str, pieces: Iterable[tuple[str, str, int, int]]) -> list[Piece]:
@@ -281,28 +347,32 @@ def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
         above, above_start = bare, start
 
 
-def _table_headers(markdown: str) -> list[tuple[int, str]]:
-    """Positions, each with the table header (and its rule) that applies from there on; empty outside of tables."""
-    headers: list[tuple[int, str]] = [(0, "")]
-    position, above = 0, ""
+def find_tables(markdown: str) -> list[Table]:
+    """The tables of Markdown; they begin with the line above their rule and end before a line without a bar."""
+    tables: list[Table] = []
+    position, above, above_start, inside = 0, "", 0, False
     for line in markdown.split("\n"):
         start, position, bare = position, position + len(line) + 1, line.strip()
-        if not bare.startswith("|"):
-            bare = ""
-            if headers[-1][1]:
-                headers.append((start, ""))
-        elif _TABLE_RULE.match(bare):
-            headers.append((position, f"{above}\n{bare}\n" if above else ""))
-        above = bare
-    return headers
+        if inside and "|" not in bare:
+            tables[-1], inside = tables[-1]._replace(end=start), False
+        elif not inside and "|" in bare and _TABLE_RULE.match(bare):
+            header = f"{above}\n{bare}\n" if "|" in above else ""
+            tables.append(Table(above_start if header else start, len(markdown), header))
+            inside = True
+        above, above_start = bare, start
+    return tables
 
 
-def _unwrap(text: str) -> str:
+def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
     """Replace each line end at which a line was only wrapped by a space, without moving any position.
 
     A line was wrapped if it is nearly as wide as the wide lines of the text, and no blank line, indented line or item
-    of a list follows.
+    of a list follows. The rows of tables, which are in these ranges, are left as they are.
     """
+    if rows:
+        edges = [0, *(edge for each in rows for edge in each), len(text)]
+        parts = [text[start:end] for start, end in itertools.pairwise(edges)]
+        return "".join(part if number % 2 else _unwrap(part) for number, part in enumerate(parts))
     lines = text.split("\n")
     widths = sorted(len(line.rstrip()) for line in lines if line.strip())
     width = widths[int(0.9 * (len(widths) - 1))] if widths else 0
@@ -315,7 +385,7 @@ def _unwrap(text: str) -> str:
     return "".join(joined)[: len(text)]
 
 
-def _find_blocks(text: str, size: int) -> list[tuple[int, int]]:
+def _find_blocks(text: str, size: int, *, rows: bool = False) -> list[tuple[int, int]]:
     """Cut a long text into blocks so that a later edit only moves the cuts near it; [(start, end)].
 
     A cut is before a paragraph, or before a sentence if paragraphs are long, and is chosen by a checksum of its words,
@@ -325,7 +395,7 @@ def _find_blocks(text: str, size: int) -> list[tuple[int, int]]:
     if len(text) <= 2 * size:
         return [(0, len(text))]
     ends = [match.end() for match in _PARAGRAPH_END.finditer(text)]
-    if len(ends) < 4 * len(text) / size:
+    if len(ends) < 4 * len(text) / size and not rows:
         ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     cuts = [0]
     for start, end in itertools.pairwise([*ends, len(text)]):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
+
+_PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
 
 
 class Unreadable(Exception):
@@ -19,6 +22,11 @@ class NotNow(Unreadable):
 def line_starts(lines: Sequence[str]) -> list[int]:
     """The start of each line in the text that joins them by line ends, and the start of one more line."""
     return list(accumulate((len(line) + 1 for line in lines), initial=0))
+
+
+def without_private(text: str) -> str:
+    """Drop private-use characters, which are signs of some font, such as a permalink or the bullet of a list."""
+    return _PRIVATE.sub("", text)
 
 
 class Heading(NamedTuple):
@@ -37,13 +45,19 @@ class Text:
     Args:
         text: the text of the file.
         title: its own title; empty if it has none.
+        markdown: whether it is Markdown, whose headings and tables are found in the text.
+        unit: the unit of `pages`: "page", "slide" or "row"; empty for none.
         pages: where each page, slide or row begins: (position in the text, number), ascending.
-        headings: the headings of plain text, in order; those of Markdown are found in the text.
+        headings: the headings of plain text, in order.
+        rows: ranges of plain text, (start, end), whose lines are rows of a table, with the names of their columns.
         note: a note for the user about how the file was read, or empty.
     """
 
     text: str
     title: str = ""
+    markdown: bool = False
+    unit: str = ""
     pages: list[tuple[int, int]] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
+    rows: list[tuple[int, int]] = field(default_factory=list)
     note: str = ""

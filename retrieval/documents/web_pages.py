@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import Any
 
+from knowgap.retrieval.documents.tables import Cell, joined, markdown, spread
 from knowgap.retrieval.documents.text import Text
 
 NESTED = "is nested too deeply for headings and tables; read as plain text"
@@ -19,7 +20,7 @@ _NAMED = re.compile(
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
 _STEP = re.compile(r"\W*(?:next|prev|previous|up|home|contents|index|top|back)\b", re.IGNORECASE)
 _STEPS = {"next", "prev", "previous", "up", "index", "contents", "start", "home", "top"}
-_PERMALINK = {"¶", "#", "§", "🔗"}
+_PERMALINK = {"¶", "#", "§", "🔗", "↑"}
 _SHORT = 400  # the most characters of a bar with "next" and "previous"
 _LEVELS = 8  # how many elements around a link are examined
 _LINKED = 0.8  # the least share of letters in links of an element that is a list of links
@@ -28,14 +29,17 @@ _LINKED = 0.8  # the least share of letters in links of an element that is a lis
 def read_html(content: str) -> Text:
     """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
-    Permalinks are left out. Navigation, the page's footer, and lists of links to the page's own headings are left out
-    unless nothing else is on the page. A page that is nested too deeply is read as plain text, and a note says so.
+    Merged cells of a table are repeated in each place that they cover. Permalinks are left out. Navigation, the page's
+    footer, and lists of links to the page's own headings are left out unless nothing else is on the page. A page that
+    is nested too deeply is read as plain text, and a note says so.
     """
     from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
 
     soup = BeautifulSoup(content, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    if styled := soup.find("p", class_="word-title"):  # in the style "Title" of a Word file
+        title = styled.extract().get_text(" ", strip=True)
     unseen = [
         *soup(["script", "style", "template", "head", "title", "hr"]),
         *soup(style=_HIDDEN),
@@ -59,9 +63,30 @@ def read_html(content: str) -> Text:
         for table in soup("table"):
             if table.find(_NOT_IN_CELLS) is not None:
                 _dissolve(table)
-        return Text(_markdown(soup), title.replace("\xa0", " "))
+            elif table.find(["td", "th"], attrs={"rowspan": True}) or table.find(attrs={"colspan": True}):
+                _spread_out(table)
+        return Text(_markdown(soup), title.replace("\xa0", " "), markdown=True)
     except RecursionError:
         return Text(soup.get_text("\n", strip=True), title, note=NESTED)
+
+
+def _spread_out(table: Any) -> None:
+    """Replace a table with merged cells by its lines of Markdown, in which each cell is in all of its places."""
+    rows = [row(["td", "th"]) for row in table("tr")]
+    grid = spread([[_cell(cell) for cell in row] for row in rows])
+    heads = next((n for n, row in enumerate(rows) if any(cell.name == "td" for cell in row)), 0) or 1
+    lines = markdown([joined(grid[:heads]), *grid[heads:]]) if grid else ""
+    caption = table.caption.get_text(" ", strip=True) if table.caption else ""
+    table.name, table.string = "pre", lines
+    table.attrs = {"class": "table"}
+    if caption:
+        table.insert_before(f"{caption}\n\n")
+
+
+def _cell(cell: Any) -> Cell:
+    spans = (str(cell.get(name, 1)) for name in ("rowspan", "colspan"))
+    down, across = (int(span) if span.isdecimal() and len(span) < 10 else 1 for span in spans)
+    return cell.get_text(" ", strip=True), down or 10_000, across or 1  # 0 rows are all that follow
 
 
 def _markdown(soup: Any) -> str:
@@ -69,7 +94,14 @@ def _markdown(soup: Any) -> str:
 
     for block in soup(["blockquote", "dl", "dt", "dd"]):
         block.name = "div"
-    converter = MarkdownConverter(
+
+    class Converter(MarkdownConverter):
+        def convert_pre(self, el: Any, text: str, *arguments: Any, **named: Any) -> str:
+            if "table" in el.get_attribute_list("class"):  # lines of Markdown already
+                return f"\n\n{el.get_text()}\n\n"
+            return super().convert_pre(el, text, *arguments, **named)
+
+    converter = Converter(
         heading_style=ATX,
         strip=["a", "b", "strong", "i", "em"],
         escape_misc=False,

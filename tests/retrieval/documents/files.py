@@ -29,14 +29,19 @@ def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
     return file.getvalue()
 
 
-def word(paragraphs: Sequence[tuple[str, str]]) -> bytes:
-    """A Word file of paragraphs, each a style ("Heading1", "" for none) and a text."""
-    body = "".join(
-        f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
-        for style, text in paragraphs
-    )
+def word(
+    paragraphs: Sequence[tuple[str, str]], rows: Sequence[Sequence[str | None]] = (), **edges: Sequence[str]
+) -> bytes:
+    """A Word file of paragraphs, each a style ("Heading1", "" for none) and a text, and of a table.
+
+    A cell that is None is merged with the one above it. `header1`, `footer1` and so on are the lines of such a part.
+    """
+    body = "".join(_paragraph(text, style) for style, text in paragraphs)
+    cells = ("".join(f"<w:tc>{_cell(text)}</w:tc>" for text in row) for row in rows)
+    body += f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>" if rows else ""
+    names = {"Titel": "Title", "Heading1": "heading 1", "Heading2": "heading 2"}
     styles = "".join(
-        f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
+        f'<w:style w:type="paragraph" w:styleId="{id}"><w:name w:val="{name}"/></w:style>' for id, name in names.items()
     )
     kinds = f'<Override PartName="/word/document.xml" ContentType="{PARTS}.document.main+xml"/>'
     kinds += f'<Override PartName="/word/styles.xml" ContentType="{PARTS}.styles+xml"/>'
@@ -48,7 +53,18 @@ def word(paragraphs: Sequence[tuple[str, str]]) -> bytes:
         "word/styles.xml": f'<w:styles xmlns:w="{WORDS}">{styles}</w:styles>',
         "word/_rels/document.xml.rels": _relation("styles", "styles.xml"),
     }
+    for name, lines in edges.items():
+        files[f"word/{name}.xml"] = f'<w:hdr xmlns:w="{WORDS}">{"".join(map(_paragraph, lines))}</w:hdr>'
     return archive(files)
+
+
+def _paragraph(text: str, style: str = "") -> str:
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+
+
+def _cell(text: str | None) -> str:
+    merged = "<w:vMerge/>" if text is None else '<w:vMerge w:val="restart"/>'
+    return f"<w:tcPr>{merged}</w:tcPr>{_paragraph(text or '')}"
 
 
 def _relation(kind: str, target: str) -> str:

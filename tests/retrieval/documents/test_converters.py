@@ -16,8 +16,8 @@ from tests.retrieval.documents.files import pdf, sheet
 SPLITTER = Splitter(embedded_window())
 
 
-def passages(text: Text, *, markdown: bool = False) -> list[tuple[str, str]]:
-    pieces = SPLITTER.split_file("file", text, markdown=markdown, unit="")
+def passages(text: Text) -> list[tuple[str, str]]:
+    pieces = SPLITTER.split_file("file", text)
     return [(piece.passage.title, piece.passage.text) for piece, _ in pieces]
 
 
@@ -34,7 +34,7 @@ PAGE = """<title>Orle</title>
 
 
 def test_what_leads_around_a_site_is_no_passage():
-    assert passages(convert("HTML", PAGE.encode()), markdown=True) == [
+    assert passages(convert("HTML", PAGE.encode())) == [
         ("Orle / Bridge", "Built by Ada Venn for my_town*2; see below.\n\nQuoted.\n\nSaid by Ada.")
     ]
 
@@ -184,7 +184,7 @@ added: v1 -->
 
 
 def test_markdown_has_no_front_matter_comments_or_lists_of_its_headings():
-    assert passages(convert("Markdown", MARKDOWN.encode()), markdown=True) == [
+    assert passages(convert("Markdown", MARKDOWN.encode())) == [
         (
             "Bridges of the Isk / Orle Bridge / Opening",
             "| town | year |\n| --- | --- |\n| Orle | 1931 |\n\n"
@@ -195,9 +195,7 @@ def test_markdown_has_no_front_matter_comments_or_lists_of_its_headings():
 
 def test_escapes_of_markdown_are_read_as_the_signs_they_are():
     source = b"(of the house)=\n# Orle\n\nBuilt for x86\\_64, \\[not\\] for `a\\_b`.\n\n    code\\_\n"
-    assert passages(convert("Markdown", source), markdown=True) == [
-        ("Orle", "Built for x86_64, [not] for `a\\_b`.\n\n    code\\_")
-    ]
+    assert passages(convert("Markdown", source)) == [("Orle", "Built for x86_64, [not] for `a\\_b`.\n\n    code\\_")]
 
 
 def test_plain_text_has_underlined_headings_and_a_table_none():
@@ -212,7 +210,7 @@ def test_a_title_is_not_repeated_by_the_first_heading():
     page = "<title>Heaps — Tarn&nbsp;1.2</title><h1><code>Heaps</code></h1><p>A.</p><h2>Push</h2><p>B.</p>"
     page += '<div class="navheader"><table><tr><th>8.1.&nbsp;Types, of which there are very many</th></tr>'
     page += "<tr><td><a href=a>Prev</a></td><td><a href=b>Up</a></td><td><a href=c>Next</a></td></tr></table></div>"
-    assert passages(convert("HTML", page.encode()), markdown=True) == [
+    assert passages(convert("HTML", page.encode())) == [
         ("Heaps — Tarn 1.2", "A."),
         ("Heaps — Tarn 1.2 / Push", "B."),
     ]
@@ -231,30 +229,35 @@ def test_lines_that_open_few_pages_and_the_numbers_of_a_table_stay():
     assert convert("PDF", pdf(pages)).text == "Minutes\nThe council met.\n12\nMinutes\nThe council met again.\n13 votes"
 
 
-def formatted() -> bytes:
+def merged() -> bytes:
     from openpyxl import Workbook
 
     book, file = Workbook(), io.BytesIO()
     page = book.active
     page.title = "Towns"
-    page.append(["The towns of the Isk valley"])
-    page.append([])
-    page.append(["town", "founded", "opened", "share", 2024])
-    page.append(["Tarn", datetime.datetime(1931, 5, 2), datetime.datetime(2020, 1, 2, 15, 4), 0.125, 7.5])
-    page.append(["Orle", datetime.datetime(1902, 11, 30), None, 1, None])
-    page["B4"].number_format = page["B5"].number_format = "d. mmmm yyyy"
-    page["C4"].number_format = "yyyy-mm-dd h:mm AM/PM"
-    page["D4"].number_format = page["D5"].number_format = "0.0%"
+    for row in (
+        ["The towns of the Isk valley"],
+        [],
+        ["valley", "town", "founded", "opened", "share", 2024],
+        ["Isk", "Tarn", datetime.datetime(1931, 5, 2), datetime.datetime(2020, 1, 2, 15, 4), 0.125, 7.5],
+        [None, "Orle", datetime.date(1902, 11, 30), None, 1.0, None],
+        ["Lome", "Venn", None, None, None, 3],
+    ):
+        page.append(row)
+    for place in ("A1:F1", "A4:A5", "C6:E6"):
+        page.merge_cells(place)
+    page["E4"].number_format = page["E5"].number_format = "0.0%"
     book.create_sheet("Empty")
     book.save(file)
     return file.getvalue()
 
 
-def test_cells_are_read_as_they_are_shown():
-    assert convert("Excel", formatted()).text == (
+def test_cells_keep_their_places_and_merged_ones_are_in_each():
+    assert convert("Excel", merged()).text == (
         "## Towns\n\nThe towns of the Isk valley\n"
-        "town: Tarn; founded: 2. May 1931; opened: 2020-01-02 3:04 PM; share: 12.5%; 2024: 7.5\n"
-        "town: Orle; founded: 30. November 1902; share: 100.0%"
+        "valley: Isk; town: Tarn; founded: 1931-05-02; opened: 2020-01-02 15:04; share: 12.5%; 2024: 7.5\n"
+        "valley: Isk; town: Orle; founded: 1902-11-30; share: 100%\n"
+        "valley: Lome; town: Venn; 2024: 3"
     )
 
 

@@ -22,7 +22,7 @@ def sentences(count: int, seed: int = 0, words: str = "river stone bridge lamp t
 
 
 def split(text: str, *, markdown: bool = False, tokens: int = 64, **more: object):
-    return Splitter(WINDOW, tokens).split_file("folder/notes.md", Text(text, **more), markdown=markdown, unit="page")
+    return Splitter(WINDOW, tokens).split_file("folder/notes.md", Text(text, markdown=markdown, unit="page", **more))
 
 
 def longest(pieces) -> int:

@@ -1,0 +1,126 @@
+"""Tables in six formats: cut between rows, with the names of their columns, merged and empty cells in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from knowgap.retrieval.documents.conversion import convert
+from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.documents.tables import spread
+from knowgap.retrieval.window import embedded_window
+from tests.retrieval.documents.files import sheet, word
+
+SPLITTER = Splitter(embedded_window())
+NAMES = ["tag", "model of the device", "owner", "place", "bought"]
+ROWS = [
+    [f"HI-{n}", f"ThinkPad T{n % 7}", f"Owner{n} Berg", ["Bremen", "", "Graz"][n % 3], f"20{n % 30:02}-01-10"]
+    for n in range(200)
+]
+
+
+def as_html(rows: list[list[str]]) -> bytes:
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<h1>Devices</h1><p>All devices of 2024.</p><table>{cells}</table><p>The end.</p>".encode()
+
+
+def as_markdown(rows: list[list[str]], bar: str = "| ") -> bytes:
+    lines = [f"{bar}{' | '.join(row)}{bar[::-1]}" for row in rows]
+    rule = f"{bar}{' | '.join('---' for _ in rows[0])}{bar[::-1]}"
+    return "\n".join(["# Devices", "", "All of 2024:", "", lines[0], rule, *lines[1:], "", "The end."]).encode()
+
+
+def passages(kind: str, content: bytes) -> list[str]:
+    return [piece.passage.text for piece, _ in SPLITTER.split_file("devices", convert(kind, content))]
+
+
+FORMATS: dict[str, tuple[str, Callable[[list[list[str]]], bytes]]] = {
+    "CSV": ("CSV", lambda rows: "\n".join(",".join(row) for row in rows).encode()),
+    "Excel": ("Excel", lambda rows: sheet("Devices", rows)),
+    "HTML": ("HTML", as_html),
+    "Markdown": ("Markdown", as_markdown),
+    "Markdown without outer bars": ("Markdown", lambda rows: as_markdown(rows, "")),
+    "Word": ("Word", lambda rows: word([("Titel", "Devices"), ("", "All of 2024.")], rows)),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_row_is_torn_and_each_passage_names_the_columns(name: str):
+    kind, make = FORMATS[name]
+    texts = passages(kind, make([NAMES, *ROWS]))
+    assert len(texts) > 10
+    for row in ROWS:
+        lines = [line for text in texts for line in text.split("\n") if row[0] in line.replace(";", " ").split()]
+        assert len(lines) == 1, row
+        assert all(cell in lines[0] for cell in row)
+        assert ("place: " in lines[0]) == bool(row[3]) or "|" in lines[0]
+        assert lines[0].count("|") in (0, len(row) - 1, len(row) + 1)  # an empty cell keeps its place
+    assert all(column in text for text in texts if "|" in text for column in NAMES)
+
+
+def test_a_row_that_is_longer_than_a_passage_keeps_its_key():
+    story = " ".join(f"Sentence {n} of the story." for n in range(300))
+    texts = passages("CSV", f"title,year,text\nOrle,1931,{story}\nTarn,1950,Short.\n".encode())
+    assert len(texts) > 5
+    assert all("title: Orle" in text for text in texts[:-1])
+    assert texts[-1] == "title: Tarn; year: 1950; text: Short."
+
+
+MERGED = """<table><caption>Rates</caption>
+<tr><th rowspan=2>Plant</th><th colspan=2>Rate</th><th rowspan=2>Operator</th></tr><tr><th>day</th><th>night</th></tr>
+<tr><td rowspan=3>Bremen</td><td>62</td><td>75</td><td>Ruiz</td></tr><tr><td colspan=2>48</td><td>Lind</td></tr>
+<tr><td></td><td>50</td><td>Okafor</td></tr></table>"""
+
+
+def test_merged_cells_of_a_page_are_in_each_of_their_places():
+    assert passages("HTML", MERGED.encode()) == [
+        "Rates\n\n| Plant | Rate day | Rate night | Operator |\n| --- | --- | --- | --- |\n"
+        "| Bremen | 62 | 75 | Ruiz |\n| Bremen | 48 | 48 | Lind |\n| Bremen |  | 50 | Okafor |"
+    ]
+
+
+def test_word_has_its_title_its_running_heads_once_and_merged_cells_in_each_of_their_places():
+    rows = [["Plant", "Machine", "Rate"], ["Bremen", "Lathe", "62"], [None, "Press", ""], ["Graz", "", "66"]]
+    edges = {
+        "header1": ["Contract 4471 &amp;  more"],
+        "header2": ["Contract 4471 &amp; more"],
+        "footer1": ["12", "By Ada"],
+    }
+    [(piece, _)] = SPLITTER.split_file("a.docx", convert("Word", word([("Titel", "Lease")], rows, **edges)))
+    assert (piece.passage.title, piece.passage.text) == (
+        "Lease",
+        "Contract 4471 & more\n\n| Plant | Machine | Rate |\n| --- | --- | --- |\n"
+        "| Bremen | Lathe | 62 |\n| Bremen | Press |  |\n| Graz |  | 66 |\n\nBy Ada",
+    )
+
+
+def test_a_merged_cell_of_a_billion_places_is_cut_short():
+    grid = spread([[("a", 10**9, 10**9)], [("b", 1, 1)]])
+    assert len(grid) == 2
+    assert len(grid[0]) <= 1000
+
+
+PICTURES = f"""# Logo
+
+![our logo](data:image/png;base64,{"iVBORw0KGgo" * 2000}=)
+
+Only in blue. ![][small]
+
+[small]: data:image/png;base64,{"iVBORw0KGgo" * 20}
+
+The end.
+"""
+
+
+def test_pictures_as_data_are_dropped_and_said():
+    made = convert("Markdown", PICTURES.encode())
+    assert " ".join(made.text.split()) == "# Logo our logo Only in blue. ![][small] The end."
+    assert made.note == "2 pictures within the text left out"
+    page = f"<p>Only<img alt='our logo' src='data:image/png;base64,{'iVBORw0KGgo' * 99}'> in blue.</p>"
+    assert convert("HTML", page.encode()).text == "Onlyour logo in blue."
+
+
+def test_private_use_characters_are_dropped():
+    assert convert("HTML", "<h1>Zones<a href=#x>\ue157</a></h1><p>\uf0b7 Hello.".encode()).text == "# Zones\n\nHello."
+    assert convert("text", "\uf0b7 Hello.".encode()).text == " Hello."
