@@ -54,25 +54,17 @@ function showSource(id) {
   source.querySelector("summary").focus({ preventScroll: true });
 }
 
-// Append citations so that the first stays on the line of the word before it.
-function glue(paragraph, links) {
-  const before = paragraph.lastChild;
-  const word = before?.nodeType === Node.TEXT_NODE ? before.data.match(/\S{1,30}\s*$/)?.[0] ?? "" : "";
-  if (word) before.data = before.data.slice(0, -word.length);
-  paragraph.append(make("span", { class: "glued" }, word, links[0]), ...links.slice(1));
-}
-
 function answerText(answer, sources, key) {
   const refused = answer.supported === false, known = refused || answer.story.answered;
   const text = known ? answer.answer : "Your documents do not say this.";
   const box = make("div", { class: "answer" + (refused ? " refused" : known && text.length < 80 ? " brief" : "") });
-  let paragraph = make("p");
+  let paragraph = make("div", { class: "part" });
   for (const piece of known ? pieces(answer, sources) : [{ text, numbers: [] }]) {
     piece.text.split(/\n{2,}/).forEach((part, place) => {
-      if (place) { box.append(paragraph); paragraph = make("p"); }
-      if (part) paragraph.append(piece.doubted ? make("span", { class: "doubt", text: part }) : part);
+      if (place) { box.append(paragraph); paragraph = make("div", { class: "part" }); }
+      if (part) paragraph.append(...piece.doubted ? [make("span", { class: "doubt", text: part })] : withTables(part));
     });
-    if (piece.numbers.length) glue(paragraph, piece.numbers.map(number => citeLink(number, key)));
+    paragraph.append(...piece.numbers.map(number => citeLink(number, key)));
   }
   box.append(paragraph);
   if (refused && answer.guess === answer.answer) box.append(make("p", { class: "note", text: "This is a guess: your documents do not say this." + (answer.missing ? " Missing: " + answer.missing : "") }));
@@ -103,11 +95,12 @@ function sourceCard(source, key) {
   const quote = source.sentence || source.text;
   const whole = make("div", { class: "whole" });
   const words = (source.sentence ?? "").split(" ").map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  const found = source.sentence ? source.text.match(new RegExp(words.join("\\s+"))) : null;
-  if (!found) whole.append(source.text || quote);
+  const matched = source.sentence ? source.text.match(new RegExp(words.join("\\s+"))) : null;
+  const found = matched && source.text[source.text.lastIndexOf("\n", matched.index) + 1] !== "|" ? matched : null; // a row stays whole
+  if (!found) whole.append(...withTables(source.text || quote));
   else {
     const end = found.index + found[0].length;
-    whole.append(source.text.slice(0, found.index), make("mark", { text: found[0] }), source.text.slice(end));
+    whole.append(...withTables(source.text.slice(0, found.index)), make("mark", { text: found[0] }), ...withTables(source.text.slice(end)));
   }
   return make("li", {}, make("details", { class: "source", id: source.number ? key + "-s" + source.number : null },
     make("summary", {},

@@ -104,7 +104,7 @@ function goTo(conversation) {
 
 function showHistory() {
   const kept = conversations();
-  at("history-title").hidden = at("clear").hidden = !kept.length;
+  at("history-title").hidden = !kept.length;
   at("history").replaceChildren(...kept.map(conversation => {
     const title = conversation.turns[0].question, current = conversation.id === open_?.id;
     return make("li", { "data-open": current },
@@ -198,11 +198,20 @@ function ask(question) {
   answerTurn(turn);
 }
 
-const THEMES = ["system", "light", "dark"];
-function showTheme() {
-  const theme = setting("theme") ?? "system";
-  if (theme === "system") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = theme;
-  at("theme").lastElementChild.textContent = "Theme: " + theme;
+// What is indexed, what was left out and why, and what is still being read.
+async function showDocuments() {
+  const headers = tabKey() ? { Authorization: "Bearer " + tabKey() } : {};
+  const response = await fetch("documents", { headers }).catch(() => null);
+  if (response?.status === 401) return at("key-dialog").showModal();
+  const told = await response?.json().catch(() => null);
+  const others = Object.entries(told?.left_out ?? {}).map(([reason, number]) => number + " " + reason).join(", ");
+  at("documents-said").textContent = !told ? "The service cannot be reached."
+    : [told.number ? count(told.number, "document", "documents") + "." : "This index does not know its documents.",
+      told.busy ? "Now: " + told.busy + "." : "", others ? "Left out: " + others + "." : ""].filter(Boolean).join(" ");
+  at("documents-list").replaceChildren(...(told?.documents ?? []).map(each => make("tr", {}, make("td", { text: each.name }),
+    make("td", { class: "number", text: each.passages || "" }),
+    make("td", { class: "lack", text: each.being_read ? "being read" : each.left_out ? "left out: " + each.left_out : "" }))));
+  if (!at("documents-dialog").open) at("documents-dialog").showModal();
 }
 
 at("form").addEventListener("submit", event => { event.preventDefault(); ask(at("question").value.trim()); });
@@ -213,27 +222,22 @@ at("stop").addEventListener("click", () => { running?.abort.abort(); focusQuesti
 for (const id of ["new", "new-small"]) at(id).addEventListener("click", () => leave(() => goTo(null)));
 at("menu").addEventListener("click", () => showSide(!at("side").hasAttribute("data-shown")));
 at("veil").addEventListener("click", () => { showSide(false); at("menu").focus(); });
-at("theme").addEventListener("click", () => { setting("theme", THEMES[(THEMES.indexOf(setting("theme") ?? "system") + 1) % 3]); showTheme(); });
-at("clear").addEventListener("click", () => at("clear-dialog").showModal());
-at("clear-dialog").addEventListener("close", event => {
-  if (event.target.returnValue === "yes") { running?.abort.abort(); keepAll([]); goTo(null); }
-});
+at("documents").addEventListener("click", showDocuments);
 at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn?.problem?.key && !running) answerTurn(turn); });
 at("key-cancel").addEventListener("click", () => at("key-dialog").close());
 at("examples")?.addEventListener("click", event => { const button = event.target.closest("button"); if (button) ask(button.textContent); });
 at("upload")?.addEventListener("change", async event => {
-  const files = [...event.target.files], said = [];
-  for (const file of files) {
-    at("upload-said").textContent = "Adding " + file.name;
+  const said = [];
+  for (const file of event.target.files) {
     const headers = tabKey() ? { Authorization: "Bearer " + tabKey() } : {};
     const response = await fetch("files/" + encodeURIComponent(file.name), { method: "PUT", headers, body: file }).catch(() => null);
     if (response?.status === 401) at("key-dialog").showModal();
-    const told = response ? await response.json().catch(() => ({})) : { error: { message: "the service cannot be reached" } };
-    const problem = told.left_out ?? told.error?.message;
-    said.push(response?.ok ? file.name + (problem ? " was added, but cannot be searched: " + problem + "." : " was added.") : file.name + " was not added: " + (problem ?? "status " + response.status) + ".");
+    const problem = response ? (await response.json().catch(() => ({}))).error?.message : "the service cannot be reached";
+    said.push(file.name + (response?.ok ? " was added." : " was not added: " + problem + "."));
   }
-  at("upload-said").textContent = said.join(" ") + (said.some(line => line.endsWith("was added.")) ? " It can be searched in a moment." : "");
+  at("upload-said").textContent = said.join(" ");
   event.target.value = "";
+  showReading();
 });
 document.addEventListener("keydown", event => {
   if (document.querySelector("dialog[open]")) return;
@@ -251,7 +255,6 @@ async function showReading() {
   if (read || !health) setTimeout(showReading, read ? 2000 : 15000);
 }
 
-showTheme();
 showReading();
 showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null);
 if (!lasting) document.querySelector(".foot .small").textContent = "This browser keeps no questions: they are gone when you reload.";

@@ -1,4 +1,4 @@
-// What the page keeps in this browser: conversations, the theme, and the key until the tab is closed.
+// What the page keeps in this browser: conversations, and the key until the tab is closed.
 const STORE = "knowgap.conversations";
 const at = id => document.getElementById(id);
 let remembered = [];
@@ -14,6 +14,20 @@ function make(tag, properties, ...children) {
   }
   made.append(...children.filter(child => child !== null && child !== undefined));
   return made;
+}
+
+// A text as it is, but its Markdown tables as tables.
+function withTables(text) {
+  const parts = [];
+  for (const block of text.split(/((?:^\|.*\|[ \t]*(?:\n|$)){2,})/m)) {
+    const rows = block.startsWith("|") ? block.trim().split("\n").map(row => row.trim().slice(1, -1).split(/(?<!\\)\|/).map(cell => cell.trim().replaceAll("\\|", "|"))) : [];
+    const ruled = rows.length > 1 && rows[1].every(cell => /^:?-+:?$/.test(cell));
+    if (!rows.length) { if (block) parts.push(block); continue; }
+    const row = (cells, tag) => make("tr", {}, ...cells.map(cell => make(tag, { text: cell })));
+    parts.push(make("div", { class: "scroll" }, make("table", {}, ruled ? make("thead", {}, row(rows[0], "th")) : null,
+      make("tbody", {}, ...rows.slice(ruled ? 2 : 0).map(cells => row(cells, "td"))))));
+  }
+  return parts;
 }
 
 function icon(name, kind) {
@@ -56,16 +70,6 @@ function keepAll(list) {
 
 function keep(conversation) {
   return keepAll([conversation, ...conversations().filter(other => other.id !== conversation.id)]);
-}
-
-function setting(name, value) {
-  try {
-    if (value === undefined) return localStorage.getItem("knowgap." + name);
-    localStorage.setItem("knowgap." + name, value);
-  } catch (error) {
-    lasting = false;
-  }
-  return value;
 }
 
 function tabKey(value) {

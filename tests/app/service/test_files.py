@@ -38,9 +38,15 @@ def test_a_source_has_a_link_that_opens_its_file(service):
     assert (cited["title"], cited["content"]) == ("Tarn (in/a b.md)", "The Isk flows through Tarn.")
 
 
+def test_documents_are_listed_with_what_was_left_out(service):
+    told = service.get("/documents").json()
+    assert [each["name"] for each in told["documents"]] == ["in/a b.md", "orle.html"]
+    assert all(each["passages"] == 1 and not each["left_out"] for each in told["documents"])
+
+
 def test_an_address_that_is_not_there_is_told_those_that_are(service):
     told = service.get("/v1/embeddings").json()["error"]["message"]
-    assert "has /, /files/NAME, /healthz, /metrics" in told
+    assert "has /, /documents, /files/NAME, /healthz, /metrics" in told
 
 
 def test_a_page_cannot_run_its_scripts(service):

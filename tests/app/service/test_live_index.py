@@ -177,6 +177,8 @@ def test_visitors_ask_and_add_files(live, docs):
         damaged = client.put("/files/junk.pdf", content=b"junk")
         assert (damaged.status_code, damaged.json()) == (201, {"file": "junk.pdf"})
         wait_until(lambda: any("junk.pdf" in line for line in live.said))
+        listed = {each["name"]: each for each in client.get("/documents").json()["documents"]}
+        assert (listed["tarn.md"]["passages"], "damaged" in listed["junk.pdf"]["left_out"]) == (1, True)
         os.remove(docs / "junk.pdf")
         for name, content, status in (
             ("tarn.md", b"x", 409),

@@ -61,18 +61,18 @@ def test_events_are_read_however_they_are_cut():
     assert run(f"(() => {{ {reading} return {script}; }})()") == [["step", {"a": "ü"}], ["answer", {}]]
 
 
-def test_a_key_that_an_upload_needed_asks_no_question_again():
-    script = """(() => {
-      let open_ = null, running = null, given = null;
-      const asked = [], tabKey = () => null, answerTurn = turn => asked.push(turn.question);
-      const at = () => ({ value: "key", addEventListener: (_, listener) => { given = listener; } });
-      LISTENER
-      const turns = [{ answer: {} }, { problem: { calm: true } }, { question: "waits", problem: { key: true } }];
-      for (const turn of turns) { open_ = { turns: [turn] }; given(); }
-      return asked;
-    })()"""
-    lines = (SCRIPTS / "page.js").read_text(encoding="utf-8").splitlines()
-    assert run(script.replace("LISTENER", next(line for line in lines if "key-form" in line))) == ["waits"]
+def test_tables_of_markdown_are_tables():
+    made = """
+      const inside = node => node.children.map(text).join(" ") + node.text;
+      const text = node => typeof node === "string" ? node : node.tag + "(" + inside(node) + ")";
+      const make = (tag, { text = "" }, ...children) => ({ tag, text, children: children.filter(Boolean) });
+    """
+    source = (SCRIPTS / "store.js").read_text(encoding="utf-8")
+    reading = "function withTables" + source.partition("function withTables")[2].partition("\n}\n")[0] + "\n}\n"
+    table = "Before\n| Town | River |\n|---|---|\n| Tarn | Isk \\| Orle |\nAfter | it."
+    script = f"(() => {{ {made} {reading} return withTables({json.dumps(table)}).map(text); }})()"
+    head, row = "thead(tr(th(Town) th(River)))", "tbody(tr(td(Tarn) td(Isk | Orle)))"
+    assert run(script) == ["Before\n", f"div(table({head} {row}))", "After | it."]
 
 
 def test_the_scripts_are_valid(tmp_path):
