@@ -29,7 +29,7 @@ from near_misses import FORMS, write
 from table import Table, note
 
 from knowgap.compiling.data import load_dataset
-from knowgap.compiling.evaluation.runner import map_ordered
+from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.lms.embedded.inputs import Prompt
 from knowgap.retrieval.passage import Passage
 

@@ -10,7 +10,7 @@ from typing import Any, Generic
 import dspy
 from dspy.utils.exceptions import LMError
 
-from knowgap.compiling.evaluation.runner import map_ordered
+from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.lms.metering import UsageTracker, track_usage, without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages

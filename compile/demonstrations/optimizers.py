@@ -16,8 +16,8 @@ from dspy.predict.parameter import Parameter
 
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metric
-from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.shared_cache import cache_results
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program

@@ -11,10 +11,11 @@ from dspy.utils.callback import BaseCallback
 
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
 from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.quiet import quiet
-from knowgap.compiling.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
+from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import EXTRACTIVE

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, overload
 
 import dspy
-from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
@@ -33,24 +32,16 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
-class _Options(TypedDict, total=False):
-    run: Run
-    split: str
-    limit: int | None
-    output: str | Path | None
-    traces: bool
-
-
 @overload
 def evaluate(
-    program: AnyProgram | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: AnyProgram | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any
 ) -> Evaluation: ...
 @overload
 def evaluate(
     program: Mapping[str, AnyProgram | dspy.Module],
     questions: Questions,
     metrics: Metrics = ...,
-    **options: Unpack[_Options],
+    **options: Any,
 ) -> Evaluations: ...
 def evaluate(
     program: AnyProgram | dspy.Module | Mapping[str, AnyProgram | dspy.Module],
@@ -70,8 +61,8 @@ def evaluate(
 
     Args:
         program: a program or a DSPy module, or a mapping from labels to several, which are compared with the first.
-        questions: a data set, or `dspy.Example`s with `question` and `answer`, and `id`, `aliases`, `gold_ids` and
-            `type` if known.
+        questions: a data set, or `dspy.Example`s with `question` and `answer` (a text, a list of acceptable ones, a
+            number or a boolean), and `id`, `aliases`, `gold_ids` and `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
             functions; the first is the main one.
         run: the language model, how many questions are asked at a time, the seed of the bootstrap intervals, and a
@@ -86,8 +77,8 @@ def evaluate(
         The evaluation of the program; for several programs, their evaluations by label.
 
     Raises:
-        UsageError: there are no questions or no language model, a test question is in another split as well, or
-            `output` holds other answers.
+        UsageError: there are no questions or no language model, a test question is in another split as well, `output`
+            holds other answers, or a metric gives something else than a number from 0 to 1.
         DataError: the main metric is not defined for a question, or scores passages that the index does not hold.
         LanguageModelUnreachable: the language model could not be reached for several questions in a row; `output` has
             the answers so far, and the same call continues from there.

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import Any, TextIO, cast
+from contextlib import contextmanager
+from typing import Any
 
-_CHATTY = ("dspy", "tqdm", "gepa", "optuna")
-
-
-class _Sieve:
-    """A stream that drops what the chatty libraries write and passes on everything else."""
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        writer = sys._getframe(1).f_globals.get("__name__", "")
-        return len(text) if writer.partition(".")[0] in _CHATTY else self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+import tqdm
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence prints, progress bars and log lines of DSPy, tqdm, gepa and Optuna; everything else is untouched."""
-    loggers = [logging.getLogger(name) for name in _CHATTY]
-    levels = [logger.level for logger in loggers]
+    """Silence log lines, progress bars and prints of these libraries; what others print is untouched."""
+    loggers = [logging.getLogger(name) for name in ("dspy", "gepa", "optuna")]
+    levels, bars = [logger.level for logger in loggers], tqdm.tqdm.__init__
+    silent: Any = functools.partialmethod(bars, disable=True)
+    printing = [vars(module) for name, module in sys.modules.items() if name.startswith(("dspy.teleprompt", "gepa"))]
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
-        with redirect_stdout(cast("TextIO", _Sieve(sys.stdout))), redirect_stderr(cast("TextIO", _Sieve(sys.stderr))):
-            yield
+        for names in printing:
+            names["print"] = lambda *_, **__: None
+        tqdm.tqdm.__init__ = silent
+        yield
     finally:
+        tqdm.tqdm.__init__ = bars
+        for names in printing:
+            names.pop("print", None)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextvars
-import errno
-import gc
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import dspy
-from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel
 
+from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric, scores_passages
-from knowgap.compiling.evaluation.metrics.normalize import reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
-from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
-from knowgap.lms.cancelling import run_cancellable
-from knowgap.lms.metering import is_garbled
-from knowgap.lms.providers import as_language_model_error, unreadable_replies
+from knowgap.compiling.evaluation.threads import map_ordered
+from knowgap.errors import DataError, LanguageModelUnreachable, UsageError, shorten
+from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
@@ -33,24 +27,11 @@ from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-_CONNECTION_ERRORS = (
-    LanguageModelUnreachable,
-    lm_errors.LMTransportError,
-    lm_errors.LMTimeoutError,
-    lm_errors.LMServerError,
-    lm_errors.LMRateLimitError,
-)
 FIRST_SEARCH_RECALL = "first_search_recall@"
 """The beginning of the names of the first search's scores."""
 
 _CUTOFFS = (5, 10)  # of those scores
 _ATTEMPTS = 3
-
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
-_FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
 class QuestionRecord(BaseModel, extra="forbid"):
@@ -124,14 +105,14 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
 
     Raises:
         UsageError: there are no examples.
-        DataError: two have the same id, or one lacks a question or an answer.
+        DataError: two have the same id, or one lacks a question or an answer (a text, a number, a boolean or a list).
     """
     if not examples:
         raise UsageError(f"no {what}: there is nothing to ask")
     ids: dict[str, None] = {}
     for number, example in enumerate(examples, start=1):
-        for field in ("question", "answer"):
-            if not isinstance(example.get(field), str):
+        for field, kinds in (("question", str), ("answer", (str, int, float, list, tuple))):
+            if not isinstance(example.get(field), kinds) or example[field] in ("", [], ()):
                 raise DataError(f"{what}: every example needs the field {field}", line=number, field=field)
         name = str(example.get("id") or f"question-{number}")
         if name in ids:
@@ -200,7 +181,7 @@ def run_questions(
 
 
 def _gold(example: dspy.Example) -> list[str]:
-    return [*(example.get("gold_ids") or ())]
+    return [*map(str, example.get("gold_ids") or ())]
 
 
 class Tally:
@@ -281,9 +262,9 @@ def run_example(
         record.scores = {**dict.fromkeys(metrics), **dict.fromkeys(scored, 0.0)}
         record.evidence = dict.fromkeys(record.gold, FAILED)
         return record
-    record.answer = str(prediction.get("answer") or "")
+    record.answer = predicted_answer(prediction) or ""
     record.supported, record.missing = prediction.get("supported"), str(prediction.get("missing") or "")
-    record.passages = [passage.id for passage in prediction.get("passages") or []]
+    record.passages = [str(passage.id) for passage in prediction.get("passages") or []]
     trace: Trace = prediction.trace
     record.cost, record.trace = trace.cost, trace if keep_trace else None
     for position, (name, metric) in enumerate(metrics.items()):
@@ -321,93 +302,3 @@ def _first_search_recall(trace: Trace, gold: Sequence[str]) -> dict[str, float]:
         return {}
     found = {k: found_gold({*first.hits[0][:k]}, gold) for k in _CUTOFFS if k <= first.k}
     return {f"{FIRST_SEARCH_RECALL}{k}": len(ids) / len({*gold}) for k, ids in found.items()}
-
-
-def is_connection_error(error: BaseException) -> bool:
-    """Whether the language model could not be reached or its answer was garbled, so that a retry may succeed."""
-    return any(isinstance(cause, _CONNECTION_ERRORS) or is_garbled(cause) for cause in _causes(error))
-
-
-def fatal_cause(error: BaseException) -> Exception | None:
-    """The cause of an error that would make every other question fail as well, or None.
-
-    Such causes are errors of knowgap's own, a language model that refuses its key or has no quota left (returned as a
-    `LanguageModelError`), and a disk that is full, read-only or broken.
-    """
-    for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
-            return cause
-        if isinstance(cause, _FATAL_ERRORS) and not isinstance(cause, (EmptyQuestion, *_CONNECTION_ERRORS)):
-            return as_language_model_error(cause) if isinstance(cause, lm_errors.LMError) else cause
-    return None
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """An error and its causes, outermost first."""
-    causes: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in causes:
-        causes.append(cause)
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return causes
-
-
-class _RareCollection:
-    """While it is entered, Python looks for reference cycles less often, because each search stops all threads."""
-
-    def __init__(self) -> None:
-        self._lock, self._entered, self._before = threading.Lock(), 0, gc.get_threshold()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._entered += 1
-            if self._entered == 1:
-                self._before = gc.get_threshold()
-                if 0 < self._before[0] < _ALLOCATIONS:  # 0 switches the collector off
-                    gc.set_threshold(_ALLOCATIONS, *self._before[1:])
-
-    def __exit__(self, *problem: object) -> None:
-        with self._lock:
-            self._entered -= 1
-            if not self._entered:
-                gc.set_threshold(*self._before)
-
-
-_ALLOCATIONS = 20_000
-_rare_collection = _RareCollection()
-
-
-def map_ordered(
-    function: Callable[[T], R], items: Sequence[T], num_threads: int, ahead: int | None = None
-) -> Iterator[R]:
-    """Yield `function(item)` for all items in their order, computed by several threads.
-
-    The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early, or
-    after Ctrl-C, items that have not been started are skipped, and those that are running make no further calls of a
-    model or an index. After Ctrl-C, they are not waited for.
-
-    `ahead` is how many items may be started before the first result is taken; default: all.
-    """
-    if num_threads < 1:
-        raise UsageError(f"num_threads={num_threads}: at least one thread is needed")
-    if num_threads == 1:
-        yield from (function(item) for item in items)
-        return
-    pool = ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="knowgap-ask")
-    started: deque[Future[R]] = deque()
-    cancelled, waits = threading.Event(), True
-    with _rare_collection:
-        try:
-            for item in items:
-                run = contextvars.copy_context().run
-                started.append(pool.submit(run, run_cancellable, cancelled, function, item))
-                if ahead is not None and len(started) >= ahead:
-                    yield started.popleft().result()
-            while started:
-                yield started.popleft().result()
-        except (KeyboardInterrupt, GeneratorExit) as stop:
-            cancelled.set()
-            waits = isinstance(stop, GeneratorExit)
-            raise
-        finally:
-            pool.shutdown(wait=waits, cancel_futures=True)

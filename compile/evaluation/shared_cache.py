@@ -27,7 +27,8 @@ from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
 
 P = TypeVar("P", bound=Program)
-T = TypeVar("T")
+
+_KEPT = 200_000  # results in memory, of one retriever or model
 
 
 @contextmanager
@@ -36,7 +37,10 @@ def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
 
     Args:
         program: the program, which is not changed.
-        folder: where results are shared with other processes, see `open_cache`; None keeps them in memory.
+        folder: where results are shared with other processes; None keeps them in memory.
+
+    Raises:
+        UsageError: the folder cannot be used as a cache.
     """
     with share_results({"": program}, folder) as copies:
         yield copies[""]
@@ -51,26 +55,21 @@ def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -
     """
     cache = open_cache(folder) if folder is not None else None
     memories: dict[bytes, LRUCache[str, Any]] = {}
-    copies: dict[str, P] = {}
-    for name, program in programs.items():
-        copies[name] = program.deepcopy()
-        for attribute, part in program.parts().items():
+    copies = {name: program.deepcopy() for name, program in programs.items()}
+    for copy in copies.values():
+        for attribute, part in copy.parts().items():
             if isinstance(part, (GroundingEntailment, LMEntailment)):  # takes no time; depends on the language model
                 continue
             if part is not None and attribute in ("retriever", "reranker", "entailment"):
-                wrapper = (CachedRetriever if attribute == "retriever" else CachedModel)(part, cache)
-                wrapper.memory = memories.setdefault(wrapper.identity, wrapper.memory)
-                setattr(copies[name], attribute, wrapper)
+                cached = Cached(part, cache)
+                cached.memory = memories.setdefault(cached.identity, cached.memory)
+                setattr(copy, attribute, cached)
     with closing(cache) if cache is not None else nullcontext():
         yield copies
 
 
 def open_cache(folder: str | Path) -> OneThread:
-    """Open the cache in a folder, which several processes may use at once; create it if it does not exist.
-
-    Raises:
-        UsageError: the folder cannot be used as a cache.
-    """
+    """Open the cache in a folder, which several processes may use at once; the errors are those of `cache_results`."""
     import diskcache
 
     path = Path(folder) / "results"
@@ -80,27 +79,52 @@ def open_cache(folder: str | Path) -> OneThread:
 
 @contextmanager
 def _usable(path: str | Path) -> Iterator[None]:
-    """Turn an error of the cache into a `UsageError` that names its folder."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"{path} cannot be used as a cache ({error}): free some space, or remove it") from error
 
 
-class _Cached:
-    """A wrapper that looks results up, and delegates everything else to the object that it wraps.
+class Cached:
+    """A retriever, reranker or entailment model that computes each result once, and delegates everything else.
 
-    Two wrappers with the same identity (JSON values) share their results, unless one of the first two values is
-    missing: through the cache with other processes, and in memory, where `size` results are kept.
+    A shorter list is not cut from a longer one, since what an index finds may depend on `k`. The results of an index
+    without a digest, or of a model without a name, are shared by no other object.
     """
 
-    def __init__(self, wrapped: Any, identity: Sequence[Any], cache: OneThread | None, size: int):
+    def __init__(self, wrapped: Any, cache: OneThread | None = None) -> None:
         self.wrapped, self._cache = wrapped, cache
-        own = [] if all(identity[:2]) else [id(wrapped)]
-        self.identity = orjson.dumps([*identity, versions().get("knowgap"), *own])
-        self.memory: LRUCache[str, Any] = LRUCache(size)
+        facts = retriever_facts(wrapped) if hasattr(wrapped, "search") else {}
+        known = [type(wrapped).__name__, str(facts.get("digest") or (not facts and getattr(wrapped, "name", "")) or "")]
+        known += [str(facts.get("quality") or ""), str(getattr(wrapped, "digest", "")), versions().get("knowgap", "")]
+        known += [str(outside) for outside in outside_facts({"part": wrapped}).values()]
+        if not known[1]:
+            known, self._cache = [*known, str(id(wrapped))], None
+        self.identity = orjson.dumps(known)
+        self.memory: LRUCache[str, Any] = LRUCache(_KEPT)
 
-    def _look_up(self, items: Sequence[T], compute: Callable[[list[T]], Sequence[Any]]) -> list[Any]:
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query."""
+
+        def compute(missing: list[Any]) -> list[Any]:
+            lists = self.wrapped.search([query for query, _ in missing], k)
+            return [[[hit.passage.to_dict(), hit.score] for hit in hits] for hits in lists]
+
+        lists = self._look_up([(query, k) for query in queries], compute)
+        return [
+            [Hit(Passage(**passage), score, rank) for rank, (passage, score) in enumerate(hits, start=1)]
+            for hits in lists
+        ]
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The reranker's score of each (query, text)."""
+        return self._look_up(pairs, self.wrapped.score)
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The entailment model's probability for each (premise, hypothesis)."""
+        return self._look_up(pairs, self.wrapped.entails)
+
+    def _look_up(self, items: Sequence[Any], compute: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
         """The results of some items; `compute` is called once, with those whose result is not known."""
         keys = [hashlib.sha256(self.identity + orjson.dumps(item)).hexdigest() for item in items]
         by_key, cache = dict(zip(keys, items, strict=True)), self._cache
@@ -120,55 +144,12 @@ class _Cached:
         return self.memory.get(keys, fetch)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "wrapped":
             raise AttributeError(name)
         return getattr(self.wrapped, name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self
-
-
-class CachedRetriever(_Cached):
-    """A retriever that searches once for each query and each number of hits.
-
-    A shorter list is not cut from a longer one, since what an index finds may depend on `k`. The results of an index
-    without a digest stay in memory.
-    """
-
-    def __init__(self, retriever: Any, cache: OneThread | None = None):
-        facts = retriever_facts(retriever)
-        digest = facts.get("digest")
-        super().__init__(retriever, ["search", digest, facts.get("quality")], cache if digest else None, size=50_000)
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query."""
-
-        def compute(missing: list[Any]) -> list[Any]:
-            lists = self.wrapped.search([query for query, _ in missing], k)
-            return [[[hit.passage.to_dict(), hit.score] for hit in hits] for hits in lists]
-
-        lists = self._look_up([(query, k) for query in queries], compute)
-        return [
-            [Hit(Passage(**passage), score, rank) for rank, (passage, score) in enumerate(hits, start=1)]
-            for hits in lists
-        ]
-
-
-class CachedModel(_Cached):
-    """A reranker or an entailment model that judges each pair once."""
-
-    def __init__(self, model: Any, cache: OneThread | None = None):
-        identity = [type(model).__name__, str(getattr(model, "name", "")), *outside_facts({"model": model}).values()]
-        identity += filter(None, [getattr(model, "digest", "")])
-        super().__init__(model, identity, cache, size=1_000_000)
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The reranker's score of each (query, text)."""
-        return self._look_up(pairs, self.wrapped.score)
-
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The entailment model's probability for each (premise, hypothesis)."""
-        return self._look_up(pairs, self.wrapped.entails)
 
 
 @contextmanager

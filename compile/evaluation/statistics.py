@@ -10,11 +10,8 @@ import numpy as np
 from pydantic import BaseModel
 
 T = TypeVar("T")
-_RESAMPLES = 10_000
-_CONFIDENCE = 0.95
 SIGNIFICANT = 0.05
 _PRECISE = 0.1  # margins up to this one are not reported
-_ALL_EQUAL = "where all scores are equal, the mean may lie {} away"
 
 
 class Interval(BaseModel, extra="forbid"):
@@ -62,7 +59,7 @@ class Comparison(BaseModel, extra="forbid"):
     @property
     def decidable(self) -> bool:
         """Whether any outcome could be significant at 5%: of k questions that differ, p is at least 2 / 2^k."""
-        return 2 * 0.5 ** (self.wins + self.losses) <= 1 - _CONFIDENCE + 1e-12
+        return 2 * 0.5 ** (self.wins + self.losses) <= SIGNIFICANT
 
     def __str__(self) -> str:
         return (
@@ -71,78 +68,56 @@ class Comparison(BaseModel, extra="forbid"):
         )
 
 
-def few_questions(intervals: Iterable[Interval], unit: str = "") -> str:
-    """Say how uncertain the scores of one table are; empty if every margin is at most 0.1.
-
-    The intervals are those of scores from 0 to 1. The text gives the largest margin of those that have a width, and of
-    those that have none (see `Interval.margin`); in percent if a `unit` such as "points" is given.
-    """
+def few_questions(intervals: Iterable[Interval]) -> str:
+    """Say how uncertain scores from 0 to 1 of one table are; empty if every margin is at most 0.1."""
     rows, said = [*intervals], []
-    for equal, wording in ((False, "scores are known to within ±{} only"), (True, _ALL_EQUAL)):
-        chosen = [interval for interval in rows if (interval.low == interval.high) is equal]
-        margin = max((interval.margin for interval in chosen), default=0.0)
+    equal_scores = "where all scores are equal, the mean may lie {:.2f} away"
+    for equal, words in ((False, "scores are known to within ±{:.2f} only"), (True, equal_scores)):
+        margin = max((each.margin for each in rows if (each.low == each.high) is equal), default=0.0)
         if margin > _PRECISE:
-            said.append(wording.format(f"{100 * margin:.0f} {unit}" if unit else f"{margin:.2f}"))
-    return f"few questions ({min(interval.n for interval in rows)}): {'; '.join(said)}" if said else ""
+            said.append(words.format(margin))
+    return f"few questions ({min(each.n for each in rows)}): {'; '.join(said)}" if said else ""
 
 
 def undecidable(comparisons: Iterable[Comparison]) -> str:
     """Say that some comparison cannot be significant, because too few questions differ; empty if all can."""
     if all(comparison.decidable for comparison in comparisons):
         return ""
-    least = math.ceil(1 - math.log2(1 - _CONFIDENCE))
-    return f"where fewer than {least} questions differ, no difference can be significant (p < {1 - _CONFIDENCE:.2f})"
+    least = math.ceil(1 - math.log2(SIGNIFICANT))
+    return f"where fewer than {least} questions differ, no difference can be significant (p < {SIGNIFICANT})"
 
 
-def mean_interval(values: Sequence[float], seed: int = 0, weights: Sequence[float] | None = None) -> Interval:
-    """The mean of values with its 95% bootstrap interval (percentile method, scipy).
-
-    `weights` say how often each value counts, by default once; a value is drawn together with its weight.
-    """
+def mean_interval(values: Sequence[float], seed: int = 0) -> Interval:
+    """The mean of values with its 95% bootstrap interval (percentile method, scipy)."""
     from scipy.stats import bootstrap
 
     data = np.asarray(values, dtype=float)
-    weight = np.ones_like(data) if weights is None else np.asarray(weights, dtype=float)
-    mean = low = high = float(np.average(data, weights=weight))
+    mean = low = high = float(data.mean())
     if data.size > 1 and np.ptp(data) > 0:
-        options = _resampling(data.size, seed)
-        if weights is None:
-            resampled, statistic = (data,), np.mean
-        else:
-            resampled, statistic = (data * weight, weight), _ratio_of_sums
-            options["paired"] = True
-        found: Any = bootstrap(resampled, statistic, confidence_level=_CONFIDENCE, method="percentile", **options)
+        found: Any = bootstrap((data,), np.mean, method="percentile", **_resampling(data.size, seed))
         low, high = map(float, found.confidence_interval)
     return Interval(mean=mean, low=low, high=high, n=int(data.size))
 
 
-def _ratio_of_sums(totals: Any, weights: Any, axis: int = -1) -> Any:
-    return totals.sum(axis=axis) / weights.sum(axis=axis)
-
-
 def _resampling(size: int, seed: int) -> dict[str, Any]:
-    """How scipy draws samples: reproducibly, and in batches that fit into memory."""
-    return {"n_resamples": _RESAMPLES, "batch": max(1, 1_000_000 // size), "rng": np.random.default_rng(seed)}
+    """How scipy draws 10,000 samples: reproducibly, and in batches that fit into memory."""
+    return {"n_resamples": 10_000, "batch": max(1, 1_000_000 // size), "rng": np.random.default_rng(seed)}
 
 
-def paired_comparison(
-    metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0, weights: Sequence[float] | None = None
-) -> Comparison:
-    """Compare two lists of scores of the same questions in the same order; see `mean_interval` for `weights`.
+def paired_comparison(metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0) -> Comparison:
+    """Compare two lists of scores of the same questions in the same order.
 
-    The interval is a 95% bootstrap interval of the mean difference. The p-value is that of a two-sided permutation test
-    that swaps the two scores of a question; it is exact for few questions and from 10,000 draws otherwise.
+    The p-value is that of a two-sided permutation test that swaps the two scores of a question; it is exact for few
+    questions and from 10,000 draws otherwise.
     """
     from scipy.stats import permutation_test
 
     gain = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
-    interval = mean_interval(gain.tolist(), seed, weights)
-    p_value = 1.0
+    interval, p_value = mean_interval(gain.tolist(), seed), 1.0
     if gain.size > 1 and np.any(gain):
         # one sample of differences: swapping the two scores of a question turns the sign of its difference
         options = _resampling(gain.size, seed)
-        weighed = gain if weights is None else gain * np.asarray(weights, dtype=float)
-        test: Any = permutation_test((weighed,), np.mean, permutation_type="samples", vectorized=True, **options)
+        test: Any = permutation_test((gain,), np.mean, permutation_type="samples", vectorized=True, **options)
         p_value = float(test.pvalue)
     return Comparison(
         metric=metric,

@@ -8,9 +8,9 @@ from typing import Any
 
 import dspy
 
+from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
-from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
 from knowgap.compiling.questions.material import Material
 from knowgap.compiling.questions.records import Draft
 from knowgap.compiling.teacher import ask_teacher

@@ -15,7 +15,8 @@ import numpy as np
 from knowgap.compiling.evaluation.estimate import Estimate
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
-from knowgap.compiling.evaluation.runner import map_ordered, resolve_lm
+from knowgap.compiling.evaluation.runner import resolve_lm
+from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.questions.author import Author
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import DROPPED, KINDS, Draft

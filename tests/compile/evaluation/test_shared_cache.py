@@ -14,7 +14,7 @@ from support import TableEntailment, TableReranker
 
 from knowgap.compiling import StudyConfig
 from knowgap.compiling.evaluation.provenance import provenance_of
-from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, open_cache
+from knowgap.compiling.evaluation.shared_cache import Cached, open_cache
 from knowgap.programs.migres import MIGRES
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
 from tests.retrieval.conformance import QUERIES, corpus
@@ -47,13 +47,13 @@ def cache(tmp_path):
 
 def test_each_query_is_searched_once_for_each_number_of_hits(retriever, cache, tmp_path):
     queries = ["house q1", "house q2"]
-    cached = CachedRetriever(retriever, cache)
+    cached = Cached(retriever, cache)
     for _ in range(2):
         assert [cached.search(queries, k) for k in (3, 1)] == [retriever.retriever.search(queries, k) for k in (3, 1)]
     assert retriever.asked == [(query, k) for k in (3, 1) for query in queries]
     assert cached.search([], 3) == []
     with closing(open_cache(tmp_path)) as another:  # as another process would open it
-        assert CachedRetriever(retriever, another).search(["house q2"], 3) == cached.search(["house q2"], 3)
+        assert Cached(retriever, another).search(["house q2"], 3) == cached.search(["house q2"], 3)
     assert len(retriever.asked) == 4
     assert cached.digest == retriever.digest
     assert copy.deepcopy(cached) is cached
@@ -64,7 +64,7 @@ def test_a_model_with_other_weights_is_asked_again(cache):
     for digest, probability in (("a", 0.9), ("b", 0.1)):
         trained = TableEntailment(lambda *_, probability=probability: probability)
         trained.digest = digest
-        model = CachedModel(trained, cache)
+        model = Cached(trained, cache)
         found.append((model.entails(pairs), provenance_of(MIGRES(entailment=model), [], None).weights["entailment"]))
     assert found == [([0.9], "a"), ([0.1], "b")]
 
@@ -79,7 +79,7 @@ def test_the_threads_that_search_open_no_databases(retriever, tmp_path, monkeypa
 
     monkeypatch.setattr("diskcache.core.sqlite3.connect", counted)
     with closing(open_cache(tmp_path)) as opened, ThreadPoolExecutor(4) as pool:
-        cached = CachedRetriever(retriever, opened)
+        cached = Cached(retriever, opened)
         list(pool.map(lambda query: cached.search([query], 2), [f"{query} {n}" for query in QUERIES for n in range(8)]))
     assert len(threads - there) == 1
 
@@ -89,7 +89,7 @@ def test_trials_find_what_the_deployed_program_will(cache, tmp_path):
     checkpoint = write_colbert(tmp_path / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32)
     folder = ColBERTIndex.build(corpus(200), tmp_path / "index", checkpoint=checkpoint, clustered=True).path
     index = open_index(folder, quality=SearchSettings(nprobe=1, n_rescored=1))
-    cached = CachedRetriever(index, cache)
+    cached = Cached(index, cache)
     assert index.search(QUERIES, 50) != [hits[:50] for hits in index.search(QUERIES, 120)]
     for k in (120, 50, 60, 1):
         assert cached.search(QUERIES, k) == index.search(QUERIES, k)
@@ -97,9 +97,9 @@ def test_trials_find_what_the_deployed_program_will(cache, tmp_path):
 
 def test_an_index_without_a_digest_is_not_shared_on_disk(cache):
     first, second = make_retriever(make_examples(3)), make_retriever(make_examples(3, "x"))
-    assert CachedRetriever(first, cache).search(["house q1"], 1)[0][0].passage.id == "q1"
-    assert CachedRetriever(second, cache).search(["house x1"], 1)[0][0].passage.id == "x1"
-    assert CachedRetriever(second, cache).search(["house q1"], 1)[0][0].passage.id != "q1"
+    assert Cached(first, cache).search(["house q1"], 1)[0][0].passage.id == "q1"
+    assert Cached(second, cache).search(["house x1"], 1)[0][0].passage.id == "x1"
+    assert Cached(second, cache).search(["house q1"], 1)[0][0].passage.id != "q1"
 
 
 def test_each_quality_is_a_search_of_its_own(cache):
@@ -107,7 +107,7 @@ def test_each_quality_is_a_search_of_its_own(cache):
     for quality in ("fast", SearchSettings(nprobe=3, n_rescored=90), "fast", SearchSettings(nprobe=3, n_rescored=90)):
         retriever = Counting(make_retriever(make_examples(8)))
         retriever.quality = quality
-        CachedRetriever(retriever, cache).search(["house q1"], 3)
+        Cached(retriever, cache).search(["house q1"], 3)
         asked.append(len(retriever.asked))
     assert asked == [1, 1, 0, 0]
 
@@ -116,10 +116,10 @@ def test_every_pair_is_scored_once(cache):
     reranker, entailment = TableReranker(lambda q, t: len(q) + len(t) / 8), TableEntailment(lambda p, h: 0.0)
     pairs = [("a", "b"), ("a", "c"), ("a", "b")]
     for _ in range(2):
-        cached = CachedModel(reranker, cache)
+        cached = Cached(reranker, cache)
         assert cached.score(pairs) == [1.125, 1.125, 1.125]
         assert cached.score(pairs[:1]) == [1.125]
-        assert CachedModel(entailment, cache).entails(pairs) == [0.0] * 3
+        assert Cached(entailment, cache).entails(pairs) == [0.0] * 3
         assert cached.default_threshold == 0.0
         assert cached.name == "table"
     assert reranker.pairs == entailment.pairs == [("a", "b"), ("a", "c")]
