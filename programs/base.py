@@ -19,7 +19,6 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
 from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
-from knowgap.programs.pickling import Pickled
 from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
@@ -55,7 +54,7 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     return declared
 
 
-class Program(Streamable, Pickled):
+class Program(Streamable, dspy.Module):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its

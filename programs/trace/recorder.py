@@ -239,9 +239,8 @@ _free = threading.BoundedSemaphore(HELPERS)
 def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Run tasks in this thread and in helper threads, each in a copy of the current context; return their results.
 
-    Helpers take tasks in order until none is left, and end. This thread does the same, so that it runs the tasks for
-    which no helper is free. A thread thus waits only for tasks that are running, and tasks may start tasks of their own
-    to any depth without a deadlock.
+    Helpers take tasks in order until none is left, and end. This thread does the same, so that tasks may start tasks of
+    their own to any depth, with however few helpers.
 
     Raises:
         BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted, no
@@ -251,19 +250,16 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
     jobs = deque((Future[T](), contextvars.copy_context(), task) for task in tasks)
     futures, interrupted = [future for future, _, _ in jobs], threading.Event()
 
-    def run(future: Future[T], context: contextvars.Context, task: Callable[[], T]) -> None:
-        try:
-            future.set_result(context.run(run_cancellable, interrupted, task))
-        except BaseException as error:
-            future.set_exception(error)
-            if not isinstance(error, Exception):  # an interrupt, or the end of the process
-                jobs.clear()
-                raise
-
     def work() -> None:
-        while jobs:
-            with suppress(IndexError):  # another thread took the last one
-                run(*jobs.popleft())
+        with suppress(IndexError):  # no task is left
+            while True:
+                future, context, task = jobs.popleft()
+                try:
+                    future.set_result(context.run(run_cancellable, interrupted, task))
+                except BaseException as error:
+                    future.set_exception(error)
+                    if not isinstance(error, Exception):  # an interrupt, or the end of the process
+                        raise
 
     def help_out() -> None:
         with suppress(BaseException):  # the task's future holds the error
@@ -281,8 +277,7 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
     except BaseException as error:
         interrupted.set()
         jobs.clear()
-        if isinstance(error, CallsCancelled):
-            for helper in helpers:  # their calls under way are counted with those of the question
-                helper.join()
+        for helper in helpers if isinstance(error, CallsCancelled) else ():
+            helper.join()  # its call under way is counted with those of the question
         raise
-    return [future.result() for future in futures if future.done()]
+    return [future.result() for future in futures]

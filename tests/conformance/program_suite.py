@@ -2,11 +2,9 @@
 
 import asyncio
 import contextvars
-import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import cloudpickle
 import dspy
 import pytest
 from conformance.material import (
@@ -301,7 +299,7 @@ class ProgramConformance:
             predictor.demos = []
         assert_same(self.ask(program, NEVER[0])[0], self.ask(twin, NEVER[0])[0])
 
-    def test_a_whole_program_is_pickled_and_saved_with_the_path_of_its_index(self, tmp_path):
+    def test_a_whole_program_is_saved_with_the_path_of_its_index(self, tmp_path):
         build_index(CORPUS, tmp_path / "index", engine="bm25")
         program = self.program(tmp_path / "index")  # with the models that it has by default
         for predictor in program.predictors():  # as an optimizer does, which makes another class
@@ -309,10 +307,9 @@ class ProgramConformance:
         program.save(tmp_path / "whole", save_program=True)
         assert sum(file.stat().st_size for file in (tmp_path / "whole").iterdir()) < 100_000
         said, _ = self.ask(program)
-        twins = [pickle.loads(pickle.dumps(program)), cloudpickle.loads(cloudpickle.dumps(program))]
-        for twin in (*twins, dspy.load(tmp_path / "whole", allow_pickle=True)):
-            assert (type(twin), twin.values()) == (type(program), program.values())
-            assert_same(self.ask(twin)[0], said)
+        twin = dspy.load(tmp_path / "whole", allow_pickle=True)
+        assert (type(twin), twin.values()) == (type(program), program.values())
+        assert_same(self.ask(twin)[0], said)
 
     def test_the_answer_is_what_majority_takes(self):
         said, _ = self.ask(self.make())

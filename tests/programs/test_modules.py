@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import threading
 
-import cloudpickle
 import dspy
 import pytest
 from endpoint import endpoint
-from support import AroundTheMeter, OverlapRetriever, ScriptedEngine, in_chat_format, lm_of, scripted_lm
+from support import AroundTheMeter, ScriptedEngine, in_chat_format, lm_of, scripted_lm
 
 import knowgap
 from knowgap.compiling import evaluate, load, save
@@ -266,21 +264,6 @@ def test_call_arguments_that_a_program_does_not_take_are_refused(index):
     for call in (lambda: program(question="Where?", k=3), lambda: program("Where?", 3)):
         with pytest.raises(TypeError, match=r"rag takes only a question, not [k3]"):
             call()
-
-
-def test_a_whole_program_is_pickled_with_the_path_of_its_index(index, tmp_path):
-    program = knowgap.get_program("rag")(index, top_k=1)
-    program.save(tmp_path / "whole", save_program=True)
-    for twin in (dspy.load(tmp_path / "whole", allow_pickle=True), cloudpickle.loads(cloudpickle.dumps(program))):
-        prediction, _ = asked(twin)
-        assert [passage.id for passage in prediction.passages] == ["tarn"]
-    assert [h.passage.id for h in pickle.loads(pickle.dumps(index)).search(["Lome"], 1)[0]] == ["tarn"]
-    held = knowgap.get_program("rag")(OverlapRetriever(TOWNS))
-    held.retriever.lock = threading.Lock()
-    with pytest.raises(
-        UsageError, match=r"rag has a part that cannot be saved .*: use knowgap.save\(program, folder\)"
-    ):
-        held.save(tmp_path / "other", save_program=True)
 
 
 SAVED = """

@@ -36,7 +36,6 @@ function storyRound(round, story, numbers, key) {
   }
   if (round.learnt.length) row("Learnt", "facts", ...factList(round.learnt, numbers, key));
   if (last && round.still_missing) row("Still missing", "lack", round.still_missing);
-  for (const remark of round.remarks) row("Left out", "remark", remark);
   return make("li", { class: "round" }, make("span", { class: "step", text: round.number, "aria-label": "Round " + round.number, role: "img" }),
     make("div", {}, rows));
 }
