@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.citations import joined
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, text_of
+from knowgap.programs.statements import joined
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.hybrid import RRF_CONSTANT, fuse
 from knowgap.retrieval.passage import Passage, RetrieverLike

@@ -8,8 +8,8 @@ from collections.abc import Sequence, Set
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.citations import strip_numbers
 from knowgap.programs.replies.text import known_text
+from knowgap.programs.statements import strip_numbers
 from knowgap.signatures import CompleteFollowUp
 from knowgap.signatures.types import SubAnswer
 

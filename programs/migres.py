@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.citations import Claims, entailed_claims, extracted_step, merge_claims, read_claims
-from knowgap.programs.entailment import entailment_of
 from knowgap.programs.filtering import ReadPassage, compress, filter_sentences, rerank, resolve_threshold
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, known_text, text_of
-from knowgap.programs.trace.steps import Missing, Prompted, Queried, Rejected, Stopped
+from knowgap.programs.statements import Claims, entailed_claims, entailment_of, merge_claims, read_claims
+from knowgap.programs.trace.steps import Extracted, Missing, Prompted, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -177,7 +176,8 @@ class MIGRES(Program):
             if statement not in entailed:
                 ids = [passage.id for passage in sources]
                 self.record(Rejected(what=statement, why="no cited passage entails it", passages=ids))
-        self.record(extracted_step(entailed))
+        sources = [[passage.id for passage in passages] for passages in entailed.values()]
+        self.record(Extracted(statements=list(entailed), sources=sources))
         return entailed
 
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from knowgap.errors import shorten
-from knowgap.programs.citations import MAX_CITATIONS, joined, strip_numbers
-from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.replies.text import fits_style
+from knowgap.programs.statements import MAX_CITATIONS, LMEntailment, strip_numbers
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.retrieval.grounding import MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.lexical import FUNCTION_WORDS, words
@@ -86,8 +84,6 @@ class CitedPrediction(dspy.Prediction):
 
     `supported` says whether what was read states the answer; it is None if the program does not judge that. `missing`
     is what is still missing, and `guess` an answer that is not supported; both may be empty.
-
-    Its `repr` shows the titles of the passages, and all other fields except lists and dictionaries.
     """
 
     _style = "short"
@@ -146,12 +142,8 @@ class CitedPrediction(dspy.Prediction):
         return cite_answer(self.trace.question, self.answer, self.passages, self._style, self._entailment, own=own)
 
     def __repr__(self) -> str:
-        shown = {}
-        for name, value in self.items():
-            if name == "passages":
-                shown[name] = [passage.title or passage.id for passage in value]
-            elif not isinstance(value, (list, dict)):
-                shown[name] = shorten(value) if isinstance(value, str) else value
+        shown = {name: shorten(value) if isinstance(value, str) else value for name, value in self.items()}
+        shown["passages"] = [passage.title or passage.id for passage in self.passages]
         return f"Prediction({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CitedPrediction:
@@ -182,8 +174,7 @@ def cite_answer(
     most of the question's words.
 
     An entailment model reads a short answer with its question as `The answer to the question "…" is "…"`, as in
-    Attributed Question Answering (Bohnet et al., 2022). The passages that entail a statement alone are cited; if none
-    does, the three best if they do together.
+    Attributed Question Answering (Bohnet et al., 2022). The passages that entail a statement are cited.
 
     Args:
         question: the question.
@@ -242,20 +233,13 @@ def _holding(question: str, answer: str, passages: Sequence[Passage]) -> list[Pa
 
 
 def _entailing(model: EntailmentModel, statements: Sequence[str], passages: Sequence[Passage]) -> list[list[Passage]]:
-    """The passages that entail each statement alone, most probable first; else the three best, if they do together."""
-    alone = iter(model.entails([(str(passage), each) for each in statements for passage in passages]))
-    found, ranked = list[list[Passage]](), list[list[Passage]]()
+    """The passages that entail each statement, at most three, most probable first."""
+    probabilities = iter(model.entails([(str(passage), each) for each in statements for passage in passages]))
+    found = list[list[Passage]]()
     for _ in statements:
-        probable = {passage: next(alone) for passage in passages}
-        ranked.append(sorted(passages, key=lambda passage: -probable[passage])[:MAX_CITATIONS])
-        found.append([passage for passage in ranked[-1] if probable[passage] >= model.default_threshold])
-    rest = [n for n, some in enumerate(found) if not some and len(passages) > 1]
-    if isinstance(model, LMEntailment):  # it has named passages that state something only together
-        return found
-    together = model.entails([(joined(ranked[n]), statements[n]) for n in rest])
-    for n, probability in zip(rest, together, strict=True):
-        if probability >= model.default_threshold:
-            found[n] = ranked[n]
+        probable = {passage: next(probabilities) for passage in passages}
+        ranked = sorted(passages, key=lambda passage: -probable[passage])[:MAX_CITATIONS]
+        found.append([passage for passage in ranked if probable[passage] >= model.default_threshold])
     return found
 
 

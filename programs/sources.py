@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from knowgap.programs.citations import MAX_CITATIONS, strip_numbers
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import Citation, CitedPrediction
+from knowgap.programs.statements import MAX_CITATIONS, strip_numbers
 from knowgap.retrieval.documents.sources import Source, places_of
 from knowgap.retrieval.lexical import content_words
 from knowgap.retrieval.passage import Passage

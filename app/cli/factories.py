@@ -227,7 +227,7 @@ def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None)
         CheckpointError: a folder holds no such model.
     """
     from knowgap.lms.trained import TRAINED, load_trained
-    from knowgap.programs.entailment import entailment_of
+    from knowgap.programs.statements import entailment_of
     from knowgap.retrieval import make_reranker
 
     makers = {"reranker": make_reranker, "entailment": entailment_of}

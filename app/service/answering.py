@@ -15,11 +15,11 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.errors import IndexMissing
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
-from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.greetings import Greeting, greet
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import AnswerSource, CitedAnswer
+from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
 from knowgap.programs.trace.story import Story

@@ -21,7 +21,7 @@ from knowgap.errors import UsageError
 from knowgap.lms.providers import OneThread, cache_replies
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
-from knowgap.programs.entailment import LMEntailment
+from knowgap.programs.statements import LMEntailment
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage

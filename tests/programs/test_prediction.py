@@ -10,11 +10,11 @@ from support import UNREADABLE, ProgramEngine, TableEntailment, lm_of, play, scr
 
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.entailment import LMEntailment
 from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.replies.text import fits_style
+from knowgap.programs.statements import LMEntailment
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Hit, Passage
 
@@ -127,23 +127,12 @@ def test_where_nothing_was_read_nothing_is_cited():
     assert (citation.passages, citation.absent, citation.supported) == ((), (), False)
 
 
-def test_a_model_names_passages_alone_or_the_three_best_together():
+def test_a_model_names_at_most_three_passages_the_most_probable_first():
     parts = [Passage(str(n), "", f"part{n}") for n in range(6)]
-
-    def needing(*needed):
-        def rule(premise, _):
-            found = [f"part{n}" in premise for n in needed]
-            return 1.0 if all(found) else 0.1 * sum(found)
-
-        return TableEntailment(rule)
-
-    for needed in ((1,), (0, 2, 5)):
-        [citation] = cite_answer("Which?", "All", parts, entailment=needing(*needed))
-        assert ids(citation) == [str(n) for n in needed]
-    [citation] = cite_answer("Which?", "All", parts, entailment=needing(0, 1, 2, 3))
-    assert ids(citation) == []
-    [citation] = cite_answer("Which?", "All", parts, entailment=TableEntailment(lambda *_: 1.0))
-    assert len(citation.passages) == 3
+    [citation] = cite_answer(
+        "Which?", "All", parts, entailment=TableEntailment(lambda premise, _: int(premise[-1]) / 5)
+    )
+    assert ids(citation) == ["5", "4", "3"]
 
 
 def test_the_language_model_is_asked_once_for_all_statements_and_counts():

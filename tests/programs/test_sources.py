@@ -5,8 +5,8 @@ import pytest
 from support import scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.citations import strip_numbers
 from knowgap.programs.sources import AnswerSource, CitedAnswer
+from knowgap.programs.statements import strip_numbers
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.passage import Hit, Passage
 

@@ -17,7 +17,7 @@ from knowgap.compiling.evaluation.metrics.normalize import (
     refuses,
 )
 from knowgap.errors import DataError
-from knowgap.programs.citations import strip_citations
+from knowgap.programs.statements import strip_citations
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
 _YES_NO = re.compile(r"\b(yes|true|no|false)\b", re.IGNORECASE)

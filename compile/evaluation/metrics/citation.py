@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
 from knowgap.errors import UsageError
-from knowgap.programs.citations import MAX_CITATIONS, strip_citations
-from knowgap.programs.entailment import entailment_of
+from knowgap.programs.statements import MAX_CITATIONS, entailment_of, strip_citations
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment import EntailmentModel

@@ -16,7 +16,7 @@ from knowgap.compiling.evaluation.metrics import (
 )
 from knowgap.compiling.evaluation.metrics.citation import score_citations
 from knowgap.errors import DataError
-from knowgap.programs.citations import strip_citations
+from knowgap.programs.statements import strip_citations
 from knowgap.retrieval.passage import Passage
 
 

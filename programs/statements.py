@@ -1,0 +1,117 @@
+"""Statements with the passages that they cite, and what says which passages state a statement."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+
+import dspy
+
+from knowgap.programs.passages import cited, distinct
+from knowgap.programs.replies.asking import ask_until_read
+from knowgap.programs.trace.recorder import active_recorder
+from knowgap.retrieval.entailment import EntailmentModel, make_entailment
+from knowgap.retrieval.grounding import GroundingEntailment
+from knowgap.retrieval.passage import NeverCopied, Passage
+from knowgap.signatures import SourcePassage, WhichPassages
+
+MAX_CITATIONS = 3
+"""ALCE looks at the first three citations of a statement."""
+LM = "lm"
+"""The name that asks for `LMEntailment`."""
+Claims = dict[str, list[Passage]]
+"""The passages that each statement cites."""
+
+
+def strip_citations(text: str) -> str:
+    """The text without its bracketed citations, as ALCE removes them; a text without citations is unchanged."""
+    if not re.search(r"\[\d", text):
+        return text
+    return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
+
+
+def strip_numbers(text: str) -> str:
+    """The text without the numbers of sources that a model wrote into it, `[1]` or `[1, 2]`; other brackets stay."""
+    return re.sub(r" ?\[[1-9]\d*(?: ?, ?[1-9]\d*)*\]", "", text)
+
+
+def joined(passages: Iterable[Passage]) -> str:
+    """The premise that several passages make together."""
+    return "\n".join(str(passage) for passage in passages)
+
+
+def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
+    """Join the passages of statements that occur several times."""
+    merged: Claims = {}
+    for statement, passages in claims:
+        merged[statement] = distinct([*merged.get(statement, []), *passages])
+    return merged
+
+
+def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> Claims:
+    """The `statements` of a reply with the passages behind the cited numbers; none if the reply could not be read."""
+    statements = (output.statements or ()) if output is not None else ()
+    worded = ((" ".join(item.statement.split()), item.sources) for item in statements)
+    return merge_claims((statement, cited(passages, numbers)) for statement, numbers in worded if statement)
+
+
+def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: float | None = None) -> Claims:
+    """The statements that a passage they cite entails, each with the cited passages that do (MIGRES, section 3.2).
+
+    A passage entails a statement from the probability `threshold` on; None takes the model's own.
+    """
+    pairs = [(str(passage), statement) for statement, passages in claims.items() for passage in passages]
+    probabilities = iter(entailment.entails(pairs))
+    least = entailment.default_threshold if threshold is None else threshold
+    entailing = {s: [p for p in passages if next(probabilities) >= least] for s, passages in claims.items()}
+    return {statement: passages for statement, passages in entailing.items() if passages}
+
+
+class LMEntailment(NeverCopied):
+    """Asks the language model in DSPy's settings which of the premises state which of the hypotheses, in one call.
+
+    Within a question, the call counts in its costs; if `max_calls` leaves only the last call, the rule of `grounding`
+    judges.
+    """
+
+    name = LM
+    default_threshold = 0.5
+
+    def __init__(self) -> None:
+        self._which = dspy.Predict(WhichPassages)
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """1 for each (premise, hypothesis) pair of which the model says so, alone or with other premises, else 0.
+
+        If the reply cannot be read, it says so of none.
+
+        Raises:
+            LMError: the language model does not answer.
+        """
+        premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
+        recorder = active_recorder()
+        if not pairs or (recorder is not None and not recorder.budget.may_spend()):
+            return GroundingEntailment().entails(pairs)
+        passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
+        started = time.perf_counter()
+        with dspy.context(trace=None):  # no demonstration of a program
+            reply = ask_until_read(self._which, {"passages": passages, "statements": statements})
+        if recorder is not None:
+            recorder.budget.spend()
+            recorder.count_request(reply.usage, time.perf_counter() - started)
+        named = (reply.prediction.sources or []) if reply.prediction is not None else []
+        stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}
+        number = {premise: n for n, premise in enumerate(premises, start=1)}
+        return [float(number[premise] in stated.get(hypothesis, ())) for premise, hypothesis in pairs]
+
+
+def entailment_of(given: EntailmentModel | str | None) -> EntailmentModel:
+    """The model of a program's argument `entailment`: itself, by name, or the rule of `grounding` for None.
+
+    Raises:
+        CheckpointError: there is no model of this name.
+    """
+    if given is None:
+        return GroundingEntailment()
+    return given if not isinstance(given, str) else LMEntailment() if given == LM else make_entailment(given)
