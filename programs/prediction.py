@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+from knowgap.errors import shorten
 from knowgap.programs.replies.text import fits_style
 from knowgap.programs.statements import MAX_CITATIONS, LMEntailment, strip_numbers
 from knowgap.programs.trace.steps import Prompted, Step
