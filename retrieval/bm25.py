@@ -1,66 +1,45 @@
 """BM25: passages are scored by the words that they share with the query, weighted by rarity.
 
-The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"), with the k1 and b that Pyserini
-uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a script without spaces is a word.
-A title counts twice, and the function words of an English query are left out: both find more of the gold paragraphs
-of HotpotQA, 2WikiMultihopQA and StrategyQA.
+The k1 and b are those that Pyserini uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a
+script without spaces is a word. A title counts twice, and the function words of an English query are left out: both
+find more of the gold paragraphs of HotpotQA, 2WikiMultihopQA and StrategyQA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from knowgap.errors import DataError, ValueOutOfBounds
 from knowgap.retrieval.index.build import start_build
+from knowgap.retrieval.index.folder_index import FolderIndex
 from knowgap.retrieval.index.manifest import Manifest, Segment
-from knowgap.retrieval.index.passage_store import (
-    MemoryStore,
-    PassageStore,
-    Where,
-    corpus_digest,
-    scored_hits,
-    select_positions,
-)
-from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer, words
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
-from knowgap.retrieval.postings import Postings
+from knowgap.retrieval.index.passage_store import MemoryStore, Positions, corpus_digest
+from knowgap.retrieval.index.snapshot import WORDS, OpenSegment, Snapshot
+from knowgap.retrieval.lexical import Analyzer
+from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.postings import count_words, write_words
 from knowgap.storage.progress import Progress, no_progress
 
 
-class Analyzer:
-    """Reduces the words of a text to stems with a Snowball stemmer of PyStemmer; None leaves words as they are."""
-
-    def __init__(self, stemmer: str | None) -> None:
-        self._english = stemmer == "english"
-        self._stem = list if stemmer is None else Stemmer(stemmer)
-
-    def __call__(self, text: str) -> list[str]:
-        """The stem of each word of a text."""
-        return self._stem(words(text))
-
-    def query(self, text: str) -> list[str]:
-        """The stem of each word of a query; function words are left out unless there are no others."""
-        if not self._english:
-            return self(text)
-        return self._stem([word for word in words(text) if word not in FUNCTION_WORDS]) or self(text)
-
-
-class BM25Index(NeverCopied):
+class BM25Index(FolderIndex):
     """A BM25 index of passages, made by `build`, `open` or `from_passages`.
 
     A query without a word of the corpus has no hits, and a passage without a word of the query is never a hit.
     """
 
-    def __init__(
-        self, store: PassageStore | MemoryStore, postings: Postings, analyzer: Analyzer, manifest: Manifest
-    ) -> None:
-        self._store, self._postings, self._analyzer, self.manifest = store, postings, analyzer, manifest
-        self.path: Path | None = store.folder.parent if isinstance(store, PassageStore) else None
+    def __init__(self, path: Path | None, manifest: Manifest, snapshot: Snapshot | None = None) -> None:
+        super().__init__(path, manifest, snapshot)
+        self._analyzer = Analyzer(manifest.settings["stemmer"])
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.path is None:
+            return type(self), (None, self.manifest, self._current)
+        return super().__reduce_ex__(protocol)
 
     @classmethod
     def build(
@@ -75,7 +54,7 @@ class BM25Index(NeverCopied):
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> BM25Index:
-        """Write an index to a folder and open it. Memory stays bounded, however many passages there are.
+        """Write an index to a folder and open it.
 
         Args:
             passages: what to index; read once. Title and text are both searched.
@@ -92,13 +71,13 @@ class BM25Index(NeverCopied):
             ValueOutOfBounds: k1, b, stemmer or title_weight is not allowed.
             UsageError: another index is at the path.
         """
-        settings, analyzer = _settings(k1, b, stemmer, title_weight), Analyzer(stemmer)
+        settings = word_settings(k1, b, stemmer, title_weight)
         with start_build(path, overwrite=overwrite) as build:
             build.clear()
             store = build.store(passages)
             manifest = build.manifest("bm25", store, settings)
             if not build.already_built(manifest):
-                _write_postings(store, analyzer, settings, build.segment / "bm25", progress or no_progress)
+                write_words(store, build.segment / WORDS, settings, progress or no_progress)
             build.finish(manifest)
         return cls.open(path)
 
@@ -109,9 +88,7 @@ class BM25Index(NeverCopied):
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
         """
-        manifest = Manifest.read(path, engine="bm25")
-        segment = Path(path) / manifest.segments[0].name
-        return cls(PassageStore(segment), Postings(segment / "bm25"), Analyzer(manifest.settings["stemmer"]), manifest)
+        return cls(Path(path), Manifest.read(path, engine="bm25"))
 
     @classmethod
     def from_passages(
@@ -123,65 +100,38 @@ class BM25Index(NeverCopied):
         stemmer: str | None = "english",
         title_weight: int = 2,
     ) -> BM25Index:
-        """An index in memory; arguments and errors as for `build`."""
-        settings, analyzer = _settings(k1, b, stemmer, title_weight), Analyzer(stemmer)
-        store = MemoryStore(passages)
+        """An index in memory, which cannot be changed; arguments and errors as for `build`."""
+        settings, store = word_settings(k1, b, stemmer, title_weight), MemoryStore(passages)
         if not len(store):
             raise DataError("there are no passages to index")
         manifest = Manifest("bm25", (Segment("", len(store), corpus_digest(store)),), settings)
-        with TemporaryDirectory() as folder:
-            _write_postings(store, analyzer, settings, Path(folder) / "bm25", no_progress)
-            postings = Postings(Path(folder) / "bm25", in_memory=True)
-        return cls(store, postings, analyzer, manifest)
+        segment = OpenSegment(store, postings=count_words(store, settings))
+        return cls(None, manifest, Snapshot(manifest, [segment]))
 
     @staticmethod
     def window_of(encoder: object) -> None:
         """Return None, since BM25 reads passages of any length."""
 
-    def __len__(self) -> int:
-        return len(self._store)
-
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self._store)
-
-    def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """The ids that belong neither to a passage nor to a document that was split into passages."""
-        missing = [identifier for identifier in ids if self._store.position(identifier) is None]
-        return not_split(missing, (passage.id for passage in self._store))
-
-    def search(
-        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
-    ) -> list[list[Hit]]:
-        """The `k` best passages for each query, among those that share a word with it.
-
-        Args:
-            queries: any strings; one without words has no hits.
-            k: at most this many hits, from 1.
-            ids: search only the passages with these ids.
-            where: search only the passages for which this is true.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-        """
-        check_k(k)
-        allowed = select_positions(self._store, ids, where)
-        found = [self._postings.search(self._analyzer.query(query), k, allowed) for query in queries]
-        return [scored_hits(self._store, positions.astype(np.int64), scores, k) for positions, scores in found]
+    def _score(
+        self, snapshot: Snapshot, encoder: None, query: str, k: int, admitted: Positions
+    ) -> tuple[Positions, npt.NDArray[np.floating]]:
+        scores = snapshot.words.scores(self._analyzer.query(query))[admitted]
+        return admitted[scores > 0], scores[scores > 0]
 
 
-def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> dict[str, Any]:
+def word_settings(
+    k1: float = 0.9, b: float = 0.4, stemmer: str | None = "english", title_weight: int = 2
+) -> dict[str, Any]:
+    """The settings of words in an index; see `BM25Index.build`.
+
+    Raises:
+        ValueOutOfBounds: one of them is not allowed.
+    """
     if not k1 >= 0:
         raise ValueOutOfBounds(f"k1 = {k1!r}: must be at least 0")
     if not 0 <= b <= 1:
         raise ValueOutOfBounds(f"b = {b!r}: must lie between 0 and 1")
     if title_weight < 0:
         raise ValueOutOfBounds(f"title_weight = {title_weight!r}: must be at least 0")
+    Analyzer(stemmer)
     return {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight}
-
-
-def _write_postings(
-    store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], folder: Path, progress: Progress
-) -> None:
-    folder.mkdir()
-    documents = (analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text) for passage in store)
-    Postings.build(documents, folder, k1=settings["k1"], b=settings["b"], total=len(store), progress=progress)

@@ -17,9 +17,9 @@ from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, re
 from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
+from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.vector_index import VectorIndex
+from knowgap.retrieval.index.vector_index import VectorIndex, write_vectors
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder, unit
 from knowgap.retrieval.passage import Passage
@@ -134,11 +134,11 @@ def _wrap_function(embed: Embed) -> DenseEncoder:
     return DenseEncoder(name, "", vectors, vectors)
 
 
-class DenseIndex(VectorIndex[DenseEncoder]):
-    """An index with one vector for each passage and exact search. Made by `build` or `open`; thread-safe."""
+class DenseIndex(VectorIndex):
+    """An index with one vector for each passage, and exact search. Made by `build` or `open`; thread-safe."""
 
     def __init__(self, path: Path, manifest: Manifest, encoder: str | Path | Embed | None, device: str | None) -> None:
-        super().__init__(path, manifest, device=device)
+        super().__init__(path, manifest, device)
         self._given = encoder
 
     @classmethod
@@ -175,9 +175,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             state = EncodingState.resume(build, {"checkpoint": model.identity})
             identity = model.identity | ({"precision": precision_on(model.device)} if encoder is None else {})
             manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
-            if not build.already_built(manifest):
-                encode_corpus(store, model, state, progress or no_progress)
-            build.finish(manifest, leave_out=[STATE])
+            write_vectors(build, store, model, state, manifest, progress or no_progress)
         return cls.open(path, encoder=encoder, device=device)
 
     @classmethod
@@ -189,7 +187,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         Args:
             path: its folder.
             encoder: the folder or hub name of its encoder, if that has changed; or the function that encoded it.
-            device: where to encode and score; None takes a CUDA GPU if there is one.
+            device: where to encode; None takes a CUDA GPU if there is one.
 
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.

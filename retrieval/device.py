@@ -18,6 +18,22 @@ R = TypeVar("R")
 _WIDTH_STEP = 16
 
 
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which NumPy multiplies matrices in one thread.
+
+    The matrices of a search are small, and searches of several threads run at once; threads of one product would wait
+    for each other, on a busy machine ten times as long as the product takes.
+    """
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def choose_device(device: str | None) -> str:
     """The device as torch names it; None takes a CUDA GPU if there is one, otherwise the CPU.
 

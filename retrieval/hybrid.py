@@ -1,39 +1,102 @@
-"""Several indexes searched as one by reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
+"""Words and late interaction in one index, and the fusion of any retrievers by rank.
 
-The paper chose the constant 60 for fusing long TREC runs. The default here is 10: with it, the fusion of BM25, dense
-and ColBERT search found more of the gold paragraphs of HotpotQA, 2WikiMultihopQA and StrategyQA by most measures.
-`python benchmarks/run.py retrieval --parts gold` prints recall@2, @5, @10 and MRR with both.
+A hybrid index ranks passages by one score: the mean cosine by which late interaction finds the query's tokens in the
+passage, plus `SHARE` times the share of the query's words that the passage has. A word counts by the square of its
+rarity in the collection: a part number, an error code or a name that few passages have decides, and words that many
+have hardly matter. The square and the factor are those with which most gold paragraphs are among the first five on the
+training sets of HotpotQA and 2WikiMultihopQA, and most codes come first among paragraphs of an encyclopedia.
+`python benchmarks/run.py retrieval --parts gold codes` prints what they find on other questions.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from knowgap.errors import IndexFolderError, UsageError, ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import checkpoint_window
-from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.engines import ENGINES, check_quality, engine_class, open_index, takes_quality
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Self
+
+from knowgap.errors import ValueOutOfBounds
+from knowgap.retrieval.bm25 import word_settings
+from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.index import ColBERTIndex
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import Where
-from knowgap.retrieval.index.search_settings import Quality
+from knowgap.retrieval.index.passage_store import Positions, Where
+from knowgap.retrieval.index.snapshot import Snapshot
+from knowgap.retrieval.index.vectors import nearest
+from knowgap.retrieval.lexical import Analyzer
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
 from knowgap.storage.progress import Progress
 
-CONSTANT, RRF_CONSTANT, DEPTH = 10, 60, 100
+SHARE = 0.5
+RRF_CONSTANT = 60
+_DEPTH = 100
+
+
+class HybridIndex(ColBERTIndex):
+    """An index of passages by their words and by the vectors of their tokens. Made by `build` or `open`; thread-safe."""
+
+    engine: ClassVar[str] = "hybrid"
+
+    def __init__(
+        self, path: Path, manifest: Manifest, checkpoint: str | Path | None = None, device: str | None = None
+    ) -> None:
+        super().__init__(path, manifest, checkpoint, device)
+        self._analyzer = Analyzer(manifest.settings["stemmer"])
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        checkpoint: str | Path | None = None,
+        dim: int | None = None,
+        stemmer: str | None = "english",
+        device: str | None = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Encode passages, count their words and write an index, or continue an interrupted call.
+
+        Args:
+            passages: what to index; read once. Title and text are indexed together.
+            path: the folder; if it already holds the same index, that is opened.
+            checkpoint: see `ColBERTIndex.build`.
+            dim: see `ColBERTIndex.build`.
+            stemmer: a Snowball language of PyStemmer, or None; see `BM25Index.build`.
+            device: where to encode; None takes a CUDA GPU if there is one.
+            overwrite: replace another index at the path.
+            progress: called after each chunk of passages.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+            CheckpointError: no such checkpoint, or a damaged one.
+            ValueOutOfBounds: dim, stemmer or device is not allowed.
+            UsageError: another index is at the path.
+        """
+        words = word_settings(stemmer=stemmer)
+        return cls._build(passages, path, checkpoint, dim, device, words, overwrite=overwrite, progress=progress)
+
+    def _score(
+        self, snapshot: Snapshot, encoder: TokenEncoder, query: str, k: int, admitted: Positions
+    ) -> tuple[Positions, npt.NDArray[np.floating]]:
+        vectors = encoder.encode_query(query)
+        weight = float(np.linalg.norm(vectors, axis=1).sum())  # MaxSim if each token of the query is in the passage
+        shares = snapshot.words.shares(self._analyzer.query(query))
+        positions, scores = nearest(snapshot.vectors, vectors, k, admitted, np.float32(SHARE * weight) * shares)
+        return positions, scores / weight
 
 
 def fuse(
-    lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float] | None = None, constant: float = CONSTANT
+    lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float] | None = None, constant: float = RRF_CONSTANT
 ) -> list[Hit]:
     """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of weight / (constant + rank).
 
-    Each list has weight 1 unless `weights` is given. The larger the constant, the smaller the advantage of the first
-    ranks; the paper uses `RRF_CONSTANT`, 60.
+    Cormack, Clarke and Büttcher 2009. Each list has weight 1 unless `weights` is given. The larger the constant, the
+    smaller the advantage of the first ranks; the paper uses `RRF_CONSTANT`, 60.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
@@ -45,40 +108,26 @@ def fuse(
     return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)
 
 
-def _check_fusion(count: int, weights: Sequence[float], depth: int, constant: float) -> None:
-    if not count or len(weights) != count:
-        raise ValueOutOfBounds(f"weights = {weights!r}: one is needed for each of {count} retrievers")
-    if min(weights) < 0 or not sum(weights):
-        raise ValueOutOfBounds(f"weights = {weights!r}: none may be negative, and one must be above 0")
-    if depth < 1 or constant < 0:
-        raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: must be at least 1 and 0")
-
-
 class HybridRetriever(NeverCopied):
-    """Fuses the hits of several retrievers.
+    """Fuses the first hundred hits of several retrievers by rank; see `fuse`.
 
     Args:
         parts: the retrievers, over the same passages.
         weights: one for each part; None weights them equally.
-        depth: how many hits of each part are fused, from 1; a search with a larger `k` fuses `k`.
-        constant: see `fuse`.
 
     Raises:
-        ValueOutOfBounds: there are no parts, a weight is negative, all weights are 0, depth < 1, or constant < 0.
+        ValueOutOfBounds: there is not one weight for each part, a weight is negative, or all are 0.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Retriever],
-        *,
-        weights: Sequence[float] | None = None,
-        depth: int = DEPTH,
-        constant: float = CONSTANT,
-    ) -> None:
+    def __init__(self, parts: Sequence[Retriever], *, weights: Sequence[float] | None = None) -> None:
         self._parts: list[Any] = list(parts)
         self._weights = [1.0] * len(self._parts) if weights is None else list(weights)
-        self._depth, self._constant = depth, constant
-        _check_fusion(len(self._parts), self._weights, depth, constant)
+        right = len(self._weights) == len(self._parts) and min(self._weights, default=0) >= 0 and sum(self._weights)
+        if not right:
+            raise ValueOutOfBounds(
+                f"weights = {weights!r}: one is needed for each of {len(self._parts)} retrievers; none may be "
+                "negative, and one must be above 0"
+            )
 
     def missing_ids(self, ids: Sequence[str]) -> list[str]:
         """The ids that the index does not have; empty if no part can tell."""
@@ -95,112 +144,5 @@ class HybridRetriever(NeverCopied):
         """
         check_k(k)
         filters = {name: value for name, value in (("ids", ids), ("where", where)) if value is not None}
-        results = [part.search(queries, max(k, self._depth), **filters) for part in self._parts]
-        return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*results, strict=True)]
-
-
-class HybridIndex(HybridRetriever):
-    """A folder with several indexes of the same passages, searched as one. Made by `build` or `open`.
-
-    Attributes:
-        quality: how thoroughly its ColBERT part is searched; None without such a part.
-    """
-
-    takes_quality: ClassVar[bool] = True
-    window_of = staticmethod(checkpoint_window)
-
-    def __init__(self, path: Path, manifest: Manifest, parts: Sequence[Any]) -> None:
-        settings = manifest.settings
-        super().__init__(parts, weights=settings["weights"], depth=settings["depth"], constant=settings["constant"])
-        self.path, self.manifest = path, manifest
-        self.quality = next((part.quality for part in parts if getattr(part, "takes_quality", False)), None)
-
-    @classmethod
-    def build(
-        cls,
-        passages: Iterable[Passage],
-        path: str | Path,
-        *,
-        parts: Mapping[str, Mapping[str, Any]] | Sequence[str] = ("bm25", "dense", "colbert"),
-        weights: Sequence[float] | None = None,
-        depth: int = DEPTH,
-        constant: float = CONSTANT,
-        overwrite: bool = False,
-        progress: Progress | None = None,
-    ) -> HybridIndex:
-        """Build an index with each engine; an interrupted build continues with the part at which it stopped.
-
-        Args:
-            passages: what to index; read once.
-            path: the folder.
-            parts: engine names; or engine name → arguments of its `build`.
-            weights: see `HybridRetriever`.
-            depth: see `HybridRetriever`.
-            constant: see `HybridRetriever`.
-            overwrite: replace another index at the path.
-            progress: passed on to each part.
-
-        Raises:
-            UsageError: an unknown engine, or another index is at the path.
-            ValueOutOfBounds: see `HybridRetriever`.
-            KnowgapError: the `build` of a part raised it.
-        """
-        arguments = dict(parts) if isinstance(parts, Mapping) else {name: {} for name in parts}
-        if unknown := [name for name in arguments if name not in ENGINES or name == "hybrid"]:
-            raise UsageError(f"the engine {unknown[0]!r} cannot be fused; known are {', '.join(sorted(ENGINES))}")
-        weights = [1.0] * len(arguments) if weights is None else list(weights)
-        _check_fusion(len(arguments), weights, depth, constant)
-        settings = {"parts": list(arguments), "weights": weights, "depth": depth, "constant": constant, "digests": {}}
-        with start_build(path, overwrite=overwrite) as build:
-            store = build.store(passages)
-            for name, options in arguments.items():
-                folder = build.folder / name
-                _remove_unless(folder, build.corpus_digest)
-                build_part = partial(engine_class(name).build, store, folder, progress=progress, **options)
-                try:
-                    part = build_part()
-                except UsageError:
-                    if not folder.exists():
-                        raise
-                    shutil.rmtree(folder)  # the interrupted build had other arguments
-                    part = build_part()
-                settings["digests"][name] = part.manifest.digest
-            build.finish(build.manifest("hybrid", store, settings))
-        return cls.open(path)
-
-    @classmethod
-    def open(cls, path: str | Path, *, quality: Quality | None = None, allow_hub: Collection[str] = ()) -> HybridIndex:
-        """Open an index that `build` wrote.
-
-        Args:
-            path: its folder.
-            quality: how thoroughly its ColBERT part is searched; None takes the default of `ColBERTIndex.open`.
-            allow_hub: see `open_index`.
-
-        Raises:
-            IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
-            UnknownName: there is no quality of that name.
-            UsageError: a quality is given, and no part takes one.
-        """
-        manifest = Manifest.read(path, engine="hybrid")
-        names = manifest.settings["parts"]
-        check_quality(path, names, quality)
-        parts = [
-            open_index(Path(path) / name, quality=quality if takes_quality(name) else None, allow_hub=allow_hub)
-            for name in names
-        ]
-        return cls(Path(path), manifest, parts)
-
-    def __len__(self) -> int:
-        return self.manifest.passages
-
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self._parts[0])
-
-
-def _remove_unless(folder: Path, digest: str) -> None:
-    """Remove a part that an interrupted build left, unless it was built from the corpus with this digest."""
-    with suppress(IndexFolderError):
-        if Manifest.read(folder).corpus_digest == digest:
-            return
-    shutil.rmtree(folder, ignore_errors=True)
+        results = [part.search(queries, max(k, _DEPTH), **filters) for part in self._parts]
+        return [fuse(lists, k, weights=self._weights) for lists in zip(*results, strict=True)]

@@ -59,6 +59,24 @@ class Stemmer:
         return self._local.stemmer.stemWords(words)
 
 
+class Analyzer:
+    """Reduces the words of a text to stems, which are counted and searched; None leaves words as they are."""
+
+    def __init__(self, stemmer: str | None) -> None:
+        self._english = stemmer == "english"
+        self._stem = list if stemmer is None else Stemmer(stemmer)
+
+    def __call__(self, text: str) -> list[str]:
+        """The stem of each word of a text."""
+        return self._stem(words(text))
+
+    def query(self, text: str) -> list[str]:
+        """The stem of each word of a query; function words are left out unless there are no others."""
+        if not self._english:
+            return self(text)
+        return self._stem([word for word in words(text) if word not in FUNCTION_WORDS]) or self(text)
+
+
 class Stemmed:
     """Reduces texts to the stems of their English words, with a cache of the latest texts. Thread-safe."""
 

@@ -1,191 +1,172 @@
-"""Postings: the passages that contain each word, and their BM25 scores for it, in memory-mapped arrays.
+"""Postings: which passages contain each word, and how often. BM25 weighs them at search, over all segments of an index.
 
-Building takes bounded memory (`knowgap.retrieval.portions`). Words are identified by 64-bit hashes, so that no
-vocabulary is kept.
-
-A search is exact, but reads only parts of the lists of frequent words (MaxScore: Turtle and Flood 1995, "Query
-evaluation: strategies and optimizations"): it skips passages whose words cannot lift them among the best.
+The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"). Words are identified by 64-bit
+hashes, so that no vocabulary is kept.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.index.passage_store import Positions, hash_text
-from knowgap.retrieval.portions import ArrayFile, Portions
+from knowgap.retrieval.index.passage_store import hash_text
+from knowgap.retrieval.lexical import Analyzer
+from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
 Scores = npt.NDArray[np.float32]
 
-_WORDS_AT_ONCE = 1 << 22  # words of a portion of passages
-_POSTINGS_AT_ONCE = 1 << 22  # postings that are merged at once, unless a single word has more
-_ROUNDING = 1e-5  # the relative error of a sum of scores in single precision
+_ARRAYS = ("words", "starts", "passages", "times", "lengths")
+_MOST_TIMES = 65_535
+_REPORTED = 10_000  # passages
 
 
+@dataclass(frozen=True)
 class Postings:
-    """The postings in a folder, as these arrays.
+    """The postings of some passages, as arrays that are memory-mapped if they are in a folder.
 
-    - `words.npy`: the hashes of the words, ascending; `starts.npy`: where the postings of each begin.
-    - `highest.npy`: the highest score that each word gives.
-    - `passages.npy`, `scores.npy`: the postings, word after word; the passages of a word are ascending.
+    Attributes:
+        words: the hashes of the words, uint64, ascending.
+        starts: where the postings of each word begin, int64 [words + 1].
+        passages: the passages of each word, ascending, word after word, int32 [postings].
+        times: how often each of them has the word, uint16 [postings].
+        lengths: how many words each passage has, int32 [passages].
     """
 
-    def __init__(self, folder: Path, *, in_memory: bool = False) -> None:
-        mode = None if in_memory else "r"
-        self._words, self._starts, self._highest, self._passages, self._scores = (
-            np.load(folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False)
-            for name in ("words", "starts", "highest", "passages", "scores")
+    words: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.int64]
+    passages: npt.NDArray[np.int32]
+    times: npt.NDArray[np.uint16]
+    lengths: npt.NDArray[np.int32]
+
+    @classmethod
+    def count(cls, documents: Iterable[Sequence[str]]) -> Postings:
+        """Count the words of passages, given with their repetitions. Takes some 25 bytes of memory for each posting."""
+        numbers = dict[str, int]()
+        owners, passages, times, lengths = array("i"), array("i"), array("H"), array("i")
+        for document in documents:
+            for word, count in Counter(document).items():
+                owners.append(numbers.setdefault(word, len(numbers)))
+                passages.append(len(lengths))
+                times.append(min(count, _MOST_TIMES))
+            lengths.append(len(document))
+        hashes = np.fromiter(map(hash_text, numbers), dtype=np.uint64, count=len(numbers))
+        order = np.argsort(hashes)
+        ranks = np.empty(len(order), dtype=np.int32)
+        ranks[order] = np.arange(len(order), dtype=np.int32)
+        ranked = ranks[np.frombuffer(owners, dtype=np.int32)] if owners else ranks[:0]
+        by_word = np.argsort(ranked, kind="stable")
+        return cls(
+            hashes[order],
+            np.concatenate([[0], np.cumsum(np.bincount(ranked, minlength=len(order)))]).astype(np.int64),
+            np.array(passages, dtype=np.int32)[by_word],
+            np.array(times, dtype=np.uint16)[by_word],
+            np.array(lengths, dtype=np.int32),
         )
 
-    @staticmethod
-    def build(
-        documents: Iterable[Sequence[str]],
-        folder: Path,
-        *,
-        k1: float,
-        b: float,
-        total: int,
-        progress: Progress = no_progress,
-    ) -> None:
-        """Write the postings of `total` passages, given as their words with repetitions, to an existing folder.
+    def save(self, folder: Path) -> None:
+        """Write the arrays to a new folder."""
+        folder.mkdir()
+        for name in _ARRAYS:
+            np.save(folder / f"{name}.npy", getattr(self, name))
 
-        The temporary files in it take 6 bytes for each posting, and are removed.
-        """
-        portions = Portions(folder, 2**64, [np.int32, np.uint16])
-        try:
-            words = _Words(portions)
-            for count, document in enumerate(documents, start=1):
-                words.add(document)
-                if count % 10_000 == 0 or count == total:
-                    progress(count, total, "reading words")
-            words.end()
-            _merge(portions, np.array(words.lengths, dtype=np.int32), folder, k1, b, progress)
-        finally:
-            portions.remove()
+    @classmethod
+    def open(cls, folder: Path) -> Postings:
+        """Map the arrays of a folder."""
+        return cls(*(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS))
 
-    def search(
-        self, words: Sequence[str], k: int, allowed: Positions | None = None
-    ) -> tuple[npt.NDArray[np.int32], Scores]:
-        """The passages that may be among the `k` best, in any order, and their scores.
-
-        Passages that tie with the k-th best are included. Passages without any of the words are not. A word that the
-        query repeats counts each time. `allowed` are the only positions to consider, ascending.
-        """
-        lists = []
-        for word, times in Counter(words).items():
-            number = int(np.searchsorted(self._words, np.uint64(hash_text(word))))
-            if number < len(self._words) and self._words[number] == hash_text(word):
-                lists.append((np.float32(times * self._highest[number]), number, np.float32(times)))
-        lists.sort(reverse=True)
-        rest = np.cumsum([highest for highest, _, _ in lists[::-1]], dtype=np.float64)[::-1]
-        found, scores, done = np.empty(0, np.int32), np.empty(0, np.float32), 0
-        if allowed is not None:
-            found, scores = allowed.astype(np.int32), np.zeros(len(allowed), np.float32)
-        elif lists:
-            found, scores, done = self._gather(lists, rest, k)
-            order = np.argsort(found)
-            found, scores = found[order], scores[order]
-        for number in range(done, len(lists)):
-            if allowed is None and len(found) > k:
-                likely = scores + rest[number] >= _kth(scores, k) * (1 - _ROUNDING)
-                found, scores = found[likely], scores[likely]
-            self._look_up(lists[number], found, scores)
-        return found[scores > 0], scores[scores > 0]
-
-    def _gather(
-        self, lists: Sequence[tuple[np.float32, int, np.float32]], rest: npt.NDArray[np.float64], k: int
-    ) -> tuple[npt.NDArray[np.int32], Scores, int]:
-        """Read whole lists until the rest cannot add a passage to the `k` best; also return how many were read."""
-        last = max(int(self._passages[self._starts[number + 1] - 1]) for _, number, _ in lists)
-        sums, parts, done = np.zeros(last + 1, np.float32), [], 0
-        for done, (_, number, times) in enumerate(lists, start=1):
-            passages, scores = self._list(number)
-            parts.append(passages[sums[passages] == 0])
-            sums[passages] += times * scores
-            found = np.concatenate(parts)
-            if done < len(lists) and len(found) >= k and rest[done] < _kth(sums[found], k) * (1 - _ROUNDING):
-                break
-        found = np.concatenate(parts)
-        return found, sums[found], done
-
-    def _look_up(self, item: tuple[np.float32, int, np.float32], found: npt.NDArray[np.int32], scores: Scores) -> None:
-        """Add the scores of a word to those of the passages in `found`, which are ascending."""
-        _, number, times = item
-        passages, given = self._list(number)
-        places = np.minimum(np.searchsorted(passages, found), len(passages) - 1)
-        has = passages[places] == found
-        scores[has] += times * given[places[has]]
-
-    def _list(self, number: int) -> tuple[npt.NDArray[np.int32], Scores]:
-        rows = slice(int(self._starts[number]), int(self._starts[number + 1]))
-        return self._passages[rows], self._scores[rows]
+    def of(self, word: int) -> slice:
+        """Where the postings of a word are, given by its hash."""
+        number = int(np.searchsorted(self.words, np.uint64(word)))
+        if number == len(self.words) or self.words[number] != word:
+            return slice(0, 0)
+        return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
 
-def _kth(scores: Scores, k: int) -> float:
-    return float(np.partition(scores, len(scores) - k)[len(scores) - k])
-
-
-class _Words:
-    """Collects the words of passages, and writes them as portions."""
-
-    def __init__(self, portions: Portions) -> None:
-        self.lengths = array("i")  # how many words each passage has
-        self._portions, self._ids, self._words, self._first = portions, dict[str, int](), array("i"), 0
-
-    def add(self, words: Sequence[str]) -> None:
-        """Add the words of the next passage."""
-        ids = self._ids
-        self._words.extend([ids.setdefault(word, len(ids)) for word in words])
-        self.lengths.append(len(words))
-        if len(self._words) >= _WORDS_AT_ONCE:
-            self.end()
-
-    def end(self) -> None:
-        """Write the words collected since the last portion as a portion."""
-        hashes = np.fromiter(map(hash_text, self._ids), dtype=np.uint64, count=len(self._ids))
-        order = np.argsort(hashes)
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        lengths = np.array(self.lengths[self._first :], dtype=np.int64)
-        pairs = ranks[np.frombuffer(self._words, dtype=np.int32)] if self._words else ranks[:0]
-        pairs *= max(1, len(lengths))
-        pairs += np.repeat(np.arange(len(lengths)), lengths)
-        pairs, times = np.unique(pairs, return_counts=True)
-        owners, passages = np.divmod(pairs, max(1, len(lengths)))
-        counts = np.bincount(owners, minlength=len(order))
-        self._portions.write(hashes[order], counts, passages + self._first, np.minimum(times, 65_535))
-        self._ids, self._words, self._first = {}, array("i"), len(self.lengths)
-
-
-def _merge(
-    portions: Portions, lengths: npt.NDArray[np.int32], folder: Path, k1: float, b: float, progress: Progress
+def write_words(
+    passages: Sequence[Passage], folder: Path, settings: Mapping[str, Any], progress: Progress = no_progress
 ) -> None:
-    """Merge the portions, score the postings and write the arrays."""
-    norms = (k1 * (1 - b + b * lengths / max(float(lengths.mean()), 1e-9))).astype(np.float32)
-    words: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
-    sizes: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
-    highest: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)]
-    with (
-        ArrayFile(folder / "passages.npy", np.int32) as to_passages,
-        ArrayFile(folder / "scores.npy", np.float32) as to_scores,
-    ):
-        for done, hashes, frequencies, (passages, times) in portions.merge(_POSTINGS_AT_ONCE):
-            idf = np.log(1 + (len(lengths) - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
-            scores = times.astype(np.float32)
-            scores /= scores + norms[passages]
-            scores *= np.repeat(idf, frequencies)
-            to_passages.write(passages)
-            to_scores.write(scores)
-            words.append(hashes)
-            sizes.append(frequencies)
-            highest.append(np.maximum.reduceat(scores, np.cumsum(frequencies) - frequencies) if len(scores) else scores)
-            progress(round(100 * done), 100, "weighing words")
-    np.save(folder / "words.npy", np.concatenate(words))
-    np.save(folder / "starts.npy", np.cumsum(np.concatenate(sizes)))
-    np.save(folder / "highest.npy", np.concatenate(highest))
+    """Write the postings of passages to a new folder; arguments as for `count_words`."""
+    count_words(passages, settings, progress).save(folder)
+
+
+def count_words(
+    passages: Sequence[Passage], settings: Mapping[str, Any], progress: Progress = no_progress
+) -> Postings:
+    """The postings of passages; `settings` has the name of a `stemmer`, and how often a title counts."""
+    analyzer, weight = Analyzer(settings["stemmer"]), settings["title_weight"]
+
+    def documents() -> Iterator[list[str]]:
+        for count, passage in enumerate(passages, start=1):
+            yield analyzer(passage.title) * weight + analyzer(passage.text)
+            if count % _REPORTED == 0 or count == len(passages):
+                progress(count, len(passages), "reading words")
+
+    return Postings.count(documents())
+
+
+class WeighedWords:
+    """The words of an index, weighed by BM25 as if its segments were one.
+
+    Args:
+        parts: the postings of each segment.
+        alive: which passages are not deleted, counted through the segments, [passages].
+        k1: term frequency saturation.
+        b: length normalization.
+    """
+
+    def __init__(self, parts: Sequence[Postings], alive: npt.NDArray[np.bool_], k1: float, b: float) -> None:
+        self._parts, self._alive = parts, alive
+        self._count, self._all_alive = int(alive.sum()), bool(alive.all())
+        lengths = np.concatenate([part.lengths for part in parts])
+        average = max(float(lengths[alive].mean()) if self._count else 0.0, 1e-9)
+        self._norms = (k1 * (1 - b + b * lengths / average)).astype(np.float32)
+        self._starts = np.cumsum([0, *(len(part.lengths) for part in parts)]).tolist()
+
+    def scores(self, words: Sequence[str]) -> Scores:
+        """The BM25 score of each passage, 0 for deleted ones and those without any of the words. [passages].
+
+        A word that the query repeats counts each time.
+        """
+        return self._weigh(words, 1)[0]
+
+    def shares(self, words: Sequence[str]) -> Scores:
+        """The share of a query's words that each passage has, from 0 to 1. [passages].
+
+        A word counts by the square of its rarity, so that one that few passages have outweighs several that many have.
+        Words that no passage has do not count.
+        """
+        scores, most = self._weigh(words, 2)
+        return scores / np.float32(most) if most else scores
+
+    def _weigh(self, words: Sequence[str], power: int) -> tuple[Scores, float]:
+        """Scores in which rarities (inverse document frequencies) are raised to a power; and the sum of the powers."""
+        scores, most = np.zeros(len(self._alive), dtype=np.float32), 0.0
+        for word, repeated in Counter(words).items():
+            passages, times = self._postings_of(hash_text(word))
+            if len(passages):
+                rarity = np.log(1 + (self._count - len(passages) + 0.5) / (len(passages) + 0.5)) ** power
+                counted = times.astype(np.float32)
+                scores[passages] += np.float32(repeated * rarity) * counted / (counted + self._norms[passages])
+                most += float(repeated * rarity)
+        return scores, most
+
+    def _postings_of(self, word: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
+        """The passages that have a word, given by its hash, counted through the segments; and how often they have it."""
+        passages, times = [], []
+        for part, start in zip(self._parts, self._starts, strict=False):
+            rows = part.of(word)
+            passages.append(part.passages[rows].astype(np.int64) + start)
+            times.append(part.times[rows])
+        found, counts = np.concatenate(passages), np.concatenate(times)
+        if self._all_alive:
+            return found, counts
+        left = self._alive[found]
+        return found[left], counts[left]

@@ -73,7 +73,7 @@ def prepare_checkpoint(
         progress(1, 1, "fitting the embedded checkpoint")
     digest = checkpoint_digest(folder)
     if state.checkpoint != digest:
-        state.save(checkpoint=digest, passages=0, tokens=0, cut=0, clustered=False)
+        state.save(checkpoint=digest, passages=0, tokens=0, cut=0)
     if checkpoint is None:
         return folder, {"name": EMBEDDED, "digest": digest, "fitted": fitted_to(state.job["corpus"])}
     return folder, {"name": str(checkpoint), "digest": digest}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import Self
 
-from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import (
     checkpoint_window,
     embedded_width,
@@ -17,34 +17,28 @@ from knowgap.retrieval.colbert.checkpoint import (
     prepare_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.maxsim import VECTORS, TokenVectors
-from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.device import choose_device, precision_on
 from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
+from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.search_settings import Quality, settings_of
-from knowgap.retrieval.index.vector_index import VectorIndex
+from knowgap.retrieval.index.vector_index import VectorIndex, write_vectors
+from knowgap.retrieval.index.vectors import Vectors
 from knowgap.retrieval.passage import SCORE_DECIMALS, Passage
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.storage.progress import Progress, no_progress
 
 
-class ColBERTIndex(VectorIndex[TokenEncoder]):
-    """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads.
+class ColBERTIndex(VectorIndex):
+    """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads."""
 
-    Attributes:
-        quality: how thoroughly it is searched.
-    """
-
-    takes_quality: ClassVar[bool] = True
+    engine: ClassVar[str] = "colbert"
     window_of = staticmethod(checkpoint_window)
 
     def __init__(
-        self, path: Path, manifest: Manifest, checkpoint: str | Path | None, device: str | None, quality: Quality
+        self, path: Path, manifest: Manifest, checkpoint: str | Path | None = None, device: str | None = None
     ) -> None:
-        super().__init__(path, manifest, device=device, settings=settings_of(quality))
-        self._checkpoint, self.quality = checkpoint, quality
+        super().__init__(path, manifest, device)
+        self._checkpoint = checkpoint
 
     @classmethod
     def build(
@@ -54,12 +48,10 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         *,
         checkpoint: str | Path | None = None,
         dim: int | None = None,
-        nbits: int = 16,
-        clustered: bool | None = None,
         device: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
-    ) -> ColBERTIndex:
+    ) -> Self:
         """Encode passages and write an index, or continue an interrupted call with the same arguments.
 
         Args:
@@ -69,10 +61,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                 embedded MiniLM encoder and the corpus, without the network, and saves it inside the index.
             dim: width of the token vectors, for the embedded checkpoint: a multiple of 16 up to 384. None takes 384 for
                 up to 20,000 passages, which retrieves best, and 128 for more.
-            nbits: bits per dimension of a stored vector. 16 stores the vectors uncompressed; 1, 2 or 4 store a centroid
-                and a residual of that many bits, which takes a sixteenth to a quarter of the space but costs recall.
-            clustered: whether to cluster the token vectors, so that a search need not score every passage; None
-                clusters 400,000 token vectors or more. Compressed vectors are always clustered.
             device: where to encode; None takes a CUDA GPU if there is one.
             overwrite: replace another index at the path.
             progress: called after each chunk of passages.
@@ -80,65 +68,55 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         Raises:
             DataError: there are no passages, or two with the same id.
             CheckpointError: no such checkpoint, or a damaged one.
-            ValueOutOfBounds: dim, nbits or device is not allowed.
+            ValueOutOfBounds: dim or device is not allowed.
             UsageError: another index is at the path.
         """
-        if nbits not in (1, 2, 4, 16):
-            raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
-        device, progress = choose_device(device), progress or no_progress
+        return cls._build(passages, path, checkpoint, dim, device, {}, overwrite=overwrite, progress=progress)
+
+    @classmethod
+    def _build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        checkpoint: str | Path | None,
+        dim: int | None,
+        device: str | None,
+        words: Mapping[str, Any],
+        *,
+        overwrite: bool,
+        progress: Progress | None,
+    ) -> Self:
+        """Build as `build` does; with the settings of BM25 in `words`, words are counted too."""
+        device, report = choose_device(device), progress or no_progress
         with start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
-            job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
             if checkpoint is None:  # whether the index exists can be checked without fitting it
-                settings = {"dim": embedded_width(dim, len(store)), "nbits": nbits, "clustered": clustered}
-                manifest = build.manifest("colbert", store, settings, {"fitted": fitted_to(build.corpus_digest)})
+                settings = {"dim": embedded_width(dim, len(store)), **words}
+                manifest = build.manifest(cls.engine, store, settings, {"fitted": fitted_to(build.corpus_digest)})
                 if build.already_built(manifest):
                     build.finish(manifest)
                     return cls.open(path, device=device)
-            state = EncodingState.resume(build, job)
-            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
+            state = EncodingState.resume(build, {"checkpoint": str(checkpoint), "dim": dim})
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, report)
             encoder = TokenEncoder(folder, device=device)
-            if nbits < 16 and encoder.dim % (8 * nbits):
-                raise ValueOutOfBounds(
-                    f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
-                )
-            settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
             recorded |= {"precision": precision_on(encoder.device)}
-            manifest = build.manifest("colbert", store, settings, recorded)
-            if not build.already_built(manifest):
-                encode_corpus(store, encoder, state, progress)
-                if not state.clustered:
-                    cluster(build.segment, encoder.dim, nbits, clustered, progress)
-                    state.save(clustered=True)
-                if nbits < 16:
-                    (build.segment / VECTORS).unlink(missing_ok=True)
-            build.finish(manifest, leave_out=[STATE])
+            manifest = build.manifest(cls.engine, store, {"dim": encoder.dim, **words}, recorded)
+            write_vectors(build, store, encoder, state, manifest, report)
         return cls.open(path, checkpoint=checkpoint, device=device)
 
     @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        *,
-        checkpoint: str | Path | None = None,
-        device: str | None = None,
-        quality: Quality = "balanced",
-    ) -> ColBERTIndex:
+    def open(cls, path: str | Path, *, checkpoint: str | Path | None = None, device: str | None = None) -> Self:
         """Open an index that `build` wrote. The encoder is loaded at the first search.
 
         Args:
             path: its folder.
             checkpoint: the folder or hub name of its checkpoint; None takes the one in the index, or that of the build.
-            device: where to encode and score; None takes a CUDA GPU if there is one.
-            quality: how thoroughly to search: `fast`, `balanced`, `exact` or `SearchSettings`. Small indexes, and those
-                that fit on a GPU, are always searched exactly.
+            device: where to encode; None takes a CUDA GPU if there is one.
 
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
-            UnknownName: no such quality.
         """
-        manifest = Manifest.read(path, engine="colbert")
-        return cls(Path(path), manifest, checkpoint, device, quality)
+        return cls(Path(path), Manifest.read(path, engine=cls.engine), checkpoint, device)
 
     def _load_encoder(self) -> TokenEncoder:
         return load_recorded_encoder(self.path, self.manifest, self._checkpoint, self._device)
@@ -165,12 +143,12 @@ class MaxSimReranker(PairScorer):
         encoder = self._index.encoder
         texts = list(dict.fromkeys(text for _, text in pairs))
         row = {text: i for i, text in enumerate(texts)}
-        vectors = TokenVectors(*encoder.encode_passages(texts))
+        vectors = Vectors(*encoder.encode_passages(texts))
         positions: dict[str, list[int]] = {}
         for position, (query, _) in enumerate(pairs):
             if query.strip():
                 positions.setdefault(query, []).append(position)
         scores = np.zeros(len(pairs))
         for query, own in positions.items():
-            scores[own] = vectors.rescore(encoder.encode_query(query), np.array([row[pairs[i][1]] for i in own]))
+            scores[own] = vectors.maxsim(encoder.encode_query(query), np.array([row[pairs[i][1]] for i in own]))
         return scores.round(SCORE_DECIMALS).tolist()

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
+from knowgap.retrieval.index.vectors import LENGTHS, VECTORS
 from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import write_json
 from knowgap.storage.progress import Progress
@@ -32,7 +32,6 @@ class EncodingState:
     passages: int = 0  # how many passages are encoded
     tokens: int = 0  # how many vectors are on disk for them
     cut: int = 0  # how many of them are longer than the encoder's window
-    clustered: bool = False  # whether the vectors are clustered and compressed, as far as the index needs it
     collection: bool = False  # whether the Qdrant collection was made by this build
 
     @classmethod

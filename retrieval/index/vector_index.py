@@ -1,316 +1,52 @@
-"""An index of vectors: exact MaxSim over immutable segments, filters, adding, deleting and merging.
-
-A dense index is the case of one vector for each passage and query. See `manifest` for the files, and for what a killed
-writer leaves.
-"""
+"""An index of passages by vectors, ranked by MaxSim; a dense index has one vector for each passage and query."""
 
 from __future__ import annotations
 
 import shutil
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace as changed
-from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, TypeVar
 
 import numpy as np
-from typing_extensions import Self
+import numpy.typing as npt
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
-from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
-from knowgap.retrieval.colbert.residual_codec import cluster
-from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.documents.sources import batches
-from knowgap.retrieval.index.manifest import Manifest, Segment
-from knowgap.retrieval.index.passage_store import PassageStore, Where
-from knowgap.retrieval.index.search_settings import SearchSettings
-from knowgap.retrieval.index.snapshot import Block, Snapshot
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
-from knowgap.retrieval.window import Encoder, warn_of_cut
-from knowgap.storage.files import sync
-from knowgap.storage.manifest import FileRecord, record_file, seal
-from knowgap.storage.progress import no_progress
-
-_QUERIES_AT_ONCE = 32
-_MOST_SEGMENTS = 4
-
-E = TypeVar("E", bound=Encoder)
+from knowgap.retrieval.index.build import IndexBuild
+from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
+from knowgap.retrieval.index.folder_index import FolderIndex
+from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.passage_store import PassageStore, Positions
+from knowgap.retrieval.index.snapshot import WORDS, Snapshot
+from knowgap.retrieval.index.vectors import Vectors, nearest
+from knowgap.retrieval.postings import write_words
+from knowgap.retrieval.window import Encoder
+from knowgap.storage.progress import Progress
 
 
-class VectorIndex(NeverCopied, ABC, Generic[E]):
-    """An index of passages by vectors, in a folder. Usable from many threads; changed by one process at a time.
+class VectorIndex(FolderIndex):
+    """An index of passages by vectors, in a folder."""
 
-    Attributes:
-        manifest: the manifest of the index as this object sees it.
+    path: Path
+
+    def __init__(self, path: Path, manifest: Manifest, device: str | None) -> None:
+        super().__init__(path, manifest)
+        self._device = device
+
+    def _score(
+        self, snapshot: Snapshot, encoder: Encoder, query: str, k: int, admitted: Positions
+    ) -> tuple[Positions, npt.NDArray[np.floating]]:
+        return nearest(snapshot.vectors, encoder.encode_query(query), k, admitted)
+
+
+def write_vectors(
+    build: IndexBuild, store: PassageStore, encoder: Encoder, state: EncodingState, manifest: Manifest, report: Progress
+) -> None:
+    """Encode the passages of a build that are not encoded yet, count their words if the index has any, and finish it.
+
+    Raises:
+        UsageError, IndexDamaged, IndexForeign: see `IndexBuild.already_built`.
     """
-
-    def __init__(
-        self, path: Path, manifest: Manifest, *, device: str | None, settings: SearchSettings | None = None
-    ) -> None:
-        self.path, self.manifest, self._device, self._settings = path, manifest, device, settings
-        self._lock, self._writing = threading.RLock(), threading.RLock()
-        self._current: Snapshot | None = None
-        self._encoder: E | None = None
-
-    @abstractmethod
-    def _load_encoder(self) -> E:
-        """Load the encoder of queries and passages, or raise `CheckpointError`."""
-
-    @property
-    def encoder(self) -> E:
-        """The encoder of queries and passages, loaded and checked at the first call.
-
-        Raises:
-            CheckpointError: it is absent, or not the one that encoded the passages.
-        """
-        with self._lock:
-            if self._encoder is None:
-                self._encoder = self._load_encoder()
-            return self._encoder
-
-    @property
-    def corpus_digest(self) -> str:
-        """The digest of the passages as they are now."""
-        return self._snapshot().corpus_digest
-
-    @property
-    def digest(self) -> str:
-        """A digest of what the index is made of; it equals that of an index built from the same passages."""
-        corpus = self.corpus_digest  # the first look at the index reads its manifest
-        return self.manifest.digest_with(corpus)
-
-    def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
-        """The index as this object sees it, read from its folder at the first call and after `refresh`."""
-        with self._lock:
-            if self._current is None and earlier is None:  # the index may have been built again since it was opened
-                self._switch(Manifest.parse(self.path, engine=self.manifest.engine))
-            while self._current is None:
-                device = self._device or choose_device(None)
-                device = "cpu" if device == "cpu" else self.encoder.device
-                manifest = self.manifest
-                try:
-                    self._current = Snapshot(self.path, manifest, device, earlier)
-                except (FileNotFoundError, IndexDamaged):
-                    self._switch(Manifest.read(self.path, engine=manifest.engine))
-                    if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
-                        raise
-            return self._current
-
-    def _switch(self, manifest: Manifest) -> None:
-        """Take over a manifest; an index that was built again with another checkpoint needs another encoder."""
-        if manifest.checkpoint != self.manifest.checkpoint:
-            self._encoder = None
-        self.manifest = manifest
-
-    def __len__(self) -> int:
-        return len(self._snapshot())
-
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self._snapshot())
-
-    def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """The ids that belong neither to a passage nor to a document that was split into passages."""
-        snapshot = self._snapshot()
-        missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
-        return not_split(missing, (passage.id for passage in self))
-
-    def search(
-        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
-    ) -> list[list[Hit]]:
-        """The `k` passages that match each query best.
-
-        Args:
-            queries: any strings; a blank one has no hits, and only the first 256 tokens of a long one are read.
-            k: at most this many hits, from 1.
-            ids: search only the passages with these ids.
-            where: search only the passages for which this is true.
-
-        Returns:
-            Hits with exact scores, even if the search is approximate.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-            CheckpointError: the encoder of the index is absent or was changed.
-        """
-        check_k(k)
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        hits: dict[str, list[Hit]] = {}
-        if distinct:
-            with self._lock:  # a refresh may bring another encoder
-                snapshot, encoder = self._snapshot(), self.encoder
-            allowed = snapshot.select(ids, where)
-            for batch in batches(distinct, _QUERIES_AT_ONCE):
-                encoded = [encoder.encode_query(query) for query in batch]
-                hits |= zip(batch, snapshot.search(encoded, k, self._settings, allowed), strict=True)
-        return [list(hits.get(query, [])) for query in queries]
-
-    def refresh(self) -> Self:
-        """Read the changes that other processes have made since the index was opened; return the index itself."""
-        with self._lock:
-            manifest = Manifest.read(self.path, engine=self.manifest.engine)
-            if manifest != self.manifest:
-                self._see(manifest)
-        return self
-
-    def _see(self, manifest: Manifest) -> None:
-        """Switch to the index that a manifest describes; segments that are already open stay open."""
-        with self._lock:
-            earlier, self._current = self._current, None
-            self._switch(manifest)
-            if earlier is not None:
-                self._snapshot(earlier)
-
-    def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
-        """Add passages, and return how many; they are on disk, and in every later search, when this returns.
-
-        `replace` deletes passages with the same ids in the same step.
-
-        Raises:
-            DataError: an id is used twice, or the index already has it and `replace` is False.
-            IndexFolderError: another process is changing the index.
-        """
-        new = list(passages)
-        with self._writer() as snapshot:
-            deleted: list[int] = []
-            ids: set[str] = set()
-            for passage in new:
-                position = snapshot.position(passage.id)
-                if passage.id in ids or (position is not None and not replace):
-                    raise DataError(f"the id {passage.id!r} is already in use; ids must be unique", field="id")
-                ids.add(passage.id)
-                if position is not None:
-                    deleted.append(position)
-            if new:
-                texts, window = [str(passage) for passage in new], self.encoder.window
-                block = self.encoder.encode_passages(texts)
-                warn_of_cut(window.cut(texts) if window is not None else 0, len(new), window)
-                kept = _kept([*map(len, snapshot.segments), len(new)])
-                merged = np.setdiff1d(snapshot.live(), deleted)
-                merged = merged[merged >= snapshot.starts[kept]]
-                together = chain((snapshot[position] for position in merged.tolist()), new)
-                blocks = chain(snapshot.blocks(merged, self.encoder), [block])
-                self._change(snapshot, kept, together, blocks, deleted=deleted)
-        return len(new)
-
-    def delete(self, ids: Iterable[str]) -> int:
-        """Delete passages by id, on disk and from every later search, and return how many the index had.
-
-        Raises:
-            IndexFolderError: another process is changing the index.
-        """
-        with self._writer() as snapshot:
-            positions = {position for position in map(snapshot.position, ids) if position is not None}
-            if positions:
-                self._change(snapshot, len(snapshot.segments), deleted=positions)
-        return len(positions)
-
-    def merge(self) -> None:
-        """Write all passages that are left as one segment; only those of compressed segments are encoded again.
-
-        Searches can run at the same time. A kill leaves the old index or the new one.
-
-        Raises:
-            UsageError: everything was deleted.
-            IndexFolderError: another process is changing the index.
-        """
-        with self._writer() as snapshot:
-            if not len(snapshot):
-                raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
-            if len(snapshot.segments) > 1 or len(snapshot.deleted):
-                self._change(snapshot, 0, snapshot, snapshot.blocks(snapshot.live(), self.encoder))
-
-    def _change(
-        self,
-        snapshot: Snapshot,
-        kept: int,
-        passages: Iterable[Passage] = (),
-        blocks: Iterable[Block] | None = None,
-        *,
-        deleted: Collection[int] = (),
-    ) -> None:
-        """Replace the manifest by one with the first `kept` segments of the snapshot and a new one, and switch to it.
-
-        The new segment has the passages and their vectors, `blocks`; if these are None, there is no new segment. The
-        positions `deleted` are deleted in the same step.
-        """
-        old, change = snapshot.manifest, snapshot.manifest.changes + 1
-        segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
-        for name, record in old.files.items():
-            if name.split("/")[0] in {"checkpoint", *(segment.name for segment in segments)}:
-                files[name] = record
-        if blocks is not None:
-            folder = self.path / f"segment-{change}"
-            shutil.rmtree(folder, ignore_errors=True)  # a killed writer may have left it
-            folder.mkdir()
-            store, digest = PassageStore.build(passages, folder)
-            _write_vectors(folder, blocks, old.settings, whole=not kept)
-            files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
-            segments.append(Segment(folder.name, len(store), digest))
-        gone = np.union1d(snapshot.deleted, np.fromiter(deleted, dtype=np.int64))
-        gone = gone[gone < snapshot.starts[kept]]
-        tombstones = f"deleted-{change}.npy" if len(gone) else ""
-        if tombstones:
-            np.save(self.path / tombstones, gone)
-            sync(self.path / tombstones)
-            files[tombstones] = record_file(self.path / tombstones)
-        sync(self.path)
-        manifest = changed(
-            old, segments=tuple(segments), deleted=len(gone), tombstones=tombstones, changes=change, files=files
-        )
-        manifest.write(self.path)
-        self._sweep(manifest)
-        self._see(Manifest.parse(self.path))
-
-    def _sweep(self, manifest: Manifest) -> None:
-        """Remove the files of earlier changes, which the manifest does not name."""
-        named = {manifest.tombstones, *(segment.name for segment in manifest.segments)}
-        for path in (*self.path.glob("segment-*"), *self.path.glob("deleted-*")):
-            if path.name not in named:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    @contextmanager
-    def _writer(self) -> Iterator[Snapshot]:
-        """Hold the writer's lock; yields the index as it is now."""
-        from filelock import FileLock, Timeout
-
-        with self._writing:
-            try:
-                with FileLock(self.path / ".writer.lock", timeout=0):
-                    yield self.refresh()._snapshot()
-            except Timeout:
-                raise IndexFolderError(
-                    f"{self.path}: another process is changing this index; try again later"
-                ) from None
-
-
-def _kept(sizes: list[int]) -> int:
-    """How many segments an addition leaves as they are, given the sizes of all segments with the new one as the last.
-
-    If there would be more than `_MOST_SEGMENTS`, the first segment that is not larger than all that follow it together
-    is merged with these. A passage is therefore written again only when its segment at least doubles.
-    """
-    if len(sizes) <= _MOST_SEGMENTS:
-        return len(sizes) - 1
-    return next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
-
-
-def _write_vectors(folder: Path, blocks: Iterable[Block], settings: dict[str, Any], *, whole: bool) -> None:
-    """Write the vectors of a segment, and cluster and compress them.
-
-    A `whole` index is clustered and compressed by its settings. Part of one is clustered only if it has very many
-    vectors, and is never compressed.
-    """
-    lengths = []
-    with (folder / VECTORS).open("wb") as file:
-        for vectors, counts in blocks:
-            file.write(np.ascontiguousarray(vectors, np.float16).tobytes())
-            lengths.append(counts)
-    np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
-    if "nbits" in settings:
-        nbits, clustered = (settings["nbits"], settings["clustered"]) if whole else (16, None)
-        cluster(folder, settings["dim"], nbits, clustered, no_progress)
-        if nbits < 16:
-            (folder / VECTORS).unlink()
+    if not build.already_built(manifest):
+        encode_corpus(store, encoder, state, report)
+        Vectors.write_means(build.segment, encoder.dim)
+        if "k1" in manifest.settings:
+            shutil.rmtree(build.segment / WORDS, ignore_errors=True)  # a killed build may have begun it
+            write_words(store, build.segment / WORDS, manifest.settings, report)
+    build.finish(manifest, leave_out=[STATE])

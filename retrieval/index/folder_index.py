@@ -1,0 +1,304 @@
+"""An index in a folder, made of immutable segments: searching, adding, deleting and merging.
+
+See `manifest` for the files, and for what a killed writer leaves. What a segment has beside its passages depends on the
+settings of the index: vectors if they have `dim`, and postings of words if they have `k1`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace as changed
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Self
+
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.retrieval.index.manifest import Manifest, Segment
+from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits
+from knowgap.retrieval.index.snapshot import WORDS, Snapshot
+from knowgap.retrieval.index.vectors import Block, Vectors
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
+from knowgap.retrieval.postings import write_words
+from knowgap.retrieval.window import Encoder, warn_of_cut
+from knowgap.storage.files import sync
+from knowgap.storage.manifest import FileRecord, record_file, seal
+
+_MOST_SEGMENTS = 4
+
+
+class FolderIndex(NeverCopied, ABC):
+    """An index of passages in a folder. Usable from many threads; changed by one process at a time.
+
+    Attributes:
+        path: the folder; None for an index in memory, which cannot be changed.
+        manifest: the manifest of the index as this object sees it.
+    """
+
+    def __init__(self, path: Path | None, manifest: Manifest, snapshot: Snapshot | None = None) -> None:
+        self.path, self.manifest = path, manifest
+        self._lock, self._writing = threading.RLock(), threading.RLock()
+        self._current = snapshot
+        self._encoder: Any = None
+
+    @abstractmethod
+    def _score(
+        self, snapshot: Snapshot, encoder: Any, query: str, k: int, admitted: Positions
+    ) -> tuple[Positions, npt.NDArray[np.floating]]:
+        """The positions and scores of at least the `k` best of the admitted passages for a query that is not blank."""
+
+    def _load_encoder(self) -> Any:
+        """Load the encoder of queries and passages, or raise `CheckpointError`; None if the index has no vectors."""
+        return None
+
+    @property
+    def encoder(self) -> Any:
+        """The encoder of queries and passages, loaded and checked at the first call; None if there are no vectors.
+
+        Raises:
+            CheckpointError: it is absent, or not the one that encoded the passages.
+        """
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = self._load_encoder()
+            return self._encoder
+
+    @property
+    def corpus_digest(self) -> str:
+        """The digest of the passages as they are now."""
+        return self._snapshot().corpus_digest
+
+    @property
+    def digest(self) -> str:
+        """A digest of what the index is made of; it equals that of an index built from the same passages."""
+        corpus = self.corpus_digest  # the first look at the index reads its manifest
+        return self.manifest.digest_with(corpus)
+
+    def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
+        """The index as this object sees it, read from its folder at the first call and after `refresh`."""
+        with self._lock:
+            if self._current is None and earlier is None:  # the index may have been built again since it was opened
+                self._switch(Manifest.parse(self._folder, engine=self.manifest.engine))
+            while self._current is None:
+                manifest = self.manifest
+                try:
+                    self._current = Snapshot.open(self._folder, manifest, earlier)
+                except (FileNotFoundError, IndexDamaged):
+                    self._switch(Manifest.read(self._folder, engine=manifest.engine))
+                    if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
+                        raise
+            return self._current
+
+    @property
+    def _folder(self) -> Path:
+        if self.path is None:
+            raise UsageError("an index in memory cannot be changed; build it in a folder")
+        return self.path
+
+    def _switch(self, manifest: Manifest) -> None:
+        """Take over a manifest; an index that was built again with another checkpoint needs another encoder."""
+        if manifest.checkpoint != self.manifest.checkpoint:
+            self._encoder = None
+        self.manifest = manifest
+
+    def __len__(self) -> int:
+        return len(self._snapshot())
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self._snapshot())
+
+    def missing_ids(self, ids: Iterable[str]) -> list[str]:
+        """The ids that belong neither to a passage nor to a document that was split into passages."""
+        snapshot = self._snapshot()
+        missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
+        return not_split(missing, (passage.id for passage in self))
+
+    def search(
+        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
+    ) -> list[list[Hit]]:
+        """The `k` passages that match each query best.
+
+        Args:
+            queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
+            k: at most this many hits, from 1.
+            ids: search only the passages with these ids.
+            where: search only the passages for which this is true.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+            CheckpointError: the encoder of the index is absent or was changed.
+        """
+        check_k(k)
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        hits: dict[str, list[Hit]] = {}
+        if distinct:
+            with self._lock:  # a refresh may bring another encoder
+                snapshot, encoder = self._snapshot(), self.encoder
+            admitted = snapshot.select(ids, where)
+            for query in distinct if len(admitted) else ():
+                hits[query] = scored_hits(snapshot, *self._score(snapshot, encoder, query, k, admitted), k)
+        return [list(hits.get(query, [])) for query in queries]
+
+    def refresh(self) -> Self:
+        """Read the changes that other processes have made since the index was opened; return the index itself."""
+        with self._lock:
+            manifest = Manifest.read(self._folder, engine=self.manifest.engine)
+            if manifest != self.manifest:
+                self._see(manifest)
+        return self
+
+    def _see(self, manifest: Manifest) -> None:
+        """Switch to the index that a manifest describes; segments that are already open stay open."""
+        with self._lock:
+            earlier, self._current = self._current, None
+            self._switch(manifest)
+            if earlier is not None:
+                self._snapshot(earlier)
+
+    def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
+        """Add passages, and return how many; they are on disk, and in every later search, when this returns.
+
+        `replace` deletes passages with the same ids in the same step.
+
+        Raises:
+            DataError: an id is used twice, or the index already has it and `replace` is False.
+            UsageError: the index is in memory.
+            IndexFolderError: another process is changing the index.
+        """
+        new = list(passages)
+        with self._writer() as snapshot:
+            deleted: list[int] = []
+            ids: set[str] = set()
+            for passage in new:
+                position = snapshot.position(passage.id)
+                if passage.id in ids or (position is not None and not replace):
+                    raise DataError(f"the id {passage.id!r} is already in use; ids must be unique", field="id")
+                ids.add(passage.id)
+                if position is not None:
+                    deleted.append(position)
+            if new:
+                blocks = [] if self.encoder is None else [_encode(self.encoder, new)]
+                kept = _kept([*map(len, snapshot.segments), len(new)])
+                merged = np.setdiff1d(snapshot.live, deleted)
+                merged = merged[merged >= snapshot.starts[kept]]
+                together = chain((snapshot[position] for position in merged.tolist()), new)
+                self._change(snapshot, kept, together, chain(snapshot.blocks(merged), blocks), deleted=deleted)
+        return len(new)
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete passages by id, on disk and from every later search, and return how many the index had.
+
+        Raises:
+            UsageError: the index is in memory.
+            IndexFolderError: another process is changing the index.
+        """
+        with self._writer() as snapshot:
+            positions = {position for position in map(snapshot.position, ids) if position is not None}
+            if positions:
+                self._change(snapshot, len(snapshot.segments), deleted=positions)
+        return len(positions)
+
+    def merge(self) -> None:
+        """Write all passages that are left as one segment; none of them is encoded again.
+
+        Searches can run at the same time. A kill leaves the old index or the new one.
+
+        Raises:
+            UsageError: everything was deleted, or the index is in memory.
+            IndexFolderError: another process is changing the index.
+        """
+        with self._writer() as snapshot:
+            if not len(snapshot):
+                raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
+            if len(snapshot.segments) > 1 or len(snapshot) < len(snapshot.alive):
+                self._change(snapshot, 0, snapshot, snapshot.blocks(snapshot.live))
+
+    def _change(
+        self,
+        snapshot: Snapshot,
+        kept: int,
+        passages: Iterable[Passage] | None = None,
+        blocks: Iterable[Block] = (),
+        *,
+        deleted: Collection[int] = (),
+    ) -> None:
+        """Replace the manifest by one with the first `kept` segments of the snapshot and a new one, and switch to it.
+
+        The new segment has the passages and their vectors, `blocks`; without passages, there is no new segment. The
+        positions `deleted` are deleted in the same step.
+        """
+        old, change, path = snapshot.manifest, snapshot.manifest.changes + 1, self._folder
+        segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
+        for name, record in old.files.items():
+            if name.split("/")[0] in {"checkpoint", *(segment.name for segment in segments)}:
+                files[name] = record
+        if passages is not None:
+            folder = path / f"segment-{change}"
+            shutil.rmtree(folder, ignore_errors=True)  # a killed writer may have left it
+            folder.mkdir()
+            store, digest = PassageStore.build(passages, folder)
+            if "dim" in old.settings:
+                Vectors.write(folder, blocks, old.settings["dim"])
+            if "k1" in old.settings:
+                write_words(store, folder / WORDS, old.settings)
+            files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
+            segments.append(Segment(folder.name, len(store), digest))
+        gone = np.union1d(np.flatnonzero(~snapshot.alive), np.fromiter(deleted, dtype=np.int64))
+        gone = gone[gone < snapshot.starts[kept]]
+        tombstones = f"deleted-{change}.npy" if len(gone) else ""
+        if tombstones:
+            np.save(path / tombstones, gone)
+            sync(path / tombstones)
+            files[tombstones] = record_file(path / tombstones)
+        sync(path)
+        manifest = changed(
+            old, segments=tuple(segments), deleted=len(gone), tombstones=tombstones, changes=change, files=files
+        )
+        manifest.write(path)
+        self._sweep(manifest)
+        self._see(Manifest.parse(path))
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove the files of earlier changes, which the manifest does not name."""
+        named = {manifest.tombstones, *(segment.name for segment in manifest.segments)}
+        for path in (*self._folder.glob("segment-*"), *self._folder.glob("deleted-*")):
+            if path.name not in named:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    @contextmanager
+    def _writer(self) -> Iterator[Snapshot]:
+        """Hold the writer's lock; yields the index as it is now."""
+        from filelock import FileLock, Timeout
+
+        with self._writing:
+            try:
+                with FileLock(self._folder / ".writer.lock", timeout=0):
+                    yield self.refresh()._snapshot()
+            except Timeout:
+                raise IndexFolderError(
+                    f"{self.path}: another process is changing this index; try again later"
+                ) from None
+
+
+def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:
+    texts = [str(passage) for passage in passages]
+    warn_of_cut(encoder.window.cut(texts) if encoder.window is not None else 0, len(texts), encoder.window)
+    return encoder.encode_passages(texts)
+
+
+def _kept(sizes: list[int]) -> int:
+    """How many segments an addition leaves as they are, given the sizes of all segments with the new one as the last.
+
+    If there would be more than `_MOST_SEGMENTS`, the first segment that is not larger than all that follow it together
+    is merged with these. A passage is therefore written again only when its segment at least doubles.
+    """
+    if len(sizes) <= _MOST_SEGMENTS:
+        return len(sizes) - 1
+    return next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)

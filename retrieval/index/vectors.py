@@ -1,0 +1,181 @@
+"""The vectors of passages: their means choose candidates, and MaxSim ranks these.
+
+MaxSim is the sum, over the query's vectors, of the highest similarity to a vector of the passage (Khattab and Zaharia
+2020, "ColBERT", equation 3). The vectors are on disk in 16 bits, and their means in 32; both are read through memory
+maps. A passage of a dense index has one vector, which is its mean, so that MaxSim is the cosine.
+
+A mean is scaled to unit length times a power of the number of vectors, since a maximum over more vectors is higher:
+of the ten best passages, the same number of candidates then holds more than by the means as they are.
+
+A first pass in single precision selects passages; these are scored again in double precision, so that a hit's score
+depends only on the query and the passage, and not on the batch, the filter or the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import IndexDamaged
+from knowgap.retrieval.device import one_thread
+from knowgap.retrieval.index.passage_store import Positions
+from knowgap.retrieval.minilm import unit
+
+VECTORS, LENGTHS, MEANS = "tokens.f16", "tokens.lengths.npy", "means.npy"
+
+_AT_ONCE = 1 << 13  # vectors; as many as fit into a CPU's cache in 32 bits
+_LEAST, _PER_ROOT, _PER_HIT = 500, 5, 5  # candidates at least, for the root of the number of passages, and for a hit
+_WITH_BONUS = 100  # candidates by their bonus
+_LENGTH = 0.3  # the power of the number of vectors
+_MARGIN = 1e-3  # exceeds the error of single precision on a sum of some hundred cosines
+
+
+Block: TypeAlias = tuple[npt.NDArray[np.float16], npt.NDArray[np.integer]]
+"""Vectors [vectors, dim], passage after passage, and how many each passage has, [passages]."""
+
+
+class Vectors:
+    """The vectors of passages, in the order of the passages.
+
+    Args:
+        vectors: float16 [vectors, dim].
+        lengths: how many vectors each passage has, [passages], each at least 1.
+        means: the mean vector of each passage, float32 [passages, dim]; None computes them.
+    """
+
+    def __init__(
+        self,
+        vectors: npt.NDArray[np.float16],
+        lengths: npt.NDArray[np.integer],
+        means: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        self.vectors, self.lengths = vectors, np.asarray(lengths, dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        self.means = self._scaled_means() if means is None else means
+
+    @classmethod
+    def open(cls, folder: Path, dim: int) -> Vectors:
+        """Map the files of a folder.
+
+        Raises:
+            IndexDamaged: they do not fit each other.
+        """
+        lengths = np.load(folder / LENGTHS, allow_pickle=False)
+        flat = np.memmap(folder / VECTORS, dtype=np.float16, mode="r")
+        vectors = flat[: len(flat) // dim * dim].reshape(-1, dim)
+        if len(vectors) != int(lengths.sum()):
+            raise IndexDamaged(f"{folder}: {VECTORS} does not fit {LENGTHS}; build the index again")
+        return cls(vectors, lengths, np.load(folder / MEANS, mmap_mode="r", allow_pickle=False))
+
+    @classmethod
+    def write(cls, folder: Path, blocks: Iterable[Block], dim: int) -> None:
+        """Write the vectors of passages, given some passages at a time, with their means."""
+        lengths = []
+        with (folder / VECTORS).open("wb") as file:
+            for vectors, counts in blocks:
+                file.write(np.ascontiguousarray(vectors, np.float16).tobytes())
+                lengths.append(counts)
+        np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
+        cls.write_means(folder, dim)
+
+    @classmethod
+    def write_means(cls, folder: Path, dim: int) -> None:
+        """Write the means of the vectors in a folder, which completes its files."""
+        lengths = np.load(folder / LENGTHS, allow_pickle=False)
+        vectors = np.memmap(folder / VECTORS, dtype=np.float16, mode="r").reshape(-1, dim)
+        np.save(folder / MEANS, cls(vectors, lengths).means)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def of(self, positions: Positions) -> npt.NDArray[np.float16]:
+        """The vectors of some passages, passage after passage."""
+        return self.vectors[_runs(self.starts[positions], self.lengths[positions])]
+
+    def maxsim(
+        self, query: npt.NDArray[np.floating], positions: Positions, kind: type[np.floating] = np.float64
+    ) -> npt.NDArray[np.floating]:
+        """The scores of some passages, computed in a precision, for a query's vectors [vectors, dim]. [positions]."""
+        scores, query = np.empty(len(positions), dtype=kind), query.astype(kind)
+        for part in _portions(np.cumsum(self.lengths[positions])):
+            lengths = self.lengths[positions[part]]
+            similarities = query @ self.of(positions[part]).astype(kind).T
+            scores[part] = np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=1).sum(axis=0)
+        return scores
+
+    def _scaled_means(self) -> npt.NDArray[np.float32]:
+        means = np.empty((len(self), self.vectors.shape[1]), dtype=np.float32)
+        for part in _portions(self.starts[1:]):
+            first, last = self.starts[part.start], self.starts[part.stop]
+            rows = self.vectors[first:last].astype(np.float32)
+            means[part] = np.add.reduceat(rows, self.starts[part] - first, axis=0)
+        return unit(means) * (self.lengths**_LENGTH).astype(np.float32)[:, None]
+
+
+def nearest(
+    parts: Sequence[Vectors],
+    query: npt.NDArray[np.float32],
+    k: int,
+    admitted: Positions,
+    bonus: npt.NDArray[np.float32] | None = None,
+) -> tuple[Positions, npt.NDArray[np.float64]]:
+    """Score the passages that may be among the best for a query by MaxSim, or by MaxSim plus a bonus.
+
+    Args:
+        parts: the vectors of the segments of an index, through which positions are counted.
+        query: its vectors, [vectors, dim].
+        k: how many hits are asked for, from 1.
+        admitted: the positions to search, ascending.
+        bonus: a number from 0 for each passage, [passages]; those with the highest are candidates, too.
+
+    Returns:
+        Positions and scores of the `k` best candidates, and of all that tie with them.
+    """
+    added = np.zeros(sum(map(len, parts)), dtype=np.float32) if bonus is None else bonus
+    with one_thread():
+        rough = np.concatenate([part.means @ query.sum(axis=0) for part in parts])[admitted]
+        rows = _best(rough, max(_LEAST, round(_PER_ROOT * len(admitted) ** 0.5), _PER_HIT * k))
+        if bonus is not None:
+            others = _best(bonus[admitted], max(_WITH_BONUS, k))
+            rows = np.union1d(rows, others[bonus[admitted[others]] > 0])
+        chosen = admitted[rows]
+        chosen = chosen[_best(_in_parts(parts, query, chosen, np.float32) + added[chosen], k, _MARGIN)]
+        return chosen, _in_parts(parts, query, chosen, np.float64) + added[chosen].astype(np.float64)
+
+
+def _in_parts(
+    parts: Sequence[Vectors], query: npt.NDArray[np.float32], positions: Positions, kind: type[np.floating]
+) -> npt.NDArray[np.floating]:
+    """The MaxSim of positions, ascending, that are counted through the parts."""
+    ends = np.cumsum([len(part) for part in parts])
+    pieces = np.split(positions, np.searchsorted(positions, ends[:-1]))
+    starts = ends - [len(part) for part in parts]
+    scores = [p.maxsim(query, own - start, kind) for p, own, start in zip(parts, pieces, starts, strict=True)]
+    return np.concatenate(scores)
+
+
+def _best(scores: npt.NDArray[np.floating], count: int, margin: float = 0.0) -> npt.NDArray[np.int64]:
+    """The rows of the `count` highest scores, and of those that are lower by no more than a margin; ascending."""
+    if len(scores) <= count:
+        return np.arange(len(scores))
+    return np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count] - margin)
+
+
+def _portions(ends: npt.NDArray[np.integer]) -> Iterator[slice]:
+    """Slices of passages with at most `_AT_ONCE` vectors, or one passage; `ends` are where their vectors end."""
+    first = 0
+    while first < len(ends):
+        done = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
+        yield slice(first, last)
+        first = last
+
+
+def _runs(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The numbers start, start + 1, … of each run, run after run."""
+    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(starts, lengths) + within
