@@ -1,271 +1,231 @@
-"""The ColBERT index beside stock colbert-ai and exact search; recall of gold paragraphs; MIGRES' reading step.
-
-Both ColBERT engines encode with the same embedded checkpoint, each in a process of its own.
-"""
+"""What each engine finds: gold paragraphs, and codes among prose; and what search and change cost in large indexes."""
 
 from __future__ import annotations
 
 import argparse
+import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from engines import in_process, once
-from fictional import stream_questions
-from models.random_cross_encoder import write_random_cross_encoder
+import numpy as np
+import psutil
+from fictional import stream_passages, stream_questions
 from real_data import NOT_THERE, real_data
-from table import Table, note, percentile, ratio, seconds
+from table import Table, note, percentile, seconds
 
-from knowgap.compiling.data import load_dataset
-from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
-from knowgap.programs.filtering import filter_sentences, rerank
-from knowgap.programs.migres import MIGRES
-from knowgap.programs.trace.recorder import TraceRecorder, recording
-from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever
-from knowgap.retrieval.dense import DenseIndex
-from knowgap.retrieval.hybrid import RRF_CONSTANT, HybridRetriever
+from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex, Manifest, Passage, PassageStore
+from knowgap.retrieval.index.manifest import Segment
+from knowgap.retrieval.index.snapshot import Snapshot
+from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
+from knowgap.storage.manifest import seal
 
-KS = (10, 100)
-QUALITIES: dict[str, Any] = {"fast": "fast", "balanced": "balanced", "exact": "exact"}
-MORE_QUALITIES: dict[str, Any] = {
-    "1 cell, 64 or 300 rescored": {"nprobe": 1, "n_rescored": 64, "n_rescored_per_hit": 3},
-    "4 cells, 512 or 2000 rescored": {"nprobe": 4, "n_rescored": 512, "n_rescored_per_hit": 20},
-    "8 cells, 2048 or 4000 rescored": {"nprobe": 8, "n_rescored": 2048, "n_rescored_per_hit": 40},
-}
-STOCK: dict[str, dict[str, Any]] = {"defaults": {}, "defaults, no [MASK]": {"expansion": False}}
-_MORE = {"ncells": 2, "centroid_score_threshold": 0.45, "ndocs": 1024, "expansion": False}
-_MOST = {"ncells": 4, "centroid_score_threshold": 0.4, "ndocs": 4096, "expansion": False}
-MORE_STOCK: dict[str, dict[str, Any]] = {
-    "2 cells, 1024 documents, no [MASK]": _MORE,
-    "4 cells, 4096 documents, no [MASK]": _MOST,
-    "2 cells, 1024 documents, no [MASK], 256 rescored": _MORE | {"rescored": 256},
-    "4 cells, 4096 documents, no [MASK], 1024 rescored": _MOST | {"rescored": 1024},
-}
-PARTS = ("engines", "gold", "reading")
+ENGINES: dict[str, Any] = {"bm25": BM25Index, "dense": DenseIndex, "colbert": ColBERTIndex, "hybrid": HybridIndex}
+PARTS = ("gold", "codes", "size", "changes")
+K = 10
+_NOISE = 0.35  # of the length of a vector
+_COPIED, _CODES, _ASKED = 5000, 300, 30
+_LONG = (
+    "Since this morning the display of the packaging line keeps showing {} and the operator cannot restart it: what "
+    "should we do about it, and whom do we call?"
+)
 
 
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
-    group.add_argument("--passages", type=int, help="of the fictional encyclopedia (50,000; quick 2,000)")
-    group.add_argument("--queries", type=int, help="that each engine is asked (200; quick 50)")
-    group.add_argument("--keep", type=Path, help="a folder for the engines' indexes: those of an earlier run are used")
-    group.add_argument("--no-stock", action="store_true", help="leave out stock colbert-ai, which needs a C++ compiler")
-    group.add_argument("--retrieval-questions", type=int, help="real questions of each data set (all; quick 50)")
-    group.add_argument("--encoder", help="folder or hub name of a bi-encoder whose dense index is measured, too")
-    group.add_argument("--readings", type=int, help="reading steps of MIGRES (5; quick 2)")
     group.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which tables (all)")
+    group.add_argument("--retrieval-questions", type=int, help="real questions of each data set (all; quick 50)")
+    group.add_argument("--passages", type=int, nargs="+", help="sizes of large indexes (50,000 200,000; quick 5,000)")
+    group.add_argument("--queries", type=int, help="that a large index is asked (100; quick 20)")
+    group.add_argument("--keep", type=Path, help="a folder for the encoded passages: those of an earlier run are used")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Measure the chosen parts."""
-    if "engines" in options.parts:
-        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            yield from _engines(options, options.keep or Path(folder))
     if "gold" in options.parts:
         yield _gold(options)
-    if "reading" in options.parts:
-        yield _reading(options.readings or (2 if options.quick else 5), 10 if options.quick else 50)
-
-
-def _engines(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
-    passages = options.passages or (2000 if options.quick else 50_000)
-    count = options.queries or (50 if options.quick else 200)
-    questions = [example.question for example in stream_questions(max(count, passages // 312 * 100))]
-    queries = questions[:: len(questions) // count][:count]
-    folder = folder.absolute() / f"{passages}-passages"
-    folder.mkdir(parents=True, exist_ok=True)
-    note(f"retrieval: the checkpoint for {passages} passages")
-    once("fit_checkpoint", folder, passages=passages)
-    engines = ["ours"] if options.no_stock else ["ours", "stock"]
-    builds, earlier = {}, [engine for engine in engines if (folder / f"build_{engine}-result.json").exists()]
-    for engine in engines:
-        note(f"retrieval: building, {engine}")
-        builds[engine] = once(f"build_{engine}", folder, passages=passages)
-    base = builds.get("stock", builds["ours"])
-    names = {"ours": "knowgap", "stock": "stock colbert-ai"}
-    yield Table(
-        f"Building an index of {passages:,} passages",
-        ["engine", "build", "share", "peak memory", "share", "size", "share"],
-        [
-            [
-                names[engine],
-                seconds(build["seconds"]),
-                ratio(build["seconds"], base["seconds"]),
-                f"{build['memory']:.0f} MiB",
-                ratio(build["memory"], base["memory"]),
-                f"{build['bytes'] / 2**20:.0f} MiB",
-                ratio(build["bytes"], base["bytes"]),
-            ]
-            for engine, build in builds.items()
-        ],
-        [
-            f"Shares are of {names[engines[-1]]}. Encoding included, fitting the checkpoint not. knowgap's size holds "
-            "the passages themselves and their token vectors in 16 bits; colbert-ai's has 2 bits per dimension and no "
-            "passages. Goal: at most half of stock's time."
-            + (f" Built in an earlier run: {', '.join(names[engine] for engine in earlier)}." if earlier else ""),
-        ],
-    )
-    yield _searches(options, folder, passages, queries)
-
-
-def _searches(options: argparse.Namespace, folder: Path, passages: int, queries: Sequence[str]) -> Table:
-    qualities, stock = QUALITIES, STOCK
-    if not options.quick:
-        qualities, stock = QUALITIES | MORE_QUALITIES, STOCK | MORE_STOCK
-    search: dict[str, Any] = {"queries": queries, "ks": KS}
-    note("retrieval: searching, ours")
-    ours, name = in_process("search_ours", folder, settings=qualities, **search), "stock colbert-ai"
-    searches, base = {"knowgap": ours}, ours["balanced"]
-    best = {("knowgap", setting): ours["exact"][str(max(KS))]["ids"] for setting in qualities}
-    if not options.no_stock:
-        note("retrieval: searching, stock")
-        searches[name] = in_process("search_stock", folder, settings=stock, passages=passages, **search)
-        base = searches[name]["defaults"]
-        for expansion in (True, False):
-            exact = in_process("exact_stock", folder, k=max(KS), expansion=expansion)["ids"]
-            same = [setting for setting, values in stock.items() if values.get("expansion", True) == expansion]
-            best |= {(name, setting): exact for setting in same}
-    columns = [f"{what} k={k}" for k in KS for what in ("p50", "share", "p99", "recall")]
-    rows = []
-    for engine, results in searches.items():
-        for setting in results.keys() - {"memory"}:
-            row = [engine, setting]
-            for k in KS:
-                ids, times = results[setting][str(k)]["ids"], results[setting][str(k)]["seconds"]
-                median = percentile(times, 0.5)
-                row += [seconds(median), ratio(median, percentile(base[str(k)]["seconds"], 0.5))]
-                row += [seconds(percentile(times, 0.99)), f"{_recall(ids, best[engine, setting], k):.3f}"]
-            rows.append([*row, f"{results['memory']:.0f} MiB"])
-    return Table(
-        f"Searching {passages:,} passages, {len(queries)} queries one by one",
-        ["engine", "settings", *columns, "peak memory"],
-        sorted(rows),
-        [
-            "Shares are of the median of "
-            + ("knowgap's balanced search" if options.no_stock else "stock's defaults")
-            + "; encoding the query is included; the memory is that of the process that ran all settings of an engine. "
-            "Recall is of the passages of highest exact MaxSim with the same query vectors. colbert-ai fills queries "
-            "up with [MASK], which this checkpoint was not trained for; knowgap leaves it out, and so do other rows. "
-            "So many passages are rescored for k=10 or k=100; hits of colbert-ai with knowgap's vectors of 16 bits. "
-            "Goals: recall@10 at least 0.97 at no more than 3 times stock's latency.",
-        ],
-    )
-
-
-def _recall(hits: Sequence[Sequence[str]], best: Sequence[Sequence[str]], k: int) -> float:
-    return fmean(len({*ids[:k]} & {*right[:k]}) / len(right[:k]) for ids, right in zip(hits, best, strict=True))
+    if "codes" in options.parts:
+        yield _codes()
+    if "size" in options.parts or "changes" in options.parts:
+        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
+            folder = (options.keep or Path(name)).absolute()
+            folder.mkdir(parents=True, exist_ok=True)
+            yield from _large(options, folder)
 
 
 def _gold(options: argparse.Namespace) -> Table:
     rows = []
     for data in real_data(options, options.retrieval_questions or (50 if options.quick else None)):
+        examples = [example for example in data.splits["dev"] if example.gold_ids]
         with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            for name, retriever in _retrievers(data, Path(folder), options.encoder).items():
+            for name, kind in ENGINES.items():
                 note(f"retrieval: gold paragraphs of {data.name}, {name}")
-                rows.append([data.name, name, *_gold_scores(data, retriever)])
+                index = kind.build(data.corpus, Path(folder) / name)
+                started = time.process_time()
+                found = index.search([example.question for example in examples], 50)
+                spent = (time.process_time() - started) / len(examples)
+                pairs = list(zip(examples, found, strict=True))
+                measures = [[recall(example, hits, k=k) for example, hits in pairs] for k in (2, 5, 10)]
+                measures.append([mrr(example, hits) for example, hits in pairs])
+                rows.append(
+                    [data.name, name, len(examples), *(str(mean_interval(m)) for m in measures), seconds(spent)]
+                )
     return Table(
         "Gold paragraphs among the pooled paragraphs of all questions",
-        ["data", "retriever", "questions", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "MRR [95%]", "time"],
+        ["data", "engine", "questions", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "MRR [95%]", "CPU"],
         rows,
         [
-            "ColBERT and dense search with the embedded MiniLM encoder, which was trained for neither on these data; "
-            "hybrid fuses all three by reciprocal rank. Intervals are bootstrapped over questions.",
-            "time: of one of these questions, asked all at once for 50 passages.",
+            "With the embedded MiniLM encoder, which was trained for neither token vectors nor these data. Intervals "
+            "are bootstrapped over questions. CPU: of a question, asked for 50 passages."
         ]
         if rows
         else [f"All {NOT_THERE}."],
     )
 
 
-def _retrievers(data: Dataset, folder: Path, encoder: str | None) -> Mapping[str, Retriever]:
-    note(f"retrieval: indexes of {data.name}, {len(data.corpus)} passages")
-    parts = {
-        "BM25": BM25Index.build(data.corpus, folder / "bm25"),
-        "dense": DenseIndex.build(data.corpus, folder / "dense"),
-        "ColBERT": ColBERTIndex.build(data.corpus, folder / "colbert"),
-    }
-    every = list(parts.values())
-    paper = {f"hybrid, constant {RRF_CONSTANT}": HybridRetriever(every, constant=RRF_CONSTANT)}
-    named = {}
-    if encoder:
-        named[f"dense, {Path(encoder).name}"] = DenseIndex.build(data.corpus, folder / "named", encoder=encoder)
-    return parts | {"hybrid": HybridRetriever(every)} | paper | named
-
-
-def _gold_scores(data: Dataset, retriever: Retriever) -> list[str]:
-    examples = [example for example in data.splits["dev"] if example.gold_ids]
-    started = time.perf_counter()
-    found = retriever.search([example.question for example in examples], 50)
-    spent = seconds((time.perf_counter() - started) / len(examples))
-    searches = list(zip(examples, found, strict=True))
-    measures = [[recall(example, hits, k=k) for example, hits in searches] for k in (2, 5, 10)]
-    measures.append([mrr(example, hits) for example, hits in searches])
-    return [str(len(examples)), *(str(mean_interval(values)) for values in measures), spent]
-
-
-class Counted:
-    """A reranker that scores by a given function and counts its pairs."""
-
-    def __init__(self, reranker: Reranker, score: Callable[[Sequence[tuple[str, str]]], list[float]]) -> None:
-        self.name, self.default_threshold, self.scale = reranker.name, reranker.default_threshold, reranker.scale
-        self.pairs, self._score = 0, score
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Score the pairs."""
-        self.pairs += len(pairs)
-        return self._score(pairs)
-
-
-def _reading(steps: int, depth: int) -> Table:
-    """Rerank so many passages for each of three queries, then score the sentences of the survivors."""
-    from sentence_transformers import CrossEncoder
-
-    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-
-    data = load_dataset()
-    index = BM25Index.from_passages(data.corpus)
-    questions = [example.question for example in data.splits["dev"]]
-    groups = [questions[3 * n : 3 * n + 3] for n in range(steps)]
-    searches = [index.search(queries, depth) for queries in groups]
-    rows: dict[str, tuple[int, float]] = {}
+def _codes() -> Table:
+    """Questions about codes, in two collections of them and among passages of the encyclopedia."""
+    prose = list(stream_passages(1000))
+    catalogue, bulletins = _catalogue(), _bulletins()
+    rows = []
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-        write_random_cross_encoder(Path(folder))
-        model = CrossEncoderReranker(folder, default_threshold=-1e9)  # random scores: all passages survive
-        uncached = CrossEncoderReranker(folder)  # does not share the cache of the other
-        with quiet_transformers():
-            stock = CrossEncoder(folder)
-        ways: dict[str, Callable[[Sequence[tuple[str, str]]], list[float]]] = {
-            "knowgap": model.score,
-            "knowgap, pair by pair": lambda pairs: [uncached.score([pair])[0] for pair in pairs],
-            "sentence-transformers": lambda pairs: stock.predict(list(pairs), show_progress_bar=False).tolist(),
-        }
-        for name, score in ways.items():
-            note(f"retrieval: MIGRES' reading step, {name}")
-            score([("to", "warm up")])
-            reranker, program = Counted(model, score), MIGRES(index)
-            started = time.perf_counter()
-            for queries, hits in zip(groups, searches, strict=True):
-                with recording(TraceRecorder(time.perf_counter(), concurrent=True)):
-                    ranked = rerank(program, reranker, queries, hits)[: program.top_k]
-                    filter_sentences(program, reranker, ranked, delta=-1e9)
-            rows[name] = reranker.pairs, (time.perf_counter() - started) / steps
-    base = rows["knowgap, pair by pair"][1]
-    return Table(
-        f"MIGRES' reading step: {depth} passages for each of three queries, and the sentences of the five best",
-        ["scored by", "pairs per step", "wall per step", "share", "pairs/s"],
-        [
-            [name, f"{pairs / steps:.0f}", seconds(wall), ratio(wall, base), f"{pairs / steps / wall:.0f}"]
-            for name, (pairs, wall) in rows.items()
-        ],
-        [
-            f"A cross-encoder of MiniLM's size (6 layers, 384 wide) with random weights; means of {steps} steps. "
-            "sentence-transformers gets all pairs of a call at once, in batches of 32, its "
-            "default. Which five passages are best may "
-            "hang on the last digits."
-        ],
+        for title, passages, questions in (
+            ("rows of an error catalogue", catalogue, _questions(catalogue, "What does {} mean?")),
+            ("security bulletins", bulletins, _questions(bulletins, "Which product does {} affect?")),
+            ("both, among prose", catalogue + bulletins + prose, _questions(catalogue, _LONG)),
+        ):
+            for name, kind in ENGINES.items():
+                note(f"retrieval: codes, {title}, {name}")
+                index = kind.build(passages, Path(folder) / f"{len(rows)}")
+                found = index.search([question for question, _ in questions], 5)
+                right = [
+                    [code in hit.passage.text for hit in hits] for (_, code), hits in zip(questions, found, strict=True)
+                ]
+                first, five = sum(each[0] for each in right), sum(map(any, right))
+                rows.append([title, len(passages), name, len(questions), first, five])
+    columns = ["collection", "passages", "engine", "questions", "right passage first", "among five"]
+    return Table("Codes that few passages have", columns, rows, [f"Of the third collection: “{_LONG}”"])
+
+
+def _questions(passages: Sequence[Passage], wording: str) -> list[tuple[str, str]]:
+    codes = [word.strip("|.,") for passage in passages for word in passage.text.split() if "-" in word]
+    return [(wording.format(code), f"{code} ") for code in codes[:: len(codes) // _ASKED][:_ASKED]]
+
+
+def _catalogue() -> list[Passage]:
+    """A table of codes, ten rows in a passage."""
+    things = ("pump", "valve", "sensor", "fan", "heater")
+    lines = [
+        f"| ERR-{7000 + n} | {things[n % 5]} fault {n} in zone {n % 17} | contact group G{n % 23:02d} |"
+        for n in range(_CODES)
+    ]
+    return [Passage(f"row {n}", "Error catalogue", "\n".join(lines[n : n + 10])) for n in range(0, _CODES, 10)]
+
+
+def _bulletins() -> list[Passage]:
+    rng = random.Random(7)
+    products = ("Apache httpd", "nginx", "OpenSSL", "sudo", "Exim", "Samba", "curl", "Git", "Redis", "PostgreSQL")
+    flaws = (
+        "lets a remote attacker run code through a crafted header",
+        "leaks memory contents to an unauthenticated client",
+        "makes the service crash on a malformed packet",
+        "lets a logged-in user read files outside the web root",
     )
+    codes = [f"CVE-{rng.randint(2015, 2025)}-{number}" for number in rng.sample(range(1000, 50_000), _CODES)]
+    texts = (f"The flaw {code} in {rng.choice(products)} {rng.choice(flaws)}." for code in codes)
+    return [Passage(f"bulletin {n}", "Security bulletin", text) for n, text in enumerate(texts)]
+
+
+def _large(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
+    count = options.queries or (20 if options.quick else 100)
+    sizes = options.passages or ([_COPIED] if options.quick else [50_000, 200_000])
+    note(f"retrieval: {_COPIED} passages of the fictional encyclopedia")
+    index = HybridIndex.build(stream_passages(_COPIED), folder / "encoded", dim=128)
+    if "changes" in options.parts:
+        yield _changes(index)
+    if "size" in options.parts:
+        questions = [example.question for example in stream_questions(_COPIED // 312 * 100)]
+        queries = [index.encoder.encode_query(question) for question in questions[:: len(questions) // count][:count]]
+        rows = []
+        for size in sizes:
+            note(f"retrieval: {size:,} passages")
+            _copy(index.path, folder / f"{size}", size)
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                result = pool.submit(_search_copies, folder / f"{size}", size, queries).result()
+            times = [f"{1000 * percentile(result['seconds'], share):.1f} ms" for share in (0.5, 0.95)]
+            disk = sum(path.stat().st_size for path in (folder / f"{size}").rglob("*"))
+            row = [f"{size:,}", *times, f"{result['recall']:.3f}", f"{result['memory']:.0f} MiB"]
+            rows.append([*row, f"{disk / 2**20:.0f} MiB"])
+        yield Table(
+            "Late interaction in large indexes",
+            ["passages", "p50", "p95", f"recall@{K}", "memory", "disk"],
+            rows,
+            [
+                f"{_COPIED:,} passages of the fictional encyclopedia, encoded in 128 dimensions, repeated with noise; "
+                f"{count} queries, one after the other, encoded beforehand. Recall is of the {K} passages of highest "
+                "MaxSim among all. Memory: of the process, mapped files included."
+            ],
+        )
+
+
+def _copy(encoded: Path, folder: Path, size: int) -> None:
+    """Write an index of `size` passages: those that are encoded, and copies of them with noise in each vector."""
+    segment = folder / "segment-0"
+    if (folder / "manifest.json").exists():
+        return
+    segment.mkdir(parents=True)
+    original, rng = Vectors.open(encoded / "segment-0", 128), np.random.default_rng(17)
+
+    def blocks() -> Iterator[Any]:
+        for first in range(0, size, 1000):
+            positions = np.arange(first, min(first + 1000, size)) % len(original)
+            rows = original.of(positions)
+            if first >= len(original):
+                noisy = rows / 32_767 + rng.standard_normal(rows.shape, dtype=np.float32) * (_NOISE / 128**0.5)
+                rows = fixed_point(noisy / np.linalg.norm(noisy, axis=1, keepdims=True))
+            yield rows, original.lengths[positions]
+
+    _, digest = PassageStore.build((Passage(str(number), "", "") for number in range(size)), segment)
+    Vectors.write(segment, blocks(), 128)
+    Manifest("colbert", (Segment("segment-0", size, digest),), {"dim": 128}, files=seal(folder)).write(folder)
+
+
+def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> dict[str, Any]:
+    """Search a copied index in a process of its own."""
+    snapshot, every, times, found = Snapshot.open(folder, Manifest.parse(folder)), np.arange(size), [], []
+    nearest(snapshot.vectors, queries[0], K, every)
+    for query in queries:
+        started = time.perf_counter()
+        positions, scores = nearest(snapshot.vectors, query, K, every)
+        times.append(time.perf_counter() - started)
+        found.append({*positions[np.argsort(-scores)[:K]].tolist()})
+    memory = psutil.Process().memory_info().rss / 2**20
+    [vectors], recalls = snapshot.vectors, []
+    for query, own in zip(queries, found, strict=True):
+        best = np.argsort(-vectors.maxsim(query, every, np.float32), kind="stable")[:K]
+        recalls.append(len(own & {*best.tolist()}) / K)
+    return {"seconds": times, "recall": fmean(recalls), "memory": memory}
+
+
+def _changes(index: HybridIndex) -> Table:
+    """Processor time of changes to an index of the default engine."""
+    index.search(["Who?"], 1)
+    added, deleted = [], []
+    for number in range(20):
+        passage = Passage(f"new {number}", "A new passage", f"It says that number {number} was added. " * 8)
+        for act, times in ((lambda p: index.add([p]), added), (lambda p: index.delete([p.id]), deleted)):
+            started = time.process_time()
+            act(passage)
+            times.append(time.process_time() - started)
+    rows = [
+        [what, *(seconds(percentile(t, share)) for share in (0.5, 0.95))]
+        for what, t in (("add", added), ("delete", deleted))
+    ]
+    return Table(f"One passage, in a hybrid index of {len(index):,}", ["change", "CPU, p50", "p95"], rows)

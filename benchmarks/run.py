@@ -27,7 +27,6 @@ BENCHMARKS = (
     "mutations",
     "retrieval",
     "commands",
-    "scale",
     "embedded",
     "tuning",
     "local_models",

@@ -28,7 +28,6 @@ from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, progr
 from knowgap.programs.base import Program
 from knowgap.programs.modules import ModuleFactory, ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import folder_digest, restore_folder, write_file, write_folder
 
@@ -105,7 +104,6 @@ def load(
     folder: str | Path,
     *,
     retriever: RetrieverLike | None = None,
-    quality: Quality | None = None,
     reranker: Any = None,
     entailment: Any = None,
     lm: dspy.BaseLM | None = None,
@@ -123,7 +121,6 @@ def load(
     Args:
         folder: the folder of the artifact.
         retriever: the index to search, its folder, or the URL of its server.
-        quality: how thoroughly the index in that folder is searched; see `open_index`.
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
@@ -138,11 +135,10 @@ def load(
             or holds a value that is out of bounds.
         IndexFolderError: the index cannot be opened.
         CheckpointError: a given folder holds no such sub-model.
-        UsageError: a quality for an index that takes none, or that is open already; a reranker, entailment model or
-            sub-model for a program that has no such part.
+        UsageError: a reranker, entailment model or sub-model for a program that has no such part.
 
     Warns:
-        UserWarning: the index, its quality, the reranker, a sub-model, the language model or DSPy differ from those it
+        UserWarning: the index, the reranker, a sub-model, the language model or DSPy differ from those it
             was compiled with.
 
     >>> import knowgap
@@ -158,7 +154,7 @@ def load(
         if part not in (*cls.part_names, *cls.sub_models):
             raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
     given |= _load_sub_models(path, cls, config["sub_models"], sub_models)
-    program = cls(as_retriever(retriever, quality=quality, allow_hub=allow_hub), **given)
+    program = cls(as_retriever(retriever, allow_hub=allow_hub), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
     try:
         program.load_state(_known_state(program, state))
@@ -285,7 +281,6 @@ def _compared(origin: Mapping[str, Any]) -> dict[str, str | None]:
     return {
         "index": retriever.get("digest"),
         "corpus": retriever.get("corpus_digest"),
-        "quality of the index": retriever.get("quality"),
         "reranker": origin["reranker"],
         "entailment model": origin["entailment"],
         **{f"sub-model {argument}": facts.get("digest") for argument, facts in origin["sub_models"].items()},

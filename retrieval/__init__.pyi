@@ -16,7 +16,6 @@ from .hybrid import HybridRetriever as HybridRetriever
 from .index.engines import open_index as open_index
 from .index.manifest import Manifest as Manifest
 from .index.passage_store import PassageStore as PassageStore
-from .index.search_settings import SearchSettings as SearchSettings
 from .passage import Hit as Hit
 from .passage import Passage as Passage
 from .passage import Retriever as Retriever

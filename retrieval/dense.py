@@ -63,11 +63,11 @@ class DenseEncoder:
             return False
         return not probe or float(np.dot(mine, probe)) > 0.98
 
-    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
+    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Unit vectors [texts, dim], and the number of vectors of each text, which is always 1."""
         if not texts:
-            return np.empty((0, self.dim), np.float16), np.empty(0, np.int32)
-        return unit(self.passages(list(texts))).astype(np.float16), np.ones(len(texts), dtype=np.int32)
+            return np.empty((0, self.dim), np.float32), np.empty(0, np.int32)
+        return unit(self.passages(list(texts))), np.ones(len(texts), dtype=np.int32)
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """A unit vector [1, dim]; the latest 8,192 queries are cached."""

@@ -36,7 +36,7 @@ _DEPTH = 100
 
 
 class HybridIndex(ColBERTIndex):
-    """An index of passages by their words and by the vectors of their tokens. Made by `build` or `open`; thread-safe."""
+    """An index of passages by their words and the vectors of their tokens. Made by `build` or `open`; thread-safe."""
 
     engine: ClassVar[str] = "hybrid"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -131,8 +130,7 @@ class NeverCopied:
         index: Any = self
         if getattr(index, "path", None) is None or not hasattr(type(index), "open"):
             return super().__reduce_ex__(protocol)
-        options = {"quality": index.quality} if getattr(index, "takes_quality", False) else {}
-        return functools.partial(type(index).open, **options), (Path(index.path).resolve(),)
+        return type(index).open, (Path(index.path).resolve(),)
 
     def __copy__(self) -> Self:
         return self

@@ -97,9 +97,7 @@ def write_words(
     count_words(passages, settings, progress).save(folder)
 
 
-def count_words(
-    passages: Sequence[Passage], settings: Mapping[str, Any], progress: Progress = no_progress
-) -> Postings:
+def count_words(passages: Sequence[Passage], settings: Mapping[str, Any], progress: Progress = no_progress) -> Postings:
     """The postings of passages; `settings` has the name of a `stemmer`, and how often a title counts."""
     analyzer, weight = Analyzer(settings["stemmer"]), settings["title_weight"]
 
@@ -159,7 +157,7 @@ class WeighedWords:
         return scores, most
 
     def _postings_of(self, word: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
-        """The passages that have a word, given by its hash, counted through the segments; and how often they have it."""
+        """The passages that have a word, given by its hash, counted through the segments; and how often."""
         passages, times = [], []
         for part, start in zip(self._parts, self._starts, strict=False):
             rows = part.of(word)

@@ -51,11 +51,6 @@ class RemoteRetriever(Adapter):
         """The digest of its passages; see `digest`."""
         return self._health("corpus_digest")
 
-    @property
-    def quality(self) -> str | None:
-        """How thoroughly the server searches its index; see `digest`."""
-        return self._health("quality")
-
     def _health(self, field: str) -> str | None:
         index = _json_field(self._send("GET", "/healthz"), "index")
         value = index.get(field) if isinstance(index, dict) else None

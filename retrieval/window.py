@@ -60,8 +60,8 @@ class Encoder(Protocol):
         """How much of a passage it encodes; None if that is not known."""
         ...
 
-    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
-        """The vectors of all texts, [vectors, dim], text after text; and how many each text has, [texts]."""
+    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+        """The unit vectors of all texts, [vectors, dim], text after text; and how many each text has, [texts]."""
         ...
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:

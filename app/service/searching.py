@@ -76,13 +76,12 @@ class Searching:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the engine, the digests and the search quality of the index, and how far its documents are read."""
-        index, quality = self._retriever, getattr(self._retriever, "quality", None)
+        """Return the engine and the digests of the index, and how far its documents are read."""
+        index = self._retriever
         manifest = getattr(index, "manifest", None)
         return {
             "engine": getattr(manifest, "engine", type(index).__name__),
             **{name: getattr(index, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
-            "quality": None if quality is None else str(quality),
             **how_far(index),
         }
 

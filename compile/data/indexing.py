@@ -52,8 +52,8 @@ def build_index(
     """Build an index, or update an existing one where its documents have changed.
 
     The ids of passages depend only on their own document. A passage that is the same as before is not encoded again:
-    ColBERT, dense and Qdrant indexes are changed in place; BM25 and hybrid indexes are rebuilt as a whole. Files are
-    compared by their digests, and only those that have changed are read. A file that has become unreadable keeps the
+    An index is changed in place, except for a `plaid` one, which is rebuilt as a whole. Files are compared by their
+    digests, and only those that have changed are read. A file that has become unreadable keeps the
     passages that it had.
 
     Args:

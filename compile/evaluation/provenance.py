@@ -129,13 +129,12 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
-    """Engine, digests, size, checkpoint and quality of an index, as far as they are known; empty if there is none."""
-    manifest, quality = getattr(retriever, "manifest", None), getattr(retriever, "quality", None)
+    """Engine, digests, size and checkpoint of an index, as far as they are known; empty if there is none."""
+    manifest = getattr(retriever, "manifest", None)
     facts = {
         "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
         "passages": getattr(manifest, "passages", None),
         "checkpoint": (getattr(manifest, "checkpoint", None) or {}).get("name"),
-        "quality": None if quality is None else str(quality),
     }
     for name in ("digest", "corpus_digest"):
         facts[name] = getattr(retriever, name, None) or getattr(manifest, name, None)

@@ -50,7 +50,7 @@ def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
 def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -> Iterator[dict[str, P]]:
     """Like `cache_results`, for several programs by name, which share their results.
 
-    Programs share an index's results if it has the same digest and quality or is the same object, and the results of
+    Programs share an index's results if it has the same digest or is the same object, and the results of
     rerankers and entailment models if class, name and weights are the same.
     """
     cache = open_cache(folder) if folder is not None else None
@@ -96,7 +96,7 @@ class Cached:
         self.wrapped, self._cache = wrapped, cache
         facts = retriever_facts(wrapped) if hasattr(wrapped, "search") else {}
         known = [type(wrapped).__name__, str(facts.get("digest") or (not facts and getattr(wrapped, "name", "")) or "")]
-        known += [str(facts.get("quality") or ""), str(getattr(wrapped, "digest", "")), versions().get("knowgap", "")]
+        known += [str(getattr(wrapped, "digest", "")), versions().get("knowgap", "")]
         known += [str(outside) for outside in outside_facts({"part": wrapped}).values()]
         if not known[1]:
             known, self._cache = [*known, str(id(wrapped))], None

@@ -266,7 +266,7 @@ def _parts_about(programs: Iterable[Program]) -> dict[str, list[Any]]:
     """The indexes and the models that the programs use besides the language model, each once."""
     origins = [provenance_of(each, [], None) for each in programs]
     facts: dict[str, list[list[Any]]] = {
-        "index": [[o.retriever.get(key) for key in ("name", "digest", "corpus_digest", "quality")] for o in origins],
+        "index": [[o.retriever.get(key) for key in ("name", "digest", "corpus_digest")] for o in origins],
         "reranker": [[o.reranker, o.weights.get("reranker")] for o in origins],
         "entailment model": [[o.entailment, o.weights.get("entailment")] for o in origins],
         "sub-models": [[[n, m.get("digest") or m.get("name")] for n, m in o.sub_models.items()] for o in origins],

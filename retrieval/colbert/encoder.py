@@ -122,7 +122,7 @@ class TokenEncoder:
             tokens = self._tokenizer(list(texts), truncation=True, max_length=self._config.doc_maxlen - 1)["input_ids"]
         return [[ids[0], self._passage_mark, *ids[1:]] for ids in tokens]
 
-    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
+    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Encode passages, without their punctuation if the checkpoint says so.
 
         Returns:
@@ -132,22 +132,22 @@ class TokenEncoder:
 
         tokens = self.token_ids(texts)
         capacity = _TOKENS_PER_BATCH.get(self.device.split(":")[0], _TOKENS_PER_BATCH["cuda"])
-        encoded: list[npt.NDArray[np.float16]] = [np.empty((0, self.dim), np.float16)] * len(tokens)
+        encoded: list[npt.NDArray[np.float32]] = [np.empty((0, self.dim), np.float32)] * len(tokens)
 
         def encode(
             batch: tuple[list[int], Any, Any],
-        ) -> tuple[list[int], npt.NDArray[np.float16], npt.NDArray[np.bool_]]:
+        ) -> tuple[list[int], npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
             numbers, ids, attention = batch
             with torch.inference_mode(), half_precision(self.device):
                 vectors, mask = self._model.doc(ids, attention, keep_dims="return_mask")
-                return numbers, vectors.half().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
+                return numbers, vectors.float().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
 
         batches = list(padded_batches(tokens, capacity, self._tokenizer.pad_token_id))
         for numbers, vectors, mask in two_at_once(encode, batches):
             for i, of_passage, kept in zip(numbers, vectors, mask, strict=True):
                 encoded[i] = of_passage[kept]
         lengths = np.array([len(vectors) for vectors in encoded], dtype=np.int32)
-        return np.concatenate([np.empty((0, self.dim), np.float16), *encoded]), lengths
+        return np.concatenate([np.empty((0, self.dim), np.float32), *encoded]), lengths
 
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """Encode a query; the latest 2,048 are cached.

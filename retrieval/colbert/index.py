@@ -22,7 +22,7 @@ from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.vector_index import VectorIndex, write_vectors
-from knowgap.retrieval.index.vectors import Vectors
+from knowgap.retrieval.index.vectors import Vectors, fixed_point
 from knowgap.retrieval.passage import SCORE_DECIMALS, Passage
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.storage.progress import Progress, no_progress
@@ -143,7 +143,8 @@ class MaxSimReranker(PairScorer):
         encoder = self._index.encoder
         texts = list(dict.fromkeys(text for _, text in pairs))
         row = {text: i for i, text in enumerate(texts)}
-        vectors = Vectors(*encoder.encode_passages(texts))
+        encoded, lengths = encoder.encode_passages(texts)
+        vectors = Vectors(fixed_point(encoded), lengths)
         positions: dict[str, list[int]] = {}
         for position, (query, _) in enumerate(pairs):
             if query.strip():

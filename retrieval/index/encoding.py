@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
-from knowgap.retrieval.index.vectors import LENGTHS, VECTORS
+from knowgap.retrieval.index.vectors import LENGTHS, VECTORS, fixed_point
 from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import write_json
 from knowgap.storage.progress import Progress
@@ -57,7 +57,7 @@ class EncodingState:
 
 
 def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
-    """Encode the passages that `state` does not count as encoded, into `tokens.f16` and `tokens.lengths.npy`.
+    """Encode the passages that `state` does not count as encoded, into `tokens.i16` and `tokens.lengths.npy`.
 
     The state is saved, and the progress reported, after each chunk. Equal texts are encoded once and get the same
     vectors. Warns of passages that are longer than the encoder's window.
@@ -88,6 +88,7 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
         lengths_file.seek((state.passages - len(store)) * lengths.itemsize, os.SEEK_END)
         for first, (vectors, counts) in zip(firsts, map(encoder.encode_passages, texts), strict=True):
             chunk, new, ends = np.arange(first, min(first + _CHUNK, len(store))), to_encode(first), np.cumsum(counts)
+            vectors = fixed_point(vectors)
             pieces = {i: vectors[end - count : end] for i, count, end in zip(new.tolist(), counts, ends, strict=True)}
             lengths[new] = counts
             lengths[chunk] = lengths[originals[chunk]]
@@ -96,7 +97,7 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
                 if original not in pieces:  # it is in an earlier chunk
                     file.flush()
                     start, values = int(starts[original]), int(lengths[original]) * dim
-                    pieces[original] = np.fromfile(folder / VECTORS, np.float16, values, offset=start * 2 * dim)
+                    pieces[original] = np.fromfile(folder / VECTORS, np.int16, values, offset=start * 2 * dim)
                 file.write(pieces[original].tobytes())
             lengths_file.write(lengths[chunk].tobytes())
             for written in (file, lengths_file):

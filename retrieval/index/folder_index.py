@@ -24,7 +24,7 @@ from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
-from knowgap.retrieval.index.vectors import Block, Vectors
+from knowgap.retrieval.index.vectors import Block, Vectors, fixed_point
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
 from knowgap.retrieval.postings import write_words
 from knowgap.retrieval.window import Encoder, warn_of_cut
@@ -290,7 +290,8 @@ class FolderIndex(NeverCopied, ABC):
 def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:
     texts = [str(passage) for passage in passages]
     warn_of_cut(encoder.window.cut(texts) if encoder.window is not None else 0, len(texts), encoder.window)
-    return encoder.encode_passages(texts)
+    vectors, lengths = encoder.encode_passages(texts)
+    return fixed_point(vectors), lengths
 
 
 def _kept(sizes: list[int]) -> int:

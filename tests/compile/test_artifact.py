@@ -16,8 +16,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
-from tests.retrieval.tiny import write_colbert
+from knowgap.retrieval import BM25Index
 
 TESTS = Path(__file__).parents[1]
 
@@ -134,18 +133,6 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     assert len(said) == 4
     for what in ("index", "corpus", "language model: test/scripted, not test/another", "DSPy version: 3.3.0"):
         assert any(f"compiled with another {what}" in line for line in said)
-
-
-def test_the_quality_of_the_index(tmp_path, examples, lm):
-    passages = make_retriever(examples).passages
-    checkpoint = write_colbert(tmp_path / "checkpoint", [str(passage) for passage in passages])
-    index = ColBERTIndex.build(passages, tmp_path / "index", checkpoint=checkpoint)
-    artifact = save(RAG(open_index(index.path, quality="exact")), tmp_path / "artifact", lm=lm)
-    assert load(artifact, retriever=index.path, quality="exact", lm=lm).retriever.quality == "exact"
-    with pytest.warns(UserWarning, match="compiled with another quality of the index: exact, not balanced"):
-        load(artifact, retriever=index.path, lm=lm)
-    with pytest.raises(UsageError, match=r"quality 'fast' applies only to an index folder: open_index\(folder"):
-        load(artifact, retriever=index, quality="fast")
 
 
 def refused(folder, message, error=ArtifactError, **more):

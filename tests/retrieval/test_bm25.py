@@ -3,12 +3,19 @@ import pickle
 
 import pytest
 
-from knowgap.errors import DataError, ValueOutOfBounds
+from knowgap.errors import DataError, UsageError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, Passage
-from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
+from tests.retrieval.conformance import (
+    QUERIES,
+    FilterConformance,
+    IndexConformance,
+    RetrieverConformance,
+    UpdateConformance,
+    corpus,
+)
 
 
-class TestBM25Index(IndexConformance):
+class TestBM25Index(IndexConformance, UpdateConformance):
     index_class = BM25Index
 
 
@@ -41,6 +48,8 @@ def test_an_index_in_memory_can_be_pickled():
     assert again.search(QUERIES, 5) == index.search(QUERIES, 5)
     assert again.search(QUERIES, 5, ids=some) == index.search(QUERIES, 5, ids=some)
     assert again.manifest == index.manifest
+    with pytest.raises(UsageError, match="in memory"):
+        index.add(corpus(1))
 
 
 def test_titles_count_as_often_as_they_weigh():

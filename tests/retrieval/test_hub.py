@@ -135,10 +135,9 @@ def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine:
     (here / ("bi" if engine == "dense" else "colbert")).rename(here / "someone" / "model")  # where it was built
     if engine == "dense":
         DenseIndex.build(PASSAGES, here / "index", encoder="someone/model")
-    elif engine == "colbert":
-        ColBERTIndex.build(PASSAGES, here / "index", checkpoint="someone/model")
     else:
-        HybridIndex.build(PASSAGES, here / "index", parts={"bm25": {}, "colbert": {"checkpoint": "someone/model"}})
+        kind = ColBERTIndex if engine == "colbert" else HybridIndex
+        kind.build(PASSAGES, here / "index", checkpoint="someone/model")
     shutil.rmtree(here / "someone")
     index: Any = open_index(here / "index")
     with pytest.raises(CheckpointError, match="KNOWGAP_ALLOW_HUB=someone/model"):

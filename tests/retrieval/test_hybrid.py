@@ -1,17 +1,25 @@
 import pytest
 
-from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval import BM25Index, DenseIndex, Hit, HybridIndex, HybridRetriever, Passage, open_index
-from knowgap.retrieval.hybrid import RRF_CONSTANT, fuse
-from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
+from knowgap.retrieval.hybrid import SHARE, fuse
+from tests.retrieval.conformance import (
+    QUERIES,
+    FilterConformance,
+    IndexConformance,
+    RetrieverConformance,
+    UpdateConformance,
+    corpus,
+)
 
 
-class TestHybridIndex(IndexConformance):
+class TestHybridIndex(IndexConformance, UpdateConformance):
     index_class = HybridIndex
-    options = {"parts": ["bm25", "dense"]}  # noqa: RUF012  # read only
 
-    # Ranks, and so fused scores, are those among the admitted passages.
-    test_ids_equal_post_filtering = None
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def with_checkpoint(cls, checkpoint):
+        cls.options = {"checkpoint": checkpoint}
 
 
 class TestHybridRetriever(RetrieverConformance, FilterConformance):
@@ -19,7 +27,33 @@ class TestHybridRetriever(RetrieverConformance, FilterConformance):
     def make(cls, passages, folder):
         return HybridRetriever([BM25Index.from_passages(passages), DenseIndex.build(passages, folder)], weights=[2, 1])
 
-    test_ids_equal_post_filtering = None
+    test_ids_equal_post_filtering = None  # ranks, and so fused scores, are those among the admitted passages
+
+
+def test_a_score_is_the_mean_cosine_and_the_share_of_rare_words(checkpoint, tmp_path):
+    index = HybridIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    query = index.encoder.encode_query(QUERIES[0])
+    words = {"film", "dellow", "direct"}
+    for hit in index.search(QUERIES[:1], 40)[0]:
+        vectors, _ = index.encoder.encode_passages([str(hit.passage)])
+        cosine = (query @ vectors.astype(float).T).max(axis=1).sum() / len(query)
+        has = any(word in str(hit.passage).lower() for word in words)
+        assert cosine - 0.01 < hit.score < cosine + has * SHARE + 0.01
+
+
+def test_a_word_that_one_passage_has_comes_first(tmp_path):
+    parts = ("pump", "fan", "valve")
+    codes = [Passage(str(n), "Errors", f"Error E{n}-{n * 37 % 91}: {parts[n % 3]} {n}") for n in range(90)]
+    index = HybridIndex.build([*codes, *corpus()], tmp_path / "index", dim=32)
+    queries = [f"What does the error E{n}-{n * 37 % 91} of the {parts[n % 3]} mean?" for n in range(90)]
+    assert [hits[0].passage for hits in index.search(queries, 1)] == codes
+
+
+def test_words_of_another_language(checkpoint, tmp_path):
+    index = HybridIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, stemmer="german")
+    assert open_index(index.path).search(QUERIES, 5) == index.search(QUERIES, 5)
+    with pytest.raises(ValueOutOfBounds, match="klingon"):
+        HybridIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, stemmer="klingon")
 
 
 def hits(*ids):
@@ -27,18 +61,12 @@ def hits(*ids):
 
 
 def test_fusion_is_the_formula():
-    fused = fuse([hits("a", "b", "c"), hits("c", "d")], 3, weights=[1.0, 2.0], constant=60)
+    fused = fuse([hits("a", "b", "c"), hits("c", "d")], 3, weights=[1.0, 2.0])
     assert [(hit.passage.id, hit.rank) for hit in fused] == [("c", 1), ("d", 2), ("a", 3)]
     assert [hit.score for hit in fused[:2]] == pytest.approx([1 / 63 + 2 / 61, 2 / 62])
-    tied = fuse([hits("b", "a"), hits("a", "b")], 2, weights=[1.0, 1.0])
+    tied = fuse([hits("b", "a"), hits("a", "b")], 2, constant=10)
     assert [hit.passage.id for hit in tied] == ["a", "b"]
-
-
-def test_the_constant_that_measures_best_is_the_default_and_the_papers_can_be_had(tmp_path):
-    one, other = hits("a", "b"), hits("c", "a")
-    assert fuse([one, other], 1, weights=[1.0, 1.0])[0].score == pytest.approx(1 / 11 + 1 / 12)
-    index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25"], constant=RRF_CONSTANT)
-    assert open_index(index.path).search(["cold northern sea"], 1)[0][0].score == pytest.approx(1 / 61)
+    assert [hit.score for hit in tied] == pytest.approx([1 / 11 + 1 / 12] * 2)
 
 
 def test_a_part_of_weight_0_decides_nothing():
@@ -48,54 +76,7 @@ def test_a_part_of_weight_0_decides_nothing():
     assert ranked == expected
 
 
-def test_parts_with_arguments(tmp_path):
-    built = HybridIndex.build(corpus(), tmp_path / "index", parts={"bm25": {"k1": 1.2}, "dense": {}}, weights=[1, 3])
-    assert open_index(tmp_path / "index" / "bm25").manifest.settings["k1"] == 1.2
-    assert open_index(tmp_path / "index").manifest.settings["weights"] == [1, 3]
-    assert open_index(tmp_path / "index").search(QUERIES, 5) == built.search(QUERIES, 5)
-
-
-@pytest.mark.parametrize(
-    ("error", "options"),
-    [
-        *((UsageError, {"parts": parts}) for parts in (["bm25", "altavista"], ["hybrid"])),
-        *((ValueOutOfBounds, {"weights": weights}) for weights in ([1], [-1, 1, 1], [0, 0, 0])),
-        *((ValueOutOfBounds, options) for options in ({"parts": []}, {"depth": 0}, {"constant": -1})),
-    ],
-)
-def test_settings_out_of_bounds(tmp_path, error, options):
-    with pytest.raises(error):
-        HybridIndex.build(corpus(), tmp_path / "index", **options)
-    assert list(tmp_path.iterdir()) == []
-
-
-def interrupt(path, passages, stage):
-    def stop(done, total, what):
-        if stage in what:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        HybridIndex.build(passages, path, parts=["bm25", "dense"], progress=stop)
-
-
-def test_interrupted_build_keeps_its_finished_parts(tmp_path):
-    interrupt(tmp_path / "index", corpus(), "encoding passages")
-    before = (tmp_path / ".index.building" / "bm25" / "manifest.json").stat().st_mtime_ns
-    index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25", "dense"])
-    assert (index.path / "bm25" / "manifest.json").stat().st_mtime_ns == before
-    interrupt(tmp_path / "other", corpus(20), "")  # parts of another corpus are not kept
-    index = HybridIndex.build(corpus(), tmp_path / "other", parts=["bm25", "dense"])
-    assert len(open_index(index.path / "bm25")) == len(corpus())
-    interrupt(tmp_path / "third", corpus(), "encoding passages")  # nor are parts that were built with other arguments
-    index = HybridIndex.build(corpus(), tmp_path / "third", parts={"bm25": {"k1": 1.2}, "dense": {}})
-    assert open_index(index.path / "bm25").manifest.settings["k1"] == 1.2
-
-
-def test_the_quality_is_that_of_the_colbert_part(checkpoint, tmp_path):
-    parts = {"bm25": {}, "colbert": {"checkpoint": checkpoint}}
-    assert HybridIndex.build(corpus(), tmp_path / "index", parts=parts).quality == "balanced"
-    assert open_index(tmp_path / "index", quality="fast").quality == "fast"
-    words = HybridIndex.build(corpus(), tmp_path / "words", parts=["bm25"])
-    assert words.quality is None
-    with pytest.raises(UsageError, match="quality 'fast' applies only to a ColBERT index"):
-        HybridIndex.open(words.path, quality="fast")
+@pytest.mark.parametrize("weights", [[1], [-1, 1], [0, 0]])
+def test_weights_out_of_bounds(weights):
+    with pytest.raises(ValueOutOfBounds):
+        HybridRetriever([BM25Index.from_passages(corpus())] * 2, weights=weights)

@@ -13,9 +13,9 @@ import pytest
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError
 from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.retrieval.index.engines import as_retriever, open_index
+from knowgap.retrieval.index.vectors import Vectors, fixed_point
 from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.plaid import PlaidIndex
@@ -61,10 +61,11 @@ def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, chec
     found = index.search([*QUERIES, " "], 5)
     assert found[-1] == []
     encoder = TokenEncoder(checkpoint)
-    exact = TokenVectors(*encoder.encode_passages([f"{passage.title} | {passage.text}" for passage in PASSAGES]))
+    vectors, lengths = encoder.encode_passages([f"{passage.title} | {passage.text}" for passage in PASSAGES])
+    exact = Vectors(fixed_point(vectors), lengths)
     for query, hits in zip(QUERIES, found, strict=False):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-        scores = exact.rescore(encoder.encode_query(query), np.arange(len(PASSAGES)))
+        scores = exact.maxsim(encoder.encode_query(query), np.arange(len(PASSAGES)))
         assert len(hits) == 5
         for hit in hits:
             # Two bits a dimension: what is found is nearly as good as the best five.

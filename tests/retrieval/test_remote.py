@@ -36,18 +36,15 @@ class TestRemoteOneByOne(TestRemoteInBatches):
     batch = False
 
 
-def test_remote_equals_local(monkeypatch):
+def test_remote_equals_local():
     index = BM25Index.from_passages(corpus())
     digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
     with Server(index=index, port=0, key="sesame") as server:
         described = httpx.get(f"{server.url}/healthz").json()
-        assert described == {"status": "ok", "program": None, "index": {"engine": "bm25", **digests, "quality": None}}
+        assert described == {"status": "ok", "program": None, "index": {"engine": "bm25", **digests}}
         with RemoteRetriever(server.url, key="sesame") as remote:
             assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
             assert {"digest": remote.digest, "corpus_digest": remote.corpus_digest} == digests
-            assert remote.quality is None
-            monkeypatch.setattr(index, "quality", "fast", raising=False)
-            assert remote.quality == "fast"
             assert remote.search([f"{QUERIES[0]}\ud800"], 2) == index.search([f"{QUERIES[0]}?"], 2)
         with RemoteRetriever(server.url) as remote, pytest.raises(IndexFolderError, match="send the key"):
             remote.search(QUERIES, 7)

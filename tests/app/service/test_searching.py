@@ -101,7 +101,7 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
     monkeypatch.setattr("knowgap.service.searching._AT_ONCE", 1)
     late, left = _Slow(), _Slow()
     with Server(index=late, port=0, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
-        assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
+        assert (remote.digest, remote.corpus_digest) == (None, None)
         for query in ("begun", "waiting"):
             with pytest.raises(IndexFolderError, match=r"no answer within 0\.2 s"):
                 remote.search([query], 3)

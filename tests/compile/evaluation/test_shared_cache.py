@@ -16,9 +16,7 @@ from knowgap.compiling import StudyConfig
 from knowgap.compiling.evaluation.provenance import provenance_of
 from knowgap.compiling.evaluation.shared_cache import Cached, open_cache
 from knowgap.programs.migres import MIGRES
-from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
-from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import write_colbert
+from tests.retrieval.conformance import QUERIES
 
 
 class Counting:
@@ -84,32 +82,11 @@ def test_the_threads_that_search_open_no_databases(retriever, tmp_path, monkeypa
     assert len(threads - there) == 1
 
 
-def test_trials_find_what_the_deployed_program_will(cache, tmp_path):
-    """On a clustered index, whose lists are not cut from longer ones."""
-    checkpoint = write_colbert(tmp_path / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32)
-    folder = ColBERTIndex.build(corpus(200), tmp_path / "index", checkpoint=checkpoint, clustered=True).path
-    index = open_index(folder, quality=SearchSettings(nprobe=1, n_rescored=1))
-    cached = Cached(index, cache)
-    assert index.search(QUERIES, 50) != [hits[:50] for hits in index.search(QUERIES, 120)]
-    for k in (120, 50, 60, 1):
-        assert cached.search(QUERIES, k) == index.search(QUERIES, k)
-
-
 def test_an_index_without_a_digest_is_not_shared_on_disk(cache):
     first, second = make_retriever(make_examples(3)), make_retriever(make_examples(3, "x"))
     assert Cached(first, cache).search(["house q1"], 1)[0][0].passage.id == "q1"
     assert Cached(second, cache).search(["house x1"], 1)[0][0].passage.id == "x1"
     assert Cached(second, cache).search(["house q1"], 1)[0][0].passage.id != "q1"
-
-
-def test_each_quality_is_a_search_of_its_own(cache):
-    asked = []
-    for quality in ("fast", SearchSettings(nprobe=3, n_rescored=90), "fast", SearchSettings(nprobe=3, n_rescored=90)):
-        retriever = Counting(make_retriever(make_examples(8)))
-        retriever.quality = quality
-        Cached(retriever, cache).search(["house q1"], 3)
-        asked.append(len(retriever.asked))
-    assert asked == [1, 1, 0, 0]
 
 
 def test_every_pair_is_scored_once(cache):

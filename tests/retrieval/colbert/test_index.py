@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from knowgap.errors import CheckpointError, IndexDamaged
 from knowgap.retrieval import ColBERTIndex, Passage
 from knowgap.retrieval.colbert.checkpoint import fit_projection
-from knowgap.retrieval.colbert.maxsim import TokenVectors
+from knowgap.retrieval.index import vectors
+from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
 from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus, flip_last_bit
 from tests.retrieval.tiny import write_colbert
 
@@ -30,26 +32,51 @@ def test_scores_are_maxsim(checkpoint, tmp_path):
     assert len(hits) == len(corpus())
     for hit in hits:
         vectors, _ = index.encoder.encode_passages([str(hit.passage)])
-        # Encoded alone a passage differs in the last of its 16 bits from itself in a batch.
         assert hit.score == pytest.approx((query @ vectors.astype(float).T).max(axis=1).sum(), abs=0.05)
 
 
-def test_scan_and_rescoring_agree_with_a_loop():
-    rng = np.random.default_rng(5)
-    lengths = rng.integers(1, 9, size=300)
-    vectors = rng.normal(size=(lengths.sum(), 16)).astype(np.float16)
-    tokens = TokenVectors(vectors, lengths)
-    queries = [rng.normal(size=(n, 16)).astype(np.float32) for n in (1, 4, 7)]
-    passages = [part.T.astype(float) for part in np.split(vectors, np.cumsum(lengths)[:-1])]
-    expected = np.array([[(query.astype(float) @ part).max(1).sum() for part in passages] for query in queries])
-    np.testing.assert_allclose(tokens.scan(queries), expected, rtol=1e-4, atol=1e-3)
-    some = np.array([0, 3, 4, 17, 299])
-    np.testing.assert_allclose(tokens.scan(queries, some), expected[:, some], rtol=1e-4, atol=1e-3)
-    for row, query in enumerate(queries):
-        np.testing.assert_allclose(tokens.rescore(query, some), expected[row, some], atol=1e-6)
-        positions, scores = tokens.best(query, 10, tokens.scan([query])[0])
-        assert set(np.argsort(-expected[row])[:10]) <= set(positions)
-        np.testing.assert_allclose(scores, expected[row, positions], atol=1e-6)
+@pytest.fixture
+def scattered():
+    """2,000 passages of 3 to 12 vectors about 60 directions, in three segments; and queries like some of them."""
+    rng = np.random.default_rng(11)
+    lengths = rng.integers(3, 13, size=2000)
+    topics = rng.normal(size=(60, 32))
+    rows = topics[rng.integers(0, 60, size=lengths.sum())] + 0.8 * rng.normal(size=(lengths.sum(), 32))
+    stored = fixed_point(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    rows = stored / 32767
+    starts = np.cumsum(lengths) - lengths
+    queries = [rows[starts[n] : starts[n] + 3].astype(np.float32) for n in range(0, 2000, 70)]
+    cuts = [0, 1300, 1302, 2000]
+    parts = [Vectors(stored[starts[a] : starts[b - 1] + lengths[b - 1]], lengths[a:b]) for a, b in pairwise(cuts)]
+    passages = [part.T.astype(float) for part in np.split(rows, starts[1:])]
+    exact = np.array([[(query.astype(float) @ part).max(1).sum() for part in passages] for query in queries])
+    return parts, queries, exact
+
+
+def test_the_nearest_have_their_exact_scores(scattered, monkeypatch):
+    parts, queries, exact = scattered
+    monkeypatch.setattr(vectors, "_LEAST", 500)  # many, since random passages are hard to find
+    found = 0
+    for query, expected in zip(queries, exact, strict=True):
+        positions, scores = nearest(parts, query, 10, np.arange(2000))
+        np.testing.assert_allclose(scores, expected[positions], atol=1e-6)
+        found += len(set(np.argsort(-expected)[:10]) & set(positions)) / 10
+        some = np.arange(3, 2000, 5)
+        positions, scores = nearest(parts, query, 10, some)  # all of these are candidates
+        assert set(some[np.argsort(-expected[some])[:10]]) <= set(positions) <= set(some)
+        np.testing.assert_allclose(scores, expected[positions], atol=1e-6)
+    assert found / len(queries) > 0.8
+
+
+def test_a_bonus_makes_candidates_and_counts(scattered, monkeypatch):
+    parts, queries, exact = scattered
+    monkeypatch.setattr(vectors, "_LEAST", 1)
+    bonus = np.zeros(2000, dtype=np.float32)
+    last = int(np.argsort(exact[0])[0])  # the means would never choose it
+    bonus[[last, 5]] = 9, 0.5
+    positions, scores = nearest(parts, queries[0], 1, np.arange(2000), bonus)
+    assert positions.tolist() == [last]
+    np.testing.assert_allclose(scores, exact[0][positions] + 9, atol=1e-6)
 
 
 def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monkeypatch):
@@ -73,9 +100,6 @@ def stop_at_first_chunk(done, total, what):
     [
         ({"passages": corpus(), "progress": stop_at_first_chunk}, {"passages": corpus()[::-1]}, 1),
         ({"progress": stop_at_first_chunk}, {}, 2),
-        ({"nbits": 2}, {"nbits": 16}, 1),
-        ({"nbits": 4}, {"nbits": 2}, 1),
-        ({"clustered": True}, {"clustered": False}, 1),
     ],
 )
 def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, first, second, seed):
@@ -97,18 +121,18 @@ def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, first, seco
 def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
     """The process that builds is killed with SIGKILL; the same command then continues."""
     monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
-    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, nbits=2)
+    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint)
     script = (
         "import json\nimport sys\nfrom pathlib import Path\n"
         "import knowgap.retrieval.index.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
         "encoding._CHUNK = 8\n"
         "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
         "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"
-        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], nbits=2, progress=progress)\n"
+        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], progress=progress)\n"
     )
     (tmp_path / "corpus.json").write_text(json.dumps([passage.to_dict() for passage in corpus()]), encoding="utf-8")
     command = [sys.executable, "-c", script, tmp_path / "parts", checkpoint, tmp_path / "corpus.json"]
-    for last in ("16 encoding passages", "0 clustering token vectors", "0 compressing token vectors"):
+    for last in ("16 encoding passages", "32 encoding passages", "40 encoding passages"):
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             while process.stdout.readline().strip() != last:
                 process.stdin.write("\n")
@@ -119,12 +143,11 @@ def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_pa
         corpus(),
         tmp_path / "parts",
         checkpoint=checkpoint,
-        nbits=2,
         progress=lambda done, total, what: steps.append(what),
     )
     assert "encoding passages" not in steps
     assert parts.manifest.files == whole.manifest.files
-    assert not {"encoded.json", "tokens.f16"} & {path.name for path in parts.path.rglob("*")}
+    assert "encoded.json" not in {path.name for path in parts.path.rglob("*")}
 
 
 def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
@@ -144,7 +167,7 @@ def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
     segment = tmp_path / "index" / "segment-0"
     np.save(segment / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
     with pytest.raises(IndexDamaged, match="does not fit"):
-        TokenVectors.open(segment, 32)
+        Vectors.open(segment, 32)
 
 
 # The embedded checkpoint.

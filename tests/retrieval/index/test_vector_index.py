@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
-from knowgap.retrieval import ColBERTIndex, DenseIndex, Manifest, Passage, open_index
-from knowgap.retrieval.index import vector_index
+from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Manifest, Passage, open_index
+from knowgap.retrieval.index import folder_index
 from tests.retrieval.conformance import NEW, QUERIES, corpus, flip_last_bit
 from tests.retrieval.test_dense import count_words
 
@@ -120,13 +120,13 @@ class _Killed(BaseException):
 
 
 WRITES = [
-    (vector_index.PassageStore, "build"),
-    (vector_index, "_write_vectors"),
-    (vector_index, "seal"),
-    (vector_index, "record_file"),
-    (vector_index.Manifest, "write"),
-    (vector_index.VectorIndex, "_sweep"),
-    (vector_index.shutil, "rmtree"),
+    (folder_index.PassageStore, "build"),
+    (folder_index.Vectors, "write"),
+    (folder_index, "seal"),
+    (folder_index, "record_file"),
+    (folder_index.Manifest, "write"),
+    (folder_index.FolderIndex, "_sweep"),
+    (folder_index.shutil, "rmtree"),
 ]
 
 
@@ -251,22 +251,18 @@ def test_another_process_is_writing(index):
     assert index.add(NEW) == len(NEW)
 
 
-@pytest.mark.parametrize("options", [{}, {"clustered": True}, {"nbits": 2}])
-def test_colbert_indexes_change_too(checkpoint, tmp_path, options):
-    index = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **options)
+@pytest.mark.parametrize("kind", [ColBERTIndex, HybridIndex])
+def test_indexes_of_token_vectors_change_too(checkpoint, tmp_path, kind):
+    index = kind.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
     index.add(NEW)
     index.delete(passage.id for passage in corpus()[::5])
     assert len(Manifest.read(index.path).segments) == 2
     left = [passage for i, passage in enumerate(corpus()) if i % 5] + NEW
-    for quality in ("fast", "exact"):
-        hits = open_index(index.path, quality=quality).search(QUERIES[:1], 100)[0]
-        assert {hit.passage.id for hit in hits} == {passage.id for passage in left}
+    assert {hit.passage.id for hit in index.search(QUERIES[:1], 100)[0]} == {passage.id for passage in left}
     before = index.search(QUERIES, 5)
     index.merge()
-    fresh = ColBERTIndex.build(left, tmp_path / "fresh", checkpoint=checkpoint, **options)
+    fresh = kind.build(left, tmp_path / "fresh", checkpoint=checkpoint)
     assert index.digest == fresh.digest
     after, expected = index.search(QUERIES, 5), fresh.search(QUERIES, 5)
     assert [[hit.passage.id for hit in hits] for hits in after] == [[h.passage.id for h in hits] for hits in expected]
-    if "nbits" not in options:
-        assert after == before
-    assert open_index(tmp_path / "index").search(QUERIES, 5) == after
+    assert after == before == open_index(tmp_path / "index").search(QUERIES, 5)
