@@ -8,10 +8,10 @@ words.
 import itertools
 
 import pytest
-from support import UNREADABLE, TableRetriever, play
+from support import TableRetriever, play
 
 from knowgap.programs.adaptive_note import AdaptiveNote
-from knowgap.programs.trace.steps import Compared, Malformed, Noted, Queried, Retrieved
+from knowgap.programs.trace.steps import Compared, Noted, Queried, Retrieved
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import NOTE_STYLES, STYLES
 
@@ -125,19 +125,6 @@ def test_without_review_every_new_note_is_accepted_until_the_caps():
     assert prediction.trace.cost.lm_calls == 1 + 3 * 2 + 1
 
 
-def test_without_review_the_passage_bound_does_not_stop_the_steps():
-    trace = endless(retriever=EverNew(), review=False, max_passages=5, iterations=4)[0].trace
-    assert (trace.stopped, trace.cost.iterations) == ("iterations", 4)
-    assert [len(step.passages) for step in trace.of(Noted)] == [5] * 5
-
-
-def test_without_review_an_unreadable_note_leaves_the_last():
-    updates = ["second", *[UNREADABLE] * 4]
-    prediction, _ = endless({"update": updates}, retriever=EverNew(), review=False)
-    assert [step.note for step in prediction.trace.of(Noted)] == ["first", "second"]
-    assert prediction.note == "second"
-
-
 def test_without_collection_it_is_plain_retrieval_augmented_generation():
     prediction, engine = example({"generate": "366"}, collect=False)
     assert [step.kind for step in prediction.trace.steps] == ["asked", "retrieved", "answered"]
@@ -155,12 +142,6 @@ def test_it_stops_at_so_many_distinct_passages(top_k, cap, read):
     assert all(step.k == top_k for step in trace.of(Retrieved))
 
 
-def test_a_passage_that_was_read_before_is_read_again_and_counts_once():
-    trace = endless(retriever={QUESTION: [DISTRICT, LAKE], "new 1 a?": [TOWN, DISTRICT]}, max_passages=3)[0].trace
-    assert [step.passages for step in trace.of(Noted)] == [["district", "lake"], ["town", "district"]]
-    assert trace.stopped == "passages"
-
-
 @pytest.mark.parametrize("top_k", [3, 5])
 def test_the_two_searches_are_fused_by_reciprocal_rank(top_k):
     # 1/61 + 1/62 > 1/63 + 1/63 > 1/61 > 1/62: found by both outweighs found first by one
@@ -169,36 +150,10 @@ def test_the_two_searches_are_fused_by_reciprocal_rank(top_k):
     assert trace.of(Noted)[1].passages == ["town", "county", "lake", "gale"][:top_k]
 
 
-def test_questions_asked_before_are_left_out():
-    proposed = [ASKED[0], [ASKED[0][0].upper(), ASKED[1][1], "A third?", "A fourth?"], ASKED[0]]
-    trace = example({"propose": proposed, "compare": True, "update": ["one", "two", "three"]})[0].trace
-    assert [step.queries for step in trace.of(Queried)] == [ASKED[0], [ASKED[1][1], "A third?"], []]
-    assert [step.repeated for step in trace.of(Queried)] == [[], [ASKED[0][0].upper()], ASKED[0]]
-    assert trace.stopped == "no new question"
-
-
 @pytest.mark.parametrize(("threshold", "note"), [(0.5, NOTES[2]), (0.9, NOTES[0])])
 def test_a_probability_above_the_threshold_is_better(threshold, note):
     changes = {"compare": {"better": {"noul": 0.8}}, "propose": [*ASKED, []]}
     assert example(changes, compare_threshold=threshold)[0].note == note
-
-
-@pytest.mark.parametrize(
-    ("changes", "note", "stopped"),
-    [
-        ({"init": UNREADABLE, "compare": [True, False]}, NOTES[1], "invalid updates"),
-        ({"propose": UNREADABLE}, NOTES[0], "no new question"),
-        ({"update": UNREADABLE}, NOTES[0], "invalid updates"),
-        ({"compare": UNREADABLE}, NOTES[0], "invalid updates"),
-    ],
-)
-def test_an_unreadable_reply_counts_as_what_it_is(changes, note, stopped):
-    prediction, engine = example(changes)
-    act = next(iter(changes))
-    assert [step.act for step in prediction.trace.of(Malformed)] == [act]
-    assert (prediction.answer, prediction.note, prediction.trace.stopped) == ("5,042", note, stopped)
-    assert engine.asked("generate")[-1]["note"] == note
-    assert ("lake" in [passage.id for passage in prediction.passages]) is (act != "init")
 
 
 @pytest.mark.parametrize("preset", AdaptiveNote.presets)

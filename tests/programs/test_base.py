@@ -11,12 +11,10 @@ from support import OverlapRetriever, TableRetriever, scripted_lm
 from knowgap.compiling import evaluate
 from knowgap.compiling.run import Run
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
-from knowgap.programs import PROGRAMS, get_program
+from knowgap.programs import get_program
 from knowgap.programs.base import PAPERS, Program
-from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
-from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.retrieval.passage import Passage
 
@@ -35,25 +33,6 @@ def answering(answer="Ada Moor", **kwargs):
 @pytest.fixture
 def rag():
     return RAG(OverlapRetriever(CORPUS), top_k=2)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_registered_program_is_found_by_its_own_name(name):
-    program = get_program(name)
-    assert issubclass(program, Program)
-    assert program.name == name
-
-
-def test_unknown_program():
-    with pytest.raises(UnknownName, match=r"unknown program 'migress': did you mean 'migres'\?"):
-        get_program("migress")
-
-
-def test_parts_are_named_and_shared_by_copies():
-    program = MIGRES(TableRetriever({}))
-    assert list(program.parts()) == ["retriever", "reranker", "entailment"]
-    assert program.deepcopy().parts() == program.parts()
-    assert Direct().parts() == {"retriever": None}
 
 
 @pytest.mark.parametrize("all_have_their_own", [False, True])
@@ -100,13 +79,6 @@ def test_question_that_is_no_unicode_is_refused(rag):
         rag(question=b"caf\xe9?".decode("utf-8", "surrogateescape"))
 
 
-def test_question_by_position_or_by_name_or_not_at_all(rag):
-    with dspy.context(lm=answering()[0]):
-        assert rag(QUESTION).answer == rag(question=QUESTION).answer == "Ada Moor"
-    with pytest.raises(EmptyQuestion):
-        rag()
-
-
 # The ledger.
 
 
@@ -124,11 +96,6 @@ def test_ledger_counts_calls_tokens_retrievals_and_passages(rag):
     assert cost.prompt_tokens > 0
     assert cost.completion_tokens == len(engine.replies[0]) // 4
     assert 0 < cost.critical_seconds <= cost.seconds
-
-
-def test_a_missing_language_model_is_no_unreadable_output(rag):
-    with dspy.context(lm=None), pytest.raises(ValueError, match="No LM is loaded"):
-        rag(question=QUESTION)
 
 
 def test_predictors_that_are_made_while_a_question_is_answered_get_replies_of_their_own():

@@ -8,10 +8,10 @@ question is HotpotQA's; passages and replies are in our words.
 import re
 
 import pytest
-from support import UNREADABLE, TableRetriever, play
+from support import TableRetriever, play
 
 from knowgap.programs.blend_filter import BlendFilter
-from knowgap.programs.trace.steps import Answered, Filtered, Malformed, Reasoned, Retrieved
+from knowgap.programs.trace.steps import Answered, Filtered, Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 
@@ -110,14 +110,6 @@ def test_worked_example_of_figure_6():
     assert (trace.cost.retrievals, trace.cost.iterations, trace.cost.passages) == (3, 1, 9)
 
 
-def test_draft_and_answer_are_the_same_prompt_with_the_same_demonstrations():
-    """Appendix B prints one chain-of-thought prompt for both."""
-    _, engine, _ = answered()
-    draft, final = engine.asked("answer")
-    assert draft.keys() == final.keys()
-    assert [p["title"] for p in draft["passages"]] == [p.title for p in TABLE[QUESTION]]
-
-
 @pytest.mark.parametrize(("preset", "turns"), [("multi_hop", 3), ("commonsense", 2)])
 def test_strategyqa_has_no_turn_for_the_topic_and_possibly_nothing_is_relevant(preset, turns):
     program = BlendFilter.from_preset(preset, TableRetriever(TABLE))
@@ -176,24 +168,3 @@ def test_the_filter_after_the_union_judges_all_passages_in_one_go():
     assert (step.branch, step.kept, step.dropped) == ("", ["show", "bell"], dropped)
     assert prediction.passages == [SHOW, BELL]
     assert prediction.trace.cost.lm_calls == 7
-
-
-@pytest.mark.parametrize(("ids", "passages"), [([], []), ([99, 0], []), ([99, 1, 0, -1, 1], [SHOW, BELL])])
-def test_ids_that_do_not_exist_are_left_out(ids, passages):
-    prediction, _, _ = answered({"list_ids": {"relevant_ids": ids}})
-    assert (prediction.answer, prediction.passages) == ("Jillian Belk", passages)
-
-
-@pytest.mark.parametrize(
-    ("act", "passages", "answer"),
-    [
-        ("internal_knowledge", [SHOW], "Jillian Belk"),
-        ("name_topic", [SHOW, BELL], "Jillian Belk"),
-        ("list_ids", [], "Jillian Belk"),
-        ("shorten", [SHOW, BELL], "as Jillian Belk"),
-    ],
-)
-def test_an_unreadable_reply_counts_as_what_it_is(act, passages, answer):
-    prediction, _, _ = answered({act: UNREADABLE})
-    assert (prediction.passages, prediction.answer) == (passages, answer)
-    assert {step.act for step in prediction.trace.of(Malformed)} == {act}

@@ -8,7 +8,7 @@ import dspy
 import pytest
 from support import by_output, play, scripted_lm
 
-from knowgap.errors import UnknownName, ValueOutOfBounds
+from knowgap.errors import ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch, Threshold
 from knowgap.programs.trace.steps import Judged
@@ -43,13 +43,6 @@ class Sure(Program):
         return self.conclude(answer, [])
 
 
-class Surer(Sure):
-    name = "surer"
-
-    tries = Integer(5, "more attempts", low=1, high=20)
-    extra = Integer(0, "one of its own", low=0, high=1)
-
-
 def test_declarations_and_values():
     defaults = {
         "style": "short",
@@ -70,14 +63,6 @@ def test_declarations_and_values():
     assert (Sure.tries.name, Sure.tries.help, Sure.tries.default) == ("tries", "attempts", 3)
     assert (Sure.delta.search, Sure.weight.search, Sure.max_calls.search) == ((-1.0, 1.0), (0.0, 1.0), (1, 20))
     assert repr(Sure(tries=7, mode="slow")) == "Sure(tries=7, mode='slow')"
-
-
-def test_subclass_inherits_and_overrides():
-    own = ["tries", "weight", "delta", "strict", "mode", "sure", "extra"]
-    assert list(Surer.hyperparameters()) == ["style", "max_calls", *own]
-    assert (Surer().tries, Surer(tries=20).tries) == (5, 20)
-    with pytest.raises(ValueOutOfBounds):
-        Sure(tries=20)
 
 
 @pytest.mark.parametrize(
@@ -124,15 +109,6 @@ def test_refuses_by_name_value_and_bounds(name, bounds, values):
     assert program.values() == before
 
 
-def test_unknown_names_are_refused_with_the_nearest():
-    with pytest.raises(UnknownName, match="did you mean 'tries'"):
-        Sure(trise=2)
-    with pytest.raises(UnknownName, match="unknown hyperparameter of sure 'depth'"):
-        Sure().configure(depth=2)
-    with pytest.raises(UnknownName, match="unknown preset of sure 'carefull': did you mean 'careful'"):
-        Sure.preset("carefull")
-
-
 def test_configure_sets_all_or_none():
     program = Sure()
     with pytest.raises(ValueOutOfBounds):
@@ -140,19 +116,6 @@ def test_configure_sets_all_or_none():
     assert program.tries == 3
     assert program.configure(tries=5, weight=0.1) is program
     assert (program.tries, program.weight) == (5, 0.1)
-
-
-def test_preset_is_a_copy_that_arguments_override():
-    preset = Sure.preset("careful")
-    preset["tries"] = 2
-    assert Sure.from_preset("careful").values() == Sure(tries=1, sure=0.9).values()
-    assert Sure.from_preset("careful", tries=5).tries == 5
-
-
-def test_conditional_hyperparameter_is_active_only_beside_its_condition():
-    active = [Sure.mode.active(values) for values in ({"strict": True}, {"strict": False}, {})]
-    assert active == [True, False, False]
-    assert Sure.tries.active({})
 
 
 # Saved states; that all is kept is tested for every program.
@@ -216,13 +179,6 @@ def test_threshold_turns_a_yes_into_a_probability_and_back():
     program.sure = None
     assert ask(program, "True")[0] == "Oslo"
     assert program.gate.fields == {}
-
-
-def test_thresholds_can_be_left_as_they_are_on_the_predictors():
-    program = Sure(sure=0.9)
-    program.apply_thresholds = False
-    program.gate.fields = {"knows": {"threshold": 0.5}}
-    assert ask(program, '{"noul": 0.6}')[0] == "Oslo"
 
 
 @pytest.mark.parametrize("knows", ['{"noul": 1.7}', "surely"])

@@ -99,12 +99,6 @@ def test_a_reply_that_names_no_passage_rests_on_those_that_contain_its_answer():
     assert (prediction.supported, ids(prediction.passages)) == (True, ["bridge"])
 
 
-def test_a_yes_rests_on_no_passage_by_its_letters():
-    yes = Passage("yes", "Yes", "Yes is a band.")
-    prediction, _ = ask([reply([], "yes", True)], verdict("yes"), table={QUESTION: [yes]})
-    assert prediction.supported is False
-
-
 def test_without_a_query_the_missing_fact_is_the_query_once():
     none = reply([1], steps=["Ada Venn born: MISSING"])
     prediction, engine = ask([none, reply([1], "Wick", steps=["Ada Venn born: MISSING"])])

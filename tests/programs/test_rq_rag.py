@@ -8,11 +8,10 @@ import threading
 import dspy
 import pytest
 from dspy.lm15 import TokenLogprob, UnsupportedFeatureError
-from support import UNREADABLE, ScriptedEngine, TableRetriever, lm_of
+from support import ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.programs.trace.recorder import TraceRecorder
-from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Retrieved, Selected
+from knowgap.programs.trace.steps import Answered, Judged, Refined, Retrieved, Selected
 from knowgap.retrieval.passage import Passage
 
 QUESTION = "In which country was the director of The Salt Road born?"
@@ -227,57 +226,7 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
     assert paths(wider) == [*PATHS[:7], *PATHS[10:]]
 
 
-@pytest.mark.parametrize(
-    ("action", "answer"), [("rewrite", "Germany"), ("decompose", "Germany"), ("disambiguate", "Bulgaria")]
-)
-def test_a_query_that_cannot_be_read_makes_no_child(action, answer):
-    prediction, _ = run(TreeEngine(lambda act, inputs: UNREADABLE if act == action else reply(act, inputs)))
-    assert paths(prediction) == [path for path in PATHS if action not in path]
-    assert {step.act for step in prediction.trace.of(Malformed)} == {action}
-    assert prediction.answer == answer
-
-
 SAME = "who directed the salt road"
-
-
-@pytest.mark.parametrize("concurrent", [True, False])
-def test_paths_that_ask_the_same_have_the_same_log_probabilities(concurrent):
-    engine = TreeEngine(lambda act, inputs: {"query": SAME} if act != "answer" else reply(act, inputs))
-    prediction, _ = run(engine, table={SAME: [ROAD]}, depth=1, concurrent=concurrent)
-    assert prediction.measure == "token log-probabilities"
-    assert [leaf["confidence"] for leaf in prediction.leaves] == pytest.approx([0.7, 0.3, 0.3, 0.3])
-
-
-def test_what_cannot_be_read_is_recorded_the_same_in_turn_and_at_once(monkeypatch):
-    asked, all_wait, once = [], threading.Event(), TraceRecorder.request_once
-
-    def request_once(recorder, key, request):
-        asked.append(str(key))
-        if asked.count(str(key)) == 3:  # that of the three paths
-            all_wait.set()
-        return once(recorder, key, request)
-
-    def rule(act, inputs):
-        if act != "answer" or not inputs["passages"]:
-            return {"query": SAME} if act != "answer" else reply(act, inputs)
-        assert not concurrent or all_wait.wait(20)
-        return UNREADABLE
-
-    monkeypatch.setattr(TraceRecorder, "request_once", request_once)
-    made = []
-    for concurrent in (True, False):
-        prediction, engine = run(TreeEngine(rule), table={SAME: [ROAD]}, depth=1, concurrent=concurrent)
-        made.append(([step.branch for step in prediction.trace.of(Malformed)], len(engine.calls)))
-    assert made[0] == made[1]
-
-
-def test_the_strategies_share_the_cached_calls():
-    _, engine = run(cache=True)
-    calls = len(engine.asked)
-    second, _ = run(engine, cache=True, strategy="perplexity")
-    assert len(engine.asked) == calls
-    assert second.trace.cost.cached_calls == second.trace.cost.lm_calls == 25
-    assert second.path == "decompose/decompose"  # the log-probabilities are in the cache, too
 
 
 def test_demonstrations_would_hold_no_log_probabilities():
@@ -286,13 +235,3 @@ def test_demonstrations_would_hold_no_log_probabilities():
         outputs = [set(output.keys()) for _, _, output in dspy.settings.trace]
     assert len(outputs) == 7
     assert set.union(*outputs) == {"query", "answer", "confidence"}
-
-
-def test_the_multi_hop_presets_differ_by_depth_only():
-    assert RQRAG.preset("multi_hop") == {"depth": RQRAG.hyperparameters()["depth"].default}
-    assert {name: preset["depth"] for name, preset in RQRAG.presets.items()} == {
-        "open_domain": 2,
-        "multiple_choice": 2,
-        "multi_hop": 2,
-        "multi_hop_deep": 4,
-    }

@@ -59,15 +59,6 @@ def test_brackets_that_are_no_numbers_of_sources_stay():
     assert cited("It is array[0] and [Fe(CN)6].").text == "It is array[0] and [Fe(CN)6]."
 
 
-def test_an_unknown_answer_has_sources_that_were_read_but_no_numbers():
-    found = cited("unknown")
-    assert "[" not in found.text
-    assert [source.to_dict() for source in found.sources] == [
-        {"number": 1, "title": "Ada Venn", "passage_id": "venn"},
-        {"number": 2, "title": "Orle Bridge", "passage_id": "bridge"},
-    ]
-
-
 @pytest.mark.parametrize(
     ("place", "shown", "record"),
     [

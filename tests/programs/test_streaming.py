@@ -8,7 +8,6 @@ import pytest
 from dspy.utils.exceptions import LMError
 from support import ScriptedEngine, lm_of, scripted_lm
 
-from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
 from knowgap.errors import EmptyQuestion
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
@@ -100,25 +99,6 @@ def test_an_awaited_question_ends_whatever_is_raised():
 
     with pytest.raises(RuntimeError, match="the program raised StopIteration"):
         asyncio.run(ask())
-
-
-def test_a_program_that_is_asked_by_another_or_by_a_stand_in():
-    class Outer(Program):
-        needs_retriever = False
-
-        def forward(self, question):
-            inner = Direct()
-            first, *_ = inner.stream(question="Why?")
-            assert first.question == "Why?"
-            return self.conclude(inner(question="Who?").answer, [])
-
-    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": inputs["question"]})
-    stand_in = DelegatingProgram(Direct(), lambda program, question: program(question=f"{question} Where?"))
-    with dspy.context(lm=lm):
-        asked, answered, prediction = Outer().stream(question="When?")
-        assert list(stand_in.stream(question="Who?"))[-1].answer == "Who? Where?"
-        assert asyncio.run(stand_in.acall(question="Who?")).answer == "Who? Where?"
-    assert (asked.question, answered.answer, prediction.answer) == ("When?", "Who?", "Who?")
 
 
 def test_streams_in_an_event_loop():

@@ -65,12 +65,6 @@ def test_a_turn_that_leads_nowhere_ends_the_search_and_is_answered(retriever, as
     assert bool(prediction.trace.of(Malformed)) == (reason == "unreadable turn")
 
 
-def test_finding_nothing_is_said_to_the_model(ask):
-    script = {"next_thought": [turn("Try.", query="a"), turn("Nothing there.", "finish")], "answer": [FINAL]}
-    _, engine = ask(ReAct(TableRetriever({})), script)
-    assert engine.calls[1][1]["trajectory"].endswith("Found:\nnothing")
-
-
 def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, ask, caplog):
     def rule(outputs, inputs):
         trajectory = inputs["trajectory"]

@@ -45,17 +45,6 @@ def test_iter_retgen_searches_with_the_last_output(retriever, ask, kinds):
     assert [p["title"] for p in engine.calls[1][1]["passages"]] == ["Mira Osk", "Lanternfish"]
 
 
-@pytest.mark.parametrize(
-    ("readable", "answer", "reasoning", "query"),
-    [([FIRST], "unknown", ONE, f"{ONE} unknown {QUESTION}"), ([], "", "", QUESTION)],
-)
-def test_iter_retgen_keeps_the_last_readable_output(retriever, ask, readable, answer, reasoning, query):
-    replies = iter(readable)
-    prediction, _ = ask(IterRetGen(retriever), lambda *_: next(replies, "[[ mumble"))
-    assert (prediction.answer, prediction.reasoning) == (answer, reasoning)
-    assert retriever.searched == [QUESTION, query]
-
-
 def chain(*steps, reader=READER):
     """IRCoT's sentences with the answers they arrive at; the reader is told apart by its style."""
     remaining = list(steps)

@@ -5,7 +5,6 @@ from migres_script import (
     BORN,
     FERRY,
     GAP,
-    MOOR,
     NOT_YET,
     PAINTED,
     QUESTION,
@@ -18,15 +17,13 @@ from migres_script import (
     small,
     two_steps,
 )
-from support import UNREADABLE, TableEntailment, TableReranker
+from support import TableEntailment, TableReranker
 
 from knowgap.errors import UsageError
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import (
     Compressed,
     Extracted,
-    Malformed,
-    Missing,
     Prompted,
     Queried,
     Rejected,
@@ -38,14 +35,6 @@ from knowgap.retrieval.passage import Passage
 def read(engine):
     """Titles and texts of the passages in each call of the leaf module."""
     return [[(p["title"], p["text"]) for p in given["passages"]] for given in engine.asked("leaf")]
-
-
-def test_two_steps():
-    prediction, engine = two_steps(small())
-    assert engine.acts == ["leaf", "main", "query", "leaf", "main"]
-    assert (prediction.answer, prediction.supported, prediction.missing) == ("Wick", True, "")
-    assert (prediction.known, prediction.passages) == ([PAINTED, BORN], [FERRY, MOOR])
-    assert engine.asked("query")[0]["asked"] == [QUESTION]
 
 
 # Retrieval module.
@@ -139,14 +128,6 @@ def test_without_prompted_knowledge_it_goes_on_with_new_queries_and_the_last_ans
     assert (prediction.answer, prediction.supported, prediction.missing) == ("Wick", False, GAP)
 
 
-def test_own_knowledge_is_numbered_and_read_for_all_queries():
-    own = [{"passage": "One fact."}, {"passage": "Another fact."}]
-    prediction, engine = two_steps(small({}), leaf=[learn(("One.", 1)), learn(("Another.", 1))], knowledge=own)
-    assert [given["queries"] for given in engine.asked("leaf")] == [[QUESTION], [SECOND, THIRD]]
-    assert [passage.text for passage in prediction.passages] == ["One fact.", "Another fact."]
-    assert len({passage.id for passage in prediction.passages}) == 2
-
-
 # Leaf module.
 
 
@@ -205,21 +186,7 @@ def test_after_the_last_iteration_the_model_may_use_its_own_knowledge():
     assert (prediction.supported, prediction.missing) == (False, GAP)
 
 
-@pytest.mark.parametrize(("said", "taken"), [(9, 5), (5, 5), (1, 1), (0, 1), (-4, 1)])
-def test_confidence_is_held_between_one_and_five(said, taken):
-    assert two_steps(small(), main=[decide("Wick", confidence=said)])[0].confidence == taken
-    assert two_steps(small(iterations=1), main=[], last=[last("Wick", confidence=said)])[0].confidence == taken
-
-
 # Query generator and memory module.
-
-
-@pytest.mark.parametrize("limit", [1, 2, 5])
-def test_at_most_so_many_new_queries(limit):
-    queries = [f"Query {n}?" for n in range(6)]
-    prediction, engine = two_steps(small(max_queries=limit), main=[], query=[ask(SECOND, *queries)])
-    assert prediction.trace.of(Queried)[0].queries == [SECOND, *queries][:limit]
-    assert int(engine.asked("query")[0]["max_queries"]) == limit
 
 
 def test_memory_leaves_out_passages_read_and_queries_asked():
@@ -236,23 +203,3 @@ def test_it_stops_without_a_new_query():
 
 
 # Replies that cannot be read, and calls that run out.
-
-
-@pytest.mark.parametrize(
-    ("act", "shows"),
-    [
-        ("leaf", lambda prediction, _: prediction.known == []),
-        ("main", lambda prediction, _: prediction.trace.of(Missing)[0].missing == QUESTION),
-        ("query", lambda prediction, _: prediction.trace.stopped == "no new query"),
-        ("knowledge", lambda prediction, _: prediction.trace.of(Prompted) == []),
-        ("summarise", lambda _, engine: "leaf" not in engine.acts),
-    ],
-)
-def test_an_unreadable_reply_counts_as_what_it_is(act, shows):
-    compression = "summary" if act == "summarise" else "sentences"
-    program = small({} if act == "knowledge" else None, iterations=2, compression=compression)
-    gap = {} if act == "main" else {"main": [decide(NOT_YET, GAP)] * 2}
-    prediction, engine = two_steps(program, **{**gap, act: UNREADABLE})
-    assert {step.act for step in prediction.trace.of(Malformed)} == {act}
-    assert prediction.supported is False
-    assert shows(prediction, engine)

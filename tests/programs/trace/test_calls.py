@@ -115,12 +115,3 @@ def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
     prediction, engine = run(same=True, config=config)
     assert prediction.said == [True] * 3
     assert prediction.trace.cost.lm_calls == len(engine.calls) == calls + 1
-
-
-def test_what_was_answered_for_one_question_is_asked_anew_for_the_next():
-    lm, engine = scripted_lm(by_output({"knows": lambda *_: {"knows": True}, "answer": lambda *_: {"answer": "Oslo"}}))
-    program = Thrice()
-    with dspy.context(lm=lm):
-        traces = [program(question="Which capital?").trace for _ in range(2)]
-    assert [trace.cost.lm_calls for trace in traces] == [4, 4]
-    assert len(engine.calls) == 8

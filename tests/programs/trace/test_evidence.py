@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from support import TableEntailment, TableReranker, TableRetriever, play
 
-from knowgap.programs.adaptive_note import AdaptiveNote
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace import steps as s
 from knowgap.programs.trace.evidence import FATES, evidence_fates, found_passages, shown_passages
 from knowgap.programs.trace.trace import Trace
@@ -110,29 +108,3 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
     assert evidence_fates(prediction.trace, ["film"]) == {"film": "used for the answer"}
     assert prediction.trace.shown["film"] == len("It was directed by Ada Venn.")
-
-
-def test_ra_isf_says_what_was_judged_irrelevant():
-    retriever = TableRetriever({"q": [FILM, PERSON]})
-    script = {"relevant": lambda inputs: "Orle" in inputs["passage"], "know": False, "answer": "Ada Venn"}
-    prediction, _ = play(RAISF(retriever), "q", **script)
-    fates = {"film": "used for the answer", "person": "judged irrelevant"}
-    assert evidence_fates(prediction.trace, fates) == fates
-
-
-def test_adaptive_note_says_which_passages_stood_in_a_note_that_lost_or_were_too_many():
-    retriever = TableRetriever({"q": [FILM], "r": [PERSON], "s": [TOWN]})
-    program = AdaptiveNote(retriever, top_k=1)
-    script = {
-        "init": "one",
-        "propose": {"questions": ["r", "s"]},
-        "update": "two",
-        "compare": False,
-        "generate": "x",
-    }
-    prediction, _ = play(program, "q", **script)
-    assert evidence_fates(prediction.trace, ["film", "person", "town"]) == {
-        "film": "used for the answer",
-        "person": "note not kept",
-        "town": "over a cap",
-    }
