@@ -267,7 +267,8 @@ class _Watcher(UsageTracker):
 
     def __init__(self, recorder: TraceRecorder, module: dspy.Module):
         super().__init__()
-        self._recorder, self._names = recorder, {id(p): name for name, p in module.named_predictors()}
+        self._recorder = recorder
+        self._names: dict[Any, str] = {id(predictor): name for name, predictor in module.named_predictors()}
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Note the start of a predictor."""

@@ -116,9 +116,9 @@ async def _iterate_async(
     thread: threading.Thread, items: queue.SimpleQueue[Any], cancelled: threading.Event
 ) -> AsyncGenerator[Any, None]:
     thread.start()
-    take = functools.partial(asyncio.get_running_loop().run_in_executor, _pool(), items.get)
+    loop = asyncio.get_running_loop()
     try:
-        while isinstance(item := await take(), Recorded):
+        while isinstance(item := await loop.run_in_executor(_pool(), items.get), Recorded):
             yield item
         yield item.result()
     finally:

@@ -36,7 +36,9 @@ _DENIAL = re.compile(  # a sentence that says that there is no answer
     r"|the (?:\w+ )?(?:statement|passage|text|context)s?(?: \w+)? do(?:es)? not (?:mention|provide|specify|say)\b.*"
 )
 _ITEMS = r"[^?\n]*\b(?:questions?|quer(?:y|ies)|facts?|statements?|passages?)\b[^?\n]*"
-_VERDICTS = dict.fromkeys(("yes", "yeah", "y", "true", "correct", "right", "relevant", "answerable", "1"), True)
+_VERDICTS: dict[str, bool] = dict.fromkeys(
+    ("yes", "yeah", "y", "true", "correct", "right", "relevant", "answerable", "1"), True
+)
 _VERDICTS |= dict.fromkeys(("no", "not", "n", "false", "incorrect", "wrong", "irrelevant", "unanswerable", "0"), False)
 _DEGREES = {
     "very unlikely": 0.1, "very low": 0.1, "very high": 0.9, "very likely": 0.9, "very confident": 0.9,

@@ -88,7 +88,7 @@ class ReAct(Program):
         while True:
             trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
             inlined = [passage for _, passages in turns for passage in passages]
-            inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
+            inputs: dict[str, Any] = {"question": question, "style": self.wording, "trajectory": trajectory}
             try:
                 output = self.ask(predictor, inlined=inlined, **inputs)
             except dspy.ContextWindowExceededError:
