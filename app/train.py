@@ -2,11 +2,11 @@
 
 >>> import knowgap
 >>> sorted(knowgap.train.__all__)
-['colbert', 'ra_isf', 'reranker', 'rq_rag']
+['ra_isf', 'reranker', 'rq_rag']
 """
 
 from __future__ import annotations
 
-from knowgap.compiling.training import colbert, ra_isf, reranker, rq_rag
+from knowgap.compiling.training import ra_isf, reranker, rq_rag
 
-__all__ = ["colbert", "ra_isf", "reranker", "rq_rag"]
+__all__ = ["ra_isf", "reranker", "rq_rag"]

@@ -20,7 +20,6 @@ import dspy
 from fictional import stream_questions
 from fictional.articles import write_articles
 from fictional.world import build_world
-from local_models import write_model
 from models.prompt_engine import PromptEngine
 from table import Table, note
 
@@ -93,18 +92,31 @@ def _construct(folder: Path, worlds: int) -> list[TranscriptRecord]:
     index = BM25Index.build(passages, folder / "worlds")
     teacher = dspy.LM("benchmark/teacher", engine=_Teacher(examples), cache=False)
     config = GeneratorConfig(top_k=1, max_queries=2)
-    made = construct_transcripts(examples, index, teacher, folder / "transcripts.jsonl", config=config)
+    made = construct_transcripts(examples, index, passages, folder / "transcripts.jsonl", config, Run(teacher))
     note(f"transcripts: {count_transcripts(made.records)}")
     return made.records
 
 
 def _write_base_model(folder: Path, made: list[TranscriptRecord]) -> None:
     """A causal model with random weights, and a tokenizer trained on the transcripts and the sample's passages."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
     texts = [str(passage) for passage in load_dataset("sample").corpus] + [*STYLES.values()] * 50
     for record in made:
         texts += [record.question, *(f"{step.query} {passage}" for step in record.steps for passage in step.found)]
-    shape = {"num_attention_heads": 4, "intermediate_size": 256, "tie_word_embeddings": True, "initializer_range": 0.05}
-    write_model(folder, "causal", texts, layers=3, width=128, vocabulary=6000, **shape)
+    raw, byte_level = Tokenizer(models.BPE()), pre_tokenizers.ByteLevel
+    raw.pre_tokenizer, raw.decoder = byte_level(add_prefix_space=False), decoders.ByteLevel()
+    special: Any = {"special_tokens": ["<s>", "</s>"], "initial_alphabet": byte_level.alphabet()}
+    raw.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=6000, show_progress=False, **special))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(1)
+    shape: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 3}
+    shape |= {"num_attention_heads": 4, "max_position_embeddings": 4096, "initializer_range": 0.05}
+    config = LlamaConfig(vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1, tie_word_embeddings=True, **shape)
+    LlamaForCausalLM(config).save_pretrained(folder)
 
 
 def _score(program: RQRAG, examples: list[dspy.Example], name: str) -> tuple[list[str], Evaluation]:

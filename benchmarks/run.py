@@ -29,7 +29,6 @@ BENCHMARKS = (
     "commands",
     "embedded",
     "tuning",
-    "local_models",
     "evidence",
     "near_misses",
     "damage",

@@ -72,7 +72,6 @@ _TYPES: dict[str, Any] = {
     "max_new_tokens": _COUNT,
     "device": str,
     "dtype": Literal["auto", "float32", "bfloat16", "float16"],
-    "batch_size": _COUNT,
 }
 
 
@@ -92,7 +91,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_key: its key; most local servers accept any.
         **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries` (3 unless set), `timeout` in
             seconds (120 unless set); for `hf/…` those of `HFEngine` instead of the last two: `device`,
-            `max_new_tokens`, `dtype`, `batch_size`.
+            `max_new_tokens`, `dtype`.
 
     Raises:
         UsageError: the name has no known form, the model folder does not exist, or the model takes no such option.
@@ -144,7 +143,7 @@ def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
     if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
         raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
-    own = ("device", "max_new_tokens", "dtype", "batch_size")
+    own = ("device", "max_new_tokens", "dtype")
     settings = {option: kwargs.pop(option) for option in own if option in kwargs}
     _refuse_other_options(name, kwargs, HFEngine.supported_params)
     engine = HFEngine(model, **settings)

@@ -11,7 +11,7 @@ from typer import Context, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress, remark
+from knowgap.cli.display import out, progress
 from knowgap.cli.evaluate import Job, open_job
 from knowgap.cli.running.saving import score_and_save
 from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config
@@ -37,8 +37,7 @@ class CompileOptions(o.StudyOptions):
             "--optimizer",
             help="study: demonstrations and hyperparameters together; demonstrations alone, by a DSPy optimizer: see "
             "`knowgap ls optimizers`; calibrate: the relevance threshold δ alone, from the training questions (MIGRES, "
-            "table 12); reanchor: the probabilities from which decisions count as a yes; or finetune: the weights of a "
-            "local model (--lm hf/…), on right runs.",
+            "table 12); or reanchor: the probabilities from which decisions count as a yes.",
         ),
     ] = "study"
     optimizer_option: Annotated[
@@ -47,8 +46,7 @@ class CompileOptions(o.StudyOptions):
             "--optimizer-option",
             rich_help_panel=o.STUDY,
             help="A setting of another optimizer than study, as NAME=VALUE: share (of calibrate: the share of "
-            "questions with a passage above δ; 0.8), epochs, learning_rate, lora_rank, … (of finetune), or an option "
-            "of a DSPy optimizer by DSPy's name. Can be repeated.",
+            "questions with a passage above δ; 0.8), or an option of a DSPy optimizer by DSPy's name. Can be repeated.",
         ),
     ] = None
     demos: Annotated[
@@ -71,7 +69,7 @@ class CompileOptions(o.StudyOptions):
         ),
     ] = None
     teacher: Annotated[
-        str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations and finetuning.")
+        str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations.")
     ] = None
 
 
@@ -87,7 +85,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     from knowgap.compiling.study.run import study_label
 
     optimizer, teacher_lm = options.optimizer, None
-    if optimizer not in (known := [*WAYS, "finetune", *OPTIMIZERS]):
+    if optimizer not in (known := [*WAYS, *OPTIMIZERS]):
         raise UnknownName.among("optimizer", optimizer, known)
     if optimizer in OPTIMIZERS and not OPTIMIZERS[optimizer].can_save:
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
@@ -98,11 +96,10 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
         raise UsageError("--optimizer-option does not apply to --optimizer study: set its options with --study")
     if optimizer != "study":
         _refuse_study_options(context, optimizer)
-    config = _finetune_config(settings, options.seed) if optimizer == "finetune" else None
     study_config(options)
     checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
     generated = any(each.generator is not None for each in checked)
-    if generated and (optimizer in OPTIMIZERS or config is not None):
+    if generated and optimizer in OPTIMIZERS:
         raise UsageError(f"--optimizer {optimizer} does not work with a generator, which reads no prompts: use study")
     if len(checked) > 1 and optimizer != "study":
         raise UsageError(f"--optimizer {optimizer} compiles one program, but --program names several: name one")
@@ -112,9 +109,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
         programs = [each.make(job.retriever, job.lm, job.dataset.name) for each in checked]
         folder = options.output_dir or Path(f"{study_label([each.name for each in programs])}-{job.dataset.name}")
         demos = "none" if generated else options.demos
-        if config is not None:
-            _finetune(job, programs[0], folder, config, teacher_lm)
-        elif options.dry_run:
+        if options.dry_run:
             show_estimate(job, programs, options, demos, optimizer, options.hold_out, teacher_lm)
         elif optimizer == "study":
             _study(job, programs, folder, options, context.obj, demos=demos, teacher_lm=teacher_lm)
@@ -193,35 +188,3 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _finetune_config(settings: dict[str, Any], seed: int) -> Any:
-    from knowgap.compiling.training.config import FinetuneConfig
-
-    return FinetuneConfig(**{"seed": seed, **settings})
-
-
-def _finetune(job: Job, program: Program, folder: Path, config: Any, teacher_lm: dspy.LM | None) -> None:
-    """Finetune the model of a job on the training questions, score and save; in a dry run, say what that takes."""
-    from knowgap.compiling import Compiled
-    from knowgap.compiling.training.finetune import finetune_program, local_engine
-
-    local_engine(job.lm)
-    if job.options.dry_run:
-        calls = job.estimate(program, "train").calls
-        remark(f"at most {calls:,} calls of the teacher, {calls:,} examples, {config.steps(calls):,} steps")
-        return
-    with progress("finetuning") as report:
-        finetuned = finetune_program(
-            program,
-            job.dataset.questions("train", job.options.limit),
-            folder / "model",
-            metric=job.metrics[0],
-            lm=job.lm,
-            teacher_lm=teacher_lm,
-            config=config,
-            num_threads=job.options.num_threads,
-            progress=report,
-        )
-    remark(f"trained {finetuned.training.folder}: {finetuned.training.steps} steps")
-    score_and_save(job, Compiled(finetuned.program, program), folder, lm=finetuned.lm)

@@ -1,9 +1,7 @@
 """Run a trainer of Transformers or sentence-transformers to the end, and resume it if the process was killed.
 
 While a model `NAME` is trained, the trainer's checkpoints are kept beside it, in `.NAME.training`. The same job
-continues from the last one, and ends with the same weights as a job that was not interrupted. The finished model is
-written atomically, with a `training.json` that says how it was made.
-
+continues from the last one. The finished model is written atomically, with a `training.json` that says how it was made.
 Under `accelerate launch`, every process calls `fit`; the main process writes the files.
 """
 
@@ -14,18 +12,15 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.evaluation.provenance import versions
 from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.memory import MemoryNeed, return_freed_memory
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.storage.files import acquire_lock, json_digest, write_folder, write_json
@@ -39,7 +34,6 @@ RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
 
 _LOGS, _SAVES = 100, 10  # losses and checkpoints of a run
-_TIMED = 3  # steps of a job that is planned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,29 +81,6 @@ class TrainingResult:
     trained_before: bool = False
 
 
-@dataclass(frozen=True)
-class TrainingPlan:
-    """What a training run takes, as `--dry-run` shows it.
-
-    Attributes:
-        examples: examples that are trained on.
-        steps: steps of the optimizer.
-        hours: estimated time of these steps on this machine.
-        teacher_calls: calls of a language model that labels the examples, at most.
-        memory: for a language model, the memory that each way to train it takes.
-        gpus: for a language model, how many GPUs train, and the GB of each; None without a GPU.
-        tokens_per_second: for a language model, the tokens that this machine trains on, from which `hours` follows.
-    """
-
-    examples: int
-    steps: int
-    hours: float
-    teacher_calls: int = 0
-    memory: Sequence[MemoryNeed] = ()
-    gpus: tuple[int, float] | None = None
-    tokens_per_second: float | None = None
-
-
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     """Train a model, or resume its training, and write it to its folder; `progress` gets the steps done and all steps.
 
@@ -118,9 +89,10 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
             loss is no longer a number.
         MissingDependency: a package of the extra `train` is not installed.
     """
-    _require_packages(job.config)
+    if missing := [name for name in ("accelerate", "datasets") if find_spec(name) is None]:
+        raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
     output = job.output if job.output.name else job.output.resolve()  # "." has no name
-    decisive = {*TrainingConfig.model_fields, "dtype", "load_in_4bit", "fsdp"}
+    decisive = {*TrainingConfig.model_fields, "lora_rank"}
     settings = job.config.model_dump(mode="json", include=decisive)
     facts = json.loads(json.dumps({**settings, **job.facts, "examples": job.examples, "processes": process_count()}))
     if job.examples < 1:
@@ -134,77 +106,68 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     taken = UsageError(f"{work}: another process is training this model; wait for it to finish")
     with _quiet(), acquire_lock(work, taken=taken) if is_main_process() else nullcontext():
         checkpoints = work / json_digest(facts)[:16]
-        trainer = _build(job, job.examples, progress, output_dir=str(checkpoints))
-        if trainer.args.world_size != process_count():
-            raise UsageError("the processes do not train together: start them with `torchrun` or `accelerate launch`")
-        with trainer.args.main_process_first(local=False):
-            checkpoint = _last_checkpoint(checkpoints)
-        started = time.perf_counter()
+        checkpoint = _last_checkpoint(checkpoints)
+        trainer, started = _build(job, checkpoints, progress or no_progress), time.perf_counter()
         trainer.train(resume_from_checkpoint=checkpoint)
+        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        last = losses[-max(1, len(losses) // 10) :]
         done = {
             "steps": trainer.state.global_step,
-            "final_loss": _final_loss(trainer.state.log_history),
+            "final_loss": sum(last) / len(last),
             "seconds": round(time.perf_counter() - started, 1),
         }
         if is_main_process():
             with write_folder(output) as folder:
                 job.save(trainer, folder)
-                write_json(folder / RECORD, {"made_from": facts, **done, "versions": versions() | _trainer_versions()})
+                write_json(folder / RECORD, {"made_from": facts, **done, "versions": versions()})
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
     resumed_from = 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
     return TrainingResult(output, job.examples, **done, resumed_from=resumed_from)
 
 
-def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0) -> TrainingPlan:
-    """Estimate what a job takes, from the time of a few steps; `examples` is how many there will be (the job's)."""
-    _require_packages(job.config)
-    times: list[float] = []
-    with _quiet(), TemporaryDirectory() as folder:
-        short = {"save_strategy": "no", "logging_steps": 1, "max_steps": _TIMED + 1}  # the first step is slower
-        _build(job, _TIMED + 1, lambda *_: times.append(time.perf_counter()), output_dir=folder, **short).train()
-    seconds = (times[-1] - times[0]) / _TIMED
-    count = job.examples if examples is None else examples
-    needed = job.config.steps(count)
-    return TrainingPlan(count, needed, needed * seconds / 3600, teacher_calls)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress progress bars, reports, and warnings of PEFT about new tokens and a setting's former name."""
+    """Suppress progress bars, reports, and warnings of PEFT about new tokens and of names that Transformers changes."""
     with quiet_transformers(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
         yield
 
 
-def _require_packages(config: TrainingConfig) -> None:
-    names = ["accelerate", "datasets", *(["peft"] if config.lora_rank is not None else [])]
-    if missing := [name for name in names if find_spec(name) is None]:
-        raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
-
-
-def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> Trainer:
+def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
     """Build the trainer, quiet and offline; the steps between checkpoints are a multiple of those between losses."""
     import torch
-    from transformers import PrinterCallback, set_seed
+    from transformers import PrinterCallback, TrainerCallback, set_seed
 
-    from knowgap.compiling.training.transformers_trainer import Watch
+    class Watch(TrainerCallback):
+        """Reports losses, and ends a run whose loss is no longer a number."""
 
-    if not torch.accelerator.is_available():
-        return_freed_memory()
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            control.should_log |= state.global_step >= state.max_steps  # the last loss, too
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            loss = (logs or {}).get("loss")
+            if loss is None:
+                return
+            if not math.isfinite(loss):
+                raise UsageError(
+                    f"the loss is {loss} at step {state.global_step}: a learning rate lower than "
+                    f"{args.learning_rate:g} may help"
+                )
+            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
+
     config, cuda = job.config, torch.cuda.is_available()
-    size, accumulation = config.divided(process_count())
-    steps = config.steps(examples)
+    steps = config.steps(job.examples)
     logging_steps = max(1, steps // _LOGS)
     settings: dict[str, Any] = {
+        "output_dir": str(checkpoints),
         "num_train_epochs": config.epochs,
         "learning_rate": config.learning_rate,
-        "per_device_train_batch_size": size,
-        "gradient_accumulation_steps": accumulation,
+        "per_device_train_batch_size": config.batch_size,
+        "gradient_accumulation_steps": config.gradient_accumulation,
         "warmup_steps": math.ceil(config.warmup_ratio * steps),
         "seed": config.seed,
-        "use_cpu": not torch.accelerator.is_available(),
         "bf16": cuda and torch.cuda.is_bf16_supported(),
         "dataloader_pin_memory": cuda,
         "logging_steps": logging_steps,
@@ -216,21 +179,10 @@ def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> T
         "disable_tqdm": True,
     }
     set_seed(config.seed)
-    trainer = job.build(settings | more)
+    trainer = job.build(settings)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Watch(progress or no_progress))
+    trainer.add_callback(Watch())
     return trainer
-
-
-def _trainer_versions() -> dict[str, str]:
-    packages = ("accelerate", "peft", "sentence-transformers")
-    return {package: version(package) for package in packages if find_spec(package.replace("-", "_"))}
-
-
-def _final_loss(log: list[dict[str, float]]) -> float:
-    losses = [entry["loss"] for entry in log if "loss" in entry]
-    last = losses[-max(1, len(losses) // 10) :]
-    return sum(last) / len(last)
 
 
 def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | None:
@@ -252,12 +204,6 @@ def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | Non
 
 
 def _last_checkpoint(folder: Path) -> str | None:
-    """The last complete checkpoint; those that a killed process left incomplete are removed."""
-    whole: dict[int, Path] = {}
-    for checkpoint in folder.glob("checkpoint-*"):
-        states = len(list(checkpoint.glob("rng_state*.pth")))  # of every process; the main one writes the last file
-        if states == process_count() and (checkpoint / "trainer_state.json").exists():
-            whole[int(checkpoint.name.rpartition("-")[2])] = checkpoint
-        elif is_main_process():
-            shutil.rmtree(checkpoint, ignore_errors=True)
-    return str(whole[max(whole)]) if whole else None
+    """The last complete checkpoint: the trainer writes its own state last."""
+    whole = [path for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").exists()]
+    return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None

@@ -10,31 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import dspy
-
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.run import Run
-from knowgap.compiling.teacher import TeacherRecords
 from knowgap.compiling.training.config import GeneratorConfig
-from knowgap.compiling.training.fit import Job, TrainingPlan
-from knowgap.compiling.training.language_model import (
-    IGNORED,
-    Row,
-    language_model_job,
-    plan_language_model,
-)
-from knowgap.compiling.training.ranking import held_out_questions
-from knowgap.compiling.training.released import read_released_transcripts
-from knowgap.compiling.training.trained import Trained, Values, train
-from knowgap.compiling.training.transcripts import (
-    TranscriptRecord,
-    construct_transcripts,
-    count_transcripts,
-    draft_transcripts,
-    teacher_calls,
-)
-from knowgap.errors import UsageError
+from knowgap.compiling.training.fit import Job
+from knowgap.compiling.training.language_model import IGNORED, Row, language_model_job
+from knowgap.compiling.training.trained import Trained, Values, held_out_questions, train
+from knowgap.compiling.training.transcripts import TranscriptRecord, construct_transcripts, count_transcripts
 from knowgap.lms.local.loading import load_tokenizer
 from knowgap.lms.trained import load_trained
 from knowgap.lms.transcripts import (
@@ -47,17 +30,16 @@ from knowgap.lms.transcripts import (
     written,
 )
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.retrieval.hub import local_path
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES
 from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
-from knowgap.storage.progress import Progress
 
 METRICS = ("f1", "exact_match", "upper_bound")
 """The metrics by which generators are measured."""
 
-_DRAFTED = 64  # transcripts that are drafted for a plan
+_GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", re.DOTALL)
+"""What a query found, in a transcript."""
 
 
 def rq_rag(
@@ -66,91 +48,51 @@ def rq_rag(
     output: str | Path,
     *,
     base: str,
-    teacher: dspy.BaseLM | None = None,
-    transcripts: str | Path | None = None,
     config: GeneratorConfig | None = None,
     limit: int | None = None,
-    num_threads: int = 4,
-    labels_only: bool = False,
-    dry_run: bool = False,
-    gpus: tuple[int, float] | None = None,
-    progress: Progress | None = None,
-) -> Trained | TrainingPlan:
+    run: Run | None = None,
+) -> Trained:
     """Let a teacher write transcripts, train RQ-RAG's generator on them, and measure it on other questions.
 
     The transcripts are kept beside the output, in `OUTPUT-transcripts.jsonl`. A run that was killed continues with the
-    same call.
+    same call, and transcripts that were written elsewhere are taken over. The generator is measured with the paper's
+    tree (section 2.3), and without search.
 
     Args:
         data: the questions; transcripts are made of those of the split `train`.
         retriever: the index in which the queries are searched.
         output: the folder of the generator, which `--part generator=FOLDER` takes.
         base: a causal model to start from, by folder or hub name.
-        teacher: the language model that writes the transcripts; may be None if `transcripts` is given.
-        transcripts: a file of transcripts in the layout of the authors' training set, instead of those of a teacher.
         config: the settings.
         limit: take at most this many questions of each split.
-        num_threads: how many transcripts the teacher writes at a time.
-        labels_only: let the teacher write the transcripts, train nothing, and return what the training will take.
-        dry_run: ask and train nothing, and return what both would take. Transcripts are assumed to be as long as those
-            of the known answers or, if the base has no tokenizer yet, as long as `max_length`.
-        gpus: with `dry_run` or `labels_only`, how many GPUs would train, and the GB of each; those of this machine by
-            default.
-        progress: called with the units done, all units, and what is done.
+        run: the teacher as its language model, and how many transcripts it writes at a time.
 
     Raises:
-        UsageError: no question is left to measure on, or the output holds something else.
+        UsageError: there is no teacher, no question is left to measure on, or the output holds something else.
         LanguageModelError: the teacher does not answer, or the base cannot be loaded.
         MissingDependency: a package of the extra `train` is not installed.
     """
-    config, output = config or GeneratorConfig(), Path(output)
+    config, run, output = config or GeneratorConfig(), run or Run(), Path(output)
     examples = data.questions("train", limit)
     held_out = held_out_questions(data, config.measured_on, limit)
-    if transcripts is None and teacher is None:
-        raise UsageError("training needs transcripts: give a teacher that writes them, or a file of transcripts")
-    released = [] if transcripts is None else read_released_transcripts(transcripts)
-
-    def plan(records: Sequence[TranscriptRecord], count: int, calls: int = 0) -> TrainingPlan:
-        tokens = _mean_length(records, base, config)
-        return plan_language_model(
-            base, config, examples=count, tokens=tokens, teacher_calls=calls, gpus=gpus, trains_head=True
-        )
-
-    if dry_run and transcripts is None:
-        drafts = draft_transcripts(examples[:_DRAFTED], retriever, config)
-        return plan(drafts, len(examples), teacher_calls(examples, config))
-    made = TeacherRecords(released, 0, len(released))
     with main_process_first():
-        if teacher is not None and transcripts is None:
-            made = construct_transcripts(
-                examples,
-                retriever,
-                teacher,
-                output.with_name(f"{output.name}-transcripts.jsonl"),
-                config=config,
-                passages={passage.id: passage for passage in data.corpus},
-                num_threads=num_threads,
-                progress=progress,
-            )
-    if labels_only or dry_run:
-        kept = [record for record in made.records if not record.dropped]
-        return plan(kept, len(kept))
+        file = output.with_name(f"{output.name}-transcripts.jsonl")
+        made = construct_transcripts(examples, retriever, data.corpus, file, config, run)
     job, too_long = generator_job(made.records, output, base=base, config=config)
 
-    def score(folder: Path, depth: int) -> dict[str, list[float]]:
-        program = RQRAG(retriever, generator=load_trained("generator", folder), depth=depth, top_k=config.top_k)
-        run = Run(num_threads=1, seed=config.seed, progress=progress)
-        found = evaluate(program, held_out, METRICS, run=run)
-        readable = [1 - record.cost.unreadable / max(1, record.cost.lm_calls) for record in found.records]
-        return {**{metric: list(found.scores(metric).values()) for metric in METRICS}, "readable": readable}
+    def score(depth: int) -> dict[str, list[float]]:
+        program = RQRAG(retriever, generator=load_trained("generator", output), depth=depth, top_k=config.top_k)
+        alone = Run(num_threads=1, seed=config.seed, progress=run.progress)
+        found = evaluate(program, held_out, METRICS, run=alone)
+        return {metric: list(found.scores(metric).values()) for metric in METRICS}
 
     def measure() -> Values:
-        return {"trained, no search": score(output, 0), "trained": score(output, config.depth)}
+        return {"trained, no search": score(0), "trained": score(config.depth)}
 
     counts = ", ".join(f"{count} {what}" for what, count in count_transcripts(made.records).items())
     notes = [f"transcripts of {len(made.records)} questions: {counts}; {made.calls} calls of the teacher"]
     notes += [f"{len(too_long)} transcripts are too long: left out"] if too_long else []
-    return train(job, measure if held_out else None, notes=notes, progress=progress)
+    return train(job, measure if held_out else None, notes=notes, progress=run.progress)
 
 
 def generator_job(
@@ -205,23 +147,11 @@ def encode(tokenizer: Any, messages: Sequence[Mapping[str, str]], mask_evidence:
     return {"input_ids": ids, "labels": [id if own else IGNORED for id, own in zip(ids, learnt, strict=True)]}
 
 
-_GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", re.DOTALL)
-"""What a query found, in a transcript."""
-
-
 def _tokenizer(base: str) -> Any:
     """The tokenizer of a base, with the control tokens that it lacks."""
     tokenizer = load_tokenizer(base)
     add_control_tokens(tokenizer)
     return tokenizer
-
-
-def _mean_length(drafts: Sequence[TranscriptRecord], base: str, config: GeneratorConfig) -> float:
-    if (folder := local_path(base)) is not None and not any(folder.glob("tokenizer*")):
-        return config.max_length
-    tokenizer = _tokenizer(base)
-    lengths = [len(encode_record(tokenizer, draft)["input_ids"]) for draft in drafts]
-    return sum(min(length, config.max_length) for length in lengths) / max(1, len(lengths))
 
 
 def _prepare(model: Any, tokenizer: Any) -> dict[str, Any]:

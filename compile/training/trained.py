@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import dspy
 from pydantic import BaseModel
 
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
+from knowgap.errors import UsageError
 from knowgap.storage.processes import is_main_process
 from knowgap.storage.progress import Progress
 
@@ -34,8 +38,8 @@ class Trained:
 
     Attributes:
         training: the result of the training.
-        scores: the scores, by name, of the trained model, the model before the training, and baselines, all on
-            questions that are not trained on; empty if nothing was measured.
+        scores: the scores, by name, of the trained model and of what it is compared with, all on questions that are not
+            trained on; empty if nothing was measured.
         notes: what the examples were made of, in words.
     """
 
@@ -64,3 +68,20 @@ def compare_models(values: Values) -> dict[str, ModelScores]:
         )
         for name, by_metric in values.items()
     }
+
+
+def held_out_questions(data: Dataset, split: str, limit: int | None) -> list[dspy.Example]:
+    """The questions of a split that are not in the split `train`, ignoring case and punctuation.
+
+    There are none if the split is called `none`.
+
+    Raises:
+        UsageError: every question is in the split `train`.
+    """
+    if split == "none":
+        return []
+    known = {normalize_answer(example.question) for example in data.splits["train"]}
+    found = [example for example in data.questions(split, limit) if normalize_answer(example.question) not in known]
+    if not found:
+        raise UsageError(f"every question of the split {split!r} is in the split 'train', too")
+    return found

@@ -5,7 +5,6 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.metrics import f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
-from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
+from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples
+from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.errors import UsageError
@@ -35,8 +35,6 @@ from knowgap.signatures.rq_rag_teacher import (
     QueriesForReadings,
     Turn,
 )
-from knowgap.storage.progress import Progress
-from knowgap.storage.record_file import read_records
 
 KINDS: dict[str, Literal["rewrite", "decompose", "disambiguate"]] = {
     "chat": "rewrite",
@@ -55,7 +53,7 @@ DROPPED = {
     "other answer": "the new answer is none of the known ones",
 }
 """Why a question gives no transcript."""
-_DECISIVE = {"top_k", "max_queries", "retention", "drop_unfound", "drop_answers", "seed"}
+_DECISIVE = {"top_k", "max_queries", "drop_unfound", "drop_answers"}
 """The settings on which transcripts depend."""
 _AGREES = 0.5  # the lowest token F1 at which a new answer counts as a known one
 
@@ -83,13 +81,13 @@ class TranscriptRecord(BaseModel, extra="forbid"):
     """The transcript of a question, or the reason why there is none.
 
     Attributes:
-        id: the id of the question.
+        id: the id of the question, and the beginning of its digest.
         kind: chat, single_hop, multi_hop or ambiguous.
         question: what is asked.
         style: how the answer is worded, a key of `STYLES`.
         history: messages before the question, with role and content.
         steps: queries in order; none if no search is needed.
-        answer: the teacher's answer from what the steps found, or the data set's own.
+        answer: the teacher's answer from what the steps found.
         dropped: why there is no transcript, a key of `DROPPED`; empty if there is one.
     """
 
@@ -123,99 +121,48 @@ def kind_of(example: dspy.Example) -> str:
     )
 
 
-def teacher_calls(examples: Sequence[dspy.Example], config: GeneratorConfig) -> int:
-    """The most calls of a teacher, if its replies can be read: for queries, and for answers that are not kept."""
-    return sum(1 if _keeps_answer(str(example.get("id")), config) else 2 for example in examples)
-
-
 def construct_transcripts(
     examples: Sequence[dspy.Example],
     retriever: Retriever,
-    teacher: dspy.BaseLM,
+    corpus: Iterable[Passage],
     output: str | Path,
-    *,
     config: GeneratorConfig,
-    passages: Mapping[str, Passage] | None = None,
-    num_threads: int = 4,
-    progress: Progress | None = None,
+    run: Run,
 ) -> TeacherRecords[TranscriptRecord]:
     """Make a transcript of every question that the record file `output` does not have yet; see `write_records`.
 
-    The questions have an `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if given.
-    `passages` is the corpus by id: where a question names its candidates, BM25 searches these alone (appendix B.4), and
-    the teacher of a question of several steps sees them (table 5).
+    The questions have an `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if given. Where
+    a question names its candidates in the corpus, BM25 searches these alone (appendix B.4), and the teacher of a
+    question of several steps sees them (table 5).
 
     Raises:
-        UsageError: there are no questions, or the output was made with something else.
+        UsageError: there is no teacher, there are no questions, or the output was made with something else.
         LanguageModelError: the teacher does not answer.
     """
-    by_id = dict(zip(check_examples(examples), examples, strict=True))
+    teacher = run.lm
+    if teacher is None:
+        raise UsageError("training needs transcripts: give a teacher that writes them")
+    ids = check_examples(examples)
+    by_id = {f"{id} {digest(each.question)[:8]}": each for id, each in zip(ids, examples, strict=True)}
+    passages = {passage.id: passage for passage in corpus}
     about = {
         "teacher": [lm_name(teacher), lm_settings(teacher)],
         "index": retriever_facts(retriever),
-        "candidates": "bm25" if passages and any(each.get("candidates") for each in examples) else "",
         **config.model_dump(include=_DECISIVE),
     }
 
     def make(id: str) -> TranscriptRecord:
-        example = by_id[id]
-        among = candidate_retriever(example, passages or {}) or retriever
-        return _Author(among, teacher, config, passages or {}, example).write(id)
+        among = candidate_retriever(by_id[id], passages) or retriever
+        return _Author(among, teacher, config, passages, by_id[id]).write(id)
 
-    written = read_records(output, TranscriptRecord, "transcript")[1] if Path(output).is_file() else {}
-    for id, record in written.items():
-        if id in by_id and record.question != by_id[id].question:
-            raise UsageError(f"{output} has another question with the id {id!r}: name another folder")
-    return write_records(
-        list(by_id), make, output, TranscriptRecord, about, "transcript", num_threads=num_threads, progress=progress
-    )
+    more = {"num_threads": run.num_threads, "progress": run.progress}
+    return write_records(list(by_id), make, output, TranscriptRecord, about, "transcript", **more)
 
 
 def candidate_retriever(example: dspy.Example, passages: Mapping[str, Passage]) -> Retriever | None:
     """BM25 over a question's own candidates (appendix B.4); None if it names none, or they are not in the corpus."""
     own = [passages[name] for name in example.get("candidates") or () if name in passages]
     return BM25Index.from_passages(own) if own else None
-
-
-def draft_transcripts(
-    examples: Sequence[dspy.Example], retriever: Retriever, config: GeneratorConfig
-) -> list[TranscriptRecord]:
-    """Make transcripts about as long as a teacher's, to estimate with before a teacher is asked.
-
-    Their queries are the known sub-questions, or the question, and their answers those of the data set.
-    """
-    records = []
-    for example in examples:
-        parts = [part["question"] for part in example.get("decomposition") or ()]
-        queries = list(dict.fromkeys(parts))[: config.max_queries] or [example.question]
-        record = _begin(example, str(example.get("id")))
-        record.steps, record.answer = _search(retriever, record.kind, queries, config.top_k), example.answer
-        records.append(record)
-    return records
-
-
-def _begin(example: dspy.Example, id: str) -> TranscriptRecord:
-    """The record of a question that has no steps and no answer yet."""
-    kind = kind_of(example)
-    return TranscriptRecord(
-        id=id,
-        kind=kind,
-        question=example.question,
-        style=_STYLES.get(kind) or _STYLES.get(str(example.get("type")), "short"),
-        history=list(example.get("history") or []),
-    )
-
-
-def _search(retriever: Retriever, kind: str, queries: list[str], top_k: int) -> list[SearchStep]:
-    results = retriever.search(queries, top_k) if queries else []
-    return [
-        SearchStep(action=KINDS[kind], query=query, passages=[hit.passage.to_dict() for hit in hits])
-        for query, hits in zip(queries, results, strict=True)
-    ]
-
-
-def _keeps_answer(id: str, config: GeneratorConfig) -> bool:
-    return random.Random(f"{config.seed} {id}").random() < config.retention
 
 
 @dataclass
@@ -230,25 +177,30 @@ class _Author:
 
     def write(self, id: str) -> TranscriptRecord:
         """Make the record of the question."""
-        example, record = self.example, _begin(self.example, id)
+        example, kind = self.example, kind_of(self.example)
+        style = _STYLES.get(kind) or _STYLES.get(str(example.get("type")), "short")
+        history = list(example.get("history") or [])
+        record = TranscriptRecord(id=id, kind=kind, question=example.question, style=style, history=history)
+        record.dropped = self._search(record) or self._answer(record)
+        return record
+
+    def _search(self, record: TranscriptRecord) -> str:
+        """Give the record the teacher's queries and what they find; return why it is dropped, or an empty string."""
         planned = self._plan(record)
         if planned is None:
-            record.dropped = "unreadable"
-            return record
-        queries = clean_lines(planned.get("queries"), self.config.max_queries)[0] if planned.get("search", True) else []
-        if planned.get("search", True) and not queries:
-            record.dropped = "no query"
-            return record
-        record.steps = _search(self.retriever, record.kind, queries, self.config.top_k)
-        gold = {*example.get("gold_ids", [])}
+            return "unreadable"
+        if not planned.get("search", True):
+            return ""
+        queries, _ = clean_lines(planned.queries, self.config.max_queries)
+        if not queries:
+            return "no query"
+        for query, hits in zip(queries, self.retriever.search(queries, self.config.top_k), strict=True):
+            passages = [hit.passage.to_dict() for hit in hits]
+            record.steps.append(SearchStep(action=KINDS[record.kind], query=query, passages=passages))
+        gold = {*self.example.get("gold_ids", [])}
         found = found_gold((passage["id"] for step in record.steps for passage in step.passages), gold)
-        if self.config.drop_unfound and record.kind == "multi_hop" and found != gold:
-            record.dropped = "gold not found"
-        elif _keeps_answer(id, self.config):
-            record.answer = example.answer
-        else:
-            record.dropped = self._answer(record)
-        return record
+        unfound = self.config.drop_unfound and record.kind == "multi_hop" and found != gold
+        return "gold not found" if unfound else ""
 
     def _plan(self, record: TranscriptRecord) -> dspy.Prediction | None:
         """What to search for; None if the reply cannot be read."""

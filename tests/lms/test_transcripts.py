@@ -163,8 +163,8 @@ def test_a_passage_that_leaves_no_room_is_left_out(tiny_generator):
     place = tiny_generator.parent / "short-window"
     shutil.copytree(tiny_generator, place, dirs_exist_ok=True)
     config = json.loads((place / "config.json").read_text())
-    (place / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 150}))
-    long = [Passage(str(n), f"Ada Moor {n}", "She painted ships in the harbour of Tarn. " * 4) for n in range(3)]
+    (place / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 200}))
+    long = [Passage(str(n), f"Ada Moor {n}", "She painted ships in the harbour of Tarn. " * 6) for n in range(3)]
     program = RQRAG(OverlapRetriever(long), generator=load_trained("generator", place), depth=1, top_k=3)
     prediction = program(question=QUESTION)
     assert any(step.kind == "shortened" and step.passages for step in prediction.trace.steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 
@@ -47,13 +46,8 @@ def result_of(knowgap: Knowgap, kind: str, *words: object):
     return json.loads(printed), said
 
 
-@pytest.mark.parametrize("lora", [[], ["--set", "lora_rank=2"]])
-def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, knowgap, lora):
-    words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2", *lora]
-    plan = result_of(knowgap, "reranker", *words, "--dry-run")[0]["reranker"]
-    assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (24, 12, 0)
-    assert plan["hours"] > 0
-    assert not Path("new").exists()
+def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, knowgap):
+    words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2"]
     result = result_of(knowgap, "reranker", *words)[0]["reranker"]
     assert [*result["scores"]] == ["the index", "untrained", "trained"]
     index, untrained, trained = result["scores"].values()
@@ -62,19 +56,9 @@ def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, 
     made = json.loads(Path("new/training.json").read_text(encoding="utf-8"))
     assert (made["made_from"]["kind"], made["steps"]) == ("reranker", result["steps"])
     assert len(make_reranker("new").score([("Who built the bridge?", "Orle Bridge: Ada Venn built it.")])) == 1
-    assert not list(Path("new").glob("adapter*"))
     out, err = knowgap(*train("reranker", *words))
     assert "already exists and was trained with the same settings and data" in err
     assert "recall@5" in out
-
-
-@pytest.mark.long
-def test_a_trained_colbert_is_indexed_and_searched(knowgap):
-    result, _ = result_of(knowgap, "colbert", "--set", "dim=32", "--set", "negatives=2", "--limit", 4)
-    assert result["colbert"]["scores"]["trained"]["means"].keys() == {"recall@5", "recall@50", "mrr"}
-    knowgap("index", "--corpus", "corpus.jsonl", "--index", "ix", "--engine-option", "checkpoint=new")
-    titles = [hit["title"] for hit in knowgap.json("search", "How old is the Orle Bridge?", "--index", "ix")["hits"]]
-    assert "Orle Bridge" in list(itertools.takewhile(lambda title: "Tower" not in title, titles))
 
 
 @pytest.fixture
@@ -99,13 +83,8 @@ SUB_MODELS = ["--model", "tiny", "--set", "max_length=2000", "--set", "top_k=2",
 
 @pytest.mark.long
 def test_sub_models_are_labelled_trained_and_measured(labeller, knowgap):
-    by_name, _ = result_of(knowgap, "ra-isf", *SUB_MODELS, "--dry-run")
-    assert labeller.calls == []
-    assert by_name["know"]["teacher_calls"] == by_name["decompose"]["teacher_calls"] == 8  # half are in the split train
-    assert by_name["relevant"]["teacher_calls"] > 8
-    assert by_name["know"]["examples"] == round(0.6 * 8)
     out, err = knowgap(*train("ra-isf", *SUB_MODELS))
-    assert all(word in out for word in ("know", "relevant", "decompose", "majority", "untrained", "trained"))
+    assert all(word in out for word in ("know", "relevant", "decompose", "untrained", "trained"))
     assert "calls of the teacher, 0 labels from before" in err
     labels = [json.loads(line) for line in Path("new/know.jsonl").read_text().splitlines()[1:]]
     assert {label["question"][:3] for label in labels if label["label"]} == {"How"}
@@ -114,30 +93,6 @@ def test_sub_models_are_labelled_trained_and_measured(labeller, knowgap):
     result = result_of(knowgap, "ra-isf", *SUB_MODELS, "--sub-model", "know")[0]["know"]
     assert len(labeller.calls) == calls, "labels and model are taken over"
     assert result["scores"]["trained"]["means"]["agreement"]["n"] == 8 - result["examples"] > 0
-
-
-def test_labels_of_the_data_need_no_teacher(labeller, knowgap):
-    words = ["--sub-model", "relevant", "--set", "relevant_from=data"]
-    plans, _ = result_of(knowgap, "ra-isf", *SUB_MODELS, *words, "--dry-run")
-    assert plans["relevant"]["teacher_calls"] == 0
-
-
-def test_a_dry_run_counts_the_labels_of_a_file_and_needs_no_index(labeller, knowgap, monkeypatch):
-    rows = [
-        {"question": f"Is text {n} about it?", "answer": "irrelevance" if n % 2 else "relevance"} for n in range(20)
-    ]
-    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.setattr("knowgap.cli.factories.open_index", lambda *_: pytest.fail("an index was opened"))
-    words = ["--sub-model", "relevant", "--labels", "labels.jsonl", "--dry-run"]
-    plans, _ = result_of(knowgap, "ra-isf", *SUB_MODELS, *words)
-    assert (plans["relevant"]["examples"], plans["relevant"]["teacher_calls"]) == (round(0.6 * 20), 0)
-
-
-def test_the_run_of_ra_isfs_paper(labeller, knowgap):
-    words = [*SUB_MODELS, "--sub-model", "know", "--preset", "paper", "--dry-run"]
-    plans, err = result_of(knowgap, "ra-isf", *words)
-    assert "the paper: 1,000 questions drawn from each of NQ, TriviaQA, HotpotQA, StrategyQA and 2Wiki" in err
-    assert (plans["know"]["examples"], plans["know"]["steps"]) == (5000, 2500)  # --set batch_size=2, epochs=1
 
 
 @pytest.fixture
@@ -162,32 +117,14 @@ GENERATOR = ["--lm", "openai/teacher", "--limit", 4, "--set", "gradient_accumula
 GENERATOR += ["--set", "top_k=1", "--set", "depth=1"]
 
 
-def test_a_dry_run_tells_what_a_generator_takes(teacher, tmp_path: Path, knowgap):
-    base = ["--model", write_base_model(tmp_path / "base"), "--dry-run"]
-    plan = result_of(knowgap, "rq-rag", *base, *GENERATOR)[0]["rq-rag"]
-    assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (4, 2, 8)
-    assert (plan["memory"][0]["method"], plan["gpus"]) == ("full, float32", None)
-    words = [*base, *GENERATOR[:4], "--preset", "paper"]
-    paper, err = result_of(knowgap, "rq-rag", *words)
-    assert "the paper: 42,810 transcripts by gpt-3.5-turbo-0125" in err
-    paper = paper["rq-rag"]
-    assert (paper["examples"], paper["gpus"], paper["teacher_calls"]) == (42_810, [8, 80.0], 2 * 42_810)
-    two = result_of(knowgap, "rq-rag", *words, "--gpus", "2x24")[0]["rq-rag"]
-    assert (two["gpus"], len(two["memory"])) == ([2, 24.0], 7)
-    assert teacher.bodies == []
-
-
 def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, knowgap):
     words = ["--model", write_base_model(tmp_path / "base"), *GENERATOR]
-    labels = result_of(knowgap, "rq-rag", *words, "--labels", "only")[0]["rq-rag"]
-    assert (labels["examples"], labels["teacher_calls"]) == (4, 0)
-    assert Path("new-transcripts.jsonl").exists()
-    assert not Path("new").exists()
     result, err = result_of(knowgap, "rq-rag", *words)
-    assert "transcripts of 4 questions: 4 kept, single_hop; 0 calls of the teacher" in err
+    assert "transcripts of 4 questions: 4 kept, single_hop; 8 calls of the teacher" in err
+    assert Path("new-transcripts.jsonl").exists()
     scores = result["rq-rag"]["scores"]
     assert [*scores] == ["trained, no search", "trained"]
-    assert all(score["means"]["f1"]["n"] == score["means"]["readable"]["n"] == 4 for score in scores.values())
+    assert all(score["means"]["f1"]["n"] == 4 for score in scores.values())
     asked = len(teacher.bodies)
     assert "already exists" in knowgap(*train("rq-rag", *words, "--set", "measured_on=none"))[1]
     assert len(teacher.bodies) == asked + 1  # whether it answers at all
@@ -199,20 +136,10 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
         (["reranker", "--set", "epochs=0"], "epochs = '0': must be greater than 0"),
         (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
         (["reranker", "--set", "measured_on=train"], "measured_on = 'train': must be 'dev', 'test' or 'none'"),
-        (["reranker", "--set", "negatives=5000"], "5000 negatives for a question, but only"),
         (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
-        (["colbert", "--model", "somewhere", "--set", "dim=32"], "applies only to the embedded base"),
-        (["colbert", "--set", "dim=20"], "dim = 20"),
         (["rq-rag"], "name the model to start from with --model"),
         (["reranker", "--sub-model", "know"], "--sub-model know applies only to ra-isf"),
-        (["reranker", "--dry-run", "--gpus", "8x80"], "--gpus 8x80 applies only to rq-rag and ra-isf"),
         (["reranker", "--preset", "paper"], "--preset paper applies only to rq-rag and ra-isf"),
-        (["reranker", "--labels", "only"], "--labels only applies only to rq-rag and ra-isf"),
-        (["reranker", "--labels", "labels.jsonl"], "--labels labels.jsonl applies only to rq-rag and ra-isf"),
-        (
-            ["rq-rag", "--model", "tiny", "--labels", "only", "--dry-run"],
-            "--labels only and --dry-run exclude each other",
-        ),
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],
 )

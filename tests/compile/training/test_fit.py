@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from pydantic import BaseModel
 from training_helpers import CONFIG, SENTENCES, build_tiny_trainer, same_weights, tiny_job, train_tiny
 
-from knowgap.compiling.training import TrainingConfig
+from knowgap.compiling.teacher import write_records
+from knowgap.compiling.training import GeneratorConfig, RerankerConfig, SubModelConfig, TrainingConfig
 from knowgap.compiling.training import fit as module
-from knowgap.compiling.training.fit import fit, plan
+from knowgap.compiling.training.fit import fit
 from knowgap.errors import MissingDependency, UsageError, ValueOutOfBounds
+from knowgap.storage.record_file import RecordFile
 
 HELPERS = Path(__file__).parents[2] / "training_helpers.py"
 
@@ -93,25 +96,45 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
     with pytest.raises(UsageError, match=r"the loss is nan at step 1: a learning rate lower than 0.001 may help"):
         train_tiny(tmp_path / "wild", build=wild)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "process_count", lambda: 2)
-        with pytest.raises(UsageError, match="start them with `torchrun`"):
-            train_tiny(tmp_path / "model")
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(MissingDependency, match=r"accelerate, datasets not installed: pip install 'knowgap\[train\]'"):
         train_tiny(tmp_path / "model")
 
 
-@pytest.mark.parametrize("values", [{"learning_rate": float("nan")}, {"batch_size": 2.5}, {"lora_rank": "0"}])
+@pytest.mark.parametrize("values", [{"learning_rate": float("nan")}, {"batch_size": 2.5}, {"seed": -1}])
 def test_a_setting_out_of_bounds_is_refused(values):
     with pytest.raises(ValueOutOfBounds, match="must be"):
         TrainingConfig(**values)
 
 
-def test_a_plan_counts_steps_and_hours(tmp_path: Path):
-    config = TrainingConfig(epochs=1.5, batch_size=4, gradient_accumulation=3)
-    assert config.steps(50) == 8  # of 12 examples, 5 steps an epoch
-    made = plan(tiny_job(tmp_path / "model"), examples=400, teacher_calls=7)
-    assert (made.examples, made.steps, made.teacher_calls) == (400, 200, 7)
-    assert 0 < made.hours < 1
-    assert list(tmp_path.iterdir()) == []
+def test_steps_are_counted():
+    assert TrainingConfig(epochs=1.5, batch_size=4, gradient_accumulation=3).steps(50) == 8  # 5 an epoch
+
+
+def test_the_settings_of_the_papers():
+    config = GeneratorConfig.as_in_paper()
+    assert (config.learning_rate, config.epochs, config.max_length, config.warmup_ratio) == (2e-5, 1.0, 4096, 0.03)
+    assert config == GeneratorConfig(drop_answers=False)  # the other defaults are the paper's
+    assert GeneratorConfig.as_in_paper(epochs=2).epochs == 2
+    assert SubModelConfig.as_in_paper().learning_rate == 5e-4
+    with pytest.raises(UsageError, match="whose papers train a model"):
+        RerankerConfig.as_in_paper()
+    assert GeneratorConfig(lora_rank=8).learning_rate == 2e-4
+    assert GeneratorConfig(lora_rank=8, learning_rate=1e-5).learning_rate == 1e-5
+    assert SubModelConfig(lora_rank=8).learning_rate == 5e-4
+
+
+class _Line(BaseModel):
+    id: str
+
+
+def test_other_processes_read_what_the_first_one_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def make(id: str) -> _Line:
+        return _Line(id=id)
+
+    file, about = tmp_path / "lines.jsonl", {"kind": "test"}
+    assert write_records(["a", "b"], make, file, _Line, about, "line").kept == 0
+    monkeypatch.setenv("RANK", "1")
+    with RecordFile(file, _Line, about, "line"):  # which the first process may still hold
+        found = write_records(["b", "a"], make, file, _Line, about, "line")
+    assert ([line.id for line in found.records], found.calls, found.kept) == (["b", "a"], 0, 2)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import dspy
 import pytest
 from dspy.lm15 import Message, Response, Usage
 from safetensors.numpy import load_file
-from support import OverlapRetriever
+from support import OverlapRetriever, scripted_lm
 
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation import evaluator
+from knowgap.compiling.run import Run
 from knowgap.compiling.training import GeneratorConfig, rq_rag
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
@@ -95,18 +94,18 @@ def test_the_trained_generator_is_measured_with_the_papers_tree(base, tmp_path, 
         dspy.Example(id=p.id, question=f"How old is {p.id}?", answer="old", aliases=["old"]).with_inputs("question")
         for p in PASSAGES
     ]
-    said = "[S_Rewritten_Query] age [EOS][R_Evidences]Title: Orle\nText: old[/R_Evidences][A_Response]old[EOS]"
-    turns = [{"role": "user", "content": "How old?"}, {"role": "assistant", "content": said}]
-    (tmp_path / "released.jsonl").write_text(json.dumps({"id": "1", "messages": turns}) + "\n")
-    rq_rag(
+    rule = {"queries": ["age"], "answer": "old", "supported": True, "search": True}
+    teacher, _ = scripted_lm(lambda outputs, inputs: {name: rule[name] for name in outputs})
+    made = rq_rag(
         Dataset("data", {"train": examples[:3], "test": examples[3:]}, PASSAGES, ""),
         OverlapRetriever(PASSAGES),
         tmp_path / "made",
         base=base,
-        transcripts=tmp_path / "released.jsonl",
         config=GeneratorConfig.as_in_paper(**SMALL),
         limit=1,
+        run=Run(teacher),
     )
+    assert [*made.scores] == ["trained, no search", "trained"]
     *_, program = measured
 
     class Sure:

@@ -8,16 +8,16 @@ import pytest
 from support import OverlapRetriever
 from training_helpers import same_weights, write_tiny_bert
 
-from knowgap.compiling.training import ColBERTConfig, GeneratorConfig, LanguageModelConfig, RerankerConfig
-from knowgap.compiling.training.cross_encoder import reranker_job
+from knowgap.compiling.training import GeneratorConfig, RerankerConfig
+from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
-from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job
-from knowgap.compiling.training.ranking import find_candidates
+from knowgap.compiling.training.reranker import find_candidates, reranker_job
 from knowgap.compiling.training.sub_models import sub_model_job
+from knowgap.programs.ra_isf import RAISF
 from tests.compile.training.test_generator import RECORDS
-from tests.compile.training.test_ranking import CORPUS, EXAMPLES, QUICK
-from tests.compile.training.test_sub_models import asking, judged
+from tests.compile.training.test_reranker import CORPUS, EXAMPLES, QUICK
+from tests.compile.training.test_sub_models import judged
 from tests.lms.local.tiny_models import TEXTS, write_language_model
 from tests.lms.tiny_generator import write_base_model
 
@@ -30,24 +30,20 @@ def make_job(tmp_path_factory: pytest.TempPathFactory):
     t5 = str(write_language_model(folder / "t5", "seq2seq", texts=TEXTS * 2))
     plain = LanguageModelConfig(epochs=5, learning_rate=1e-3, batch_size=8, max_length=4096)
     generator = {"epochs": 5, "learning_rate": 1e-3, "batch_size": 6, "gradient_accumulation": 1, "max_length": 512}
-    with base_checkpoint("embedded", CORPUS, 32) as colbert:
-        yield {
-            "reranker": lambda to: reranker_job(questions, to, base=str(bert), config=RerankerConfig(**QUICK)),
-            "colbert": lambda to: colbert_job(questions, to, colbert, name="embedded", config=ColBERTConfig(**QUICK)),
-            "sub-model": lambda to: sub_model_job("know", asking("know"), t5, judged("know"), to, plain),
-            "generator": lambda to: generator_job(
-                RECORDS, to, base=str(llama), config=GeneratorConfig(lora_rank=4, **generator)
-            )[0],
-        }
+    return {
+        "reranker": lambda to: reranker_job(questions, to, base=str(bert), config=RerankerConfig(**QUICK)),
+        "sub-model": lambda to: sub_model_job("know", RAISF().know, t5, judged("know"), to, plain),
+        "generator": lambda to: generator_job(
+            RECORDS, to, base=str(llama), config=GeneratorConfig(lora_rank=4, **generator)
+        )[0],
+    }
 
 
 class Interrupted(Exception):
     """Stands for the end of a process."""
 
 
-@pytest.mark.parametrize(
-    "kind", ["reranker", pytest.param("colbert", marks=pytest.mark.long), "sub-model", "generator"]
-)
+@pytest.mark.parametrize("kind", ["reranker", "sub-model", "generator"])
 def test_an_interrupted_training_ends_with_the_same_weights(make_job, tmp_path: Path, kind: str):
     def stop(done: int, total: int, text: str) -> None:
         if done == total - 1:

@@ -1,41 +1,135 @@
-"""Training RA-ISF's sub-models: tiny models learn what is there to learn, and a run that is killed continues."""
+"""RA-ISF's sub-models: a teacher labels, work continues, and tiny models learn what is there to learn."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import dspy
 import pytest
+from dspy.utils.exceptions import LMTransportError
 from safetensors.numpy import load_file
-from support import ScriptedEngine, TableRetriever, lm_of
+from support import OverlapRetriever, ScriptedEngine, TableRetriever, lm_of, scripted_lm
 
 from knowgap.compiling.data import Dataset
-from knowgap.compiling.training import LanguageModelConfig, SubModelConfig, ra_isf
+from knowgap.compiling.run import Run
+from knowgap.compiling.training import SubModelConfig, ra_isf
+from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.fit import fit as run
-from knowgap.compiling.training.labelling import LabelledExample, predictor_of
 from knowgap.compiling.training.sub_models import (
+    Item,
+    LabelledExample,
+    agreement,
     as_conversation,
-    is_cross_encoder,
-    majority_agreement,
-    measure_agreement,
+    ask_sub_model,
+    label_items,
+    split_held_out,
     sub_model_job,
-    untrained,
 )
-from knowgap.errors import CheckpointError, UsageError
-from knowgap.lms.engines import system_text
+from knowgap.errors import CheckpointError, LanguageModelError, UsageError
+from knowgap.lms import make_lm
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.record_file import read_records
+from knowgap.signatures import STYLES
 from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.tiny import write_cross_encoder
 
+PASSAGES = [
+    Passage("moor", "Ada Moor", "Ada Moor painted ships. She was born in Wick."),
+    Passage("ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor."),
+    Passage("tarn", "Tarn", "Tarn is a town by the sea."),
+]
 WORDS = ["ferry", "harbour", "mill", "ship", "church", "tower", "bridge", "market"]
 LEARN = LanguageModelConfig(epochs=60, learning_rate=1e-2, batch_size=8, max_length=512, warmup_ratio=0.0)
 ONCE = LanguageModelConfig(epochs=1, learning_rate=5e-3, batch_size=8, max_length=512)
 
 
-def asking(task):
-    return predictor_of(RAISF(), task)
+def example(question, answer=""):
+    return dspy.Example(question=question, answer=answer, aliases=[answer]).with_inputs("question")
+
+
+WHO = example("Who painted The Grey Ferry?", "Ada Moor")
+WHERE = example("Where was the painter of The Grey Ferry born?", "Wick")
+
+
+def label(items, task, lm, file, style="short", threads=1):
+    return label_items(items, task, RAISF(style=style), file, Run(lm, num_threads=threads))
+
+
+def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
+    lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"})
+    made = label([Item(WHO), Item(WHERE)], "know", lm, tmp_path / "know.jsonl", "long")
+    assert {e.question: e.label for e in made.records} == {WHO.question: True, WHERE.question: False}
+    assert (made.calls, made.kept) == (2, 0)
+    assert [outputs for outputs, _ in engine.calls] == [("answer",)] * 2
+    assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
+    assert all(inputs["passages"] == inputs["sub_answers"] == [] for _, inputs in engine.calls)
+
+
+def test_a_teacher_judges_relevance_and_decomposes(tmp_path):
+    def rule(outputs, inputs):
+        if "relevant" in outputs:
+            return {"relevant": "Moor" in inputs["passage"]}
+        return {"questions": ["1. Who painted it?", "2. Where was she born?", "3. Who painted it"]}
+
+    lm, _ = scripted_lm(rule)
+    judged = label([Item(WHO, passage) for passage in PASSAGES], "relevant", lm, tmp_path / "relevant.jsonl")
+    assert [e.label for e in judged.records] == [True, True, False]
+    assert judged.records[0].passage == str(PASSAGES[0])
+    parts = label([Item(WHERE)], "decompose", lm, tmp_path / "decompose.jsonl")
+    assert parts.records[0].label == ["Who painted it?", "Where was she born?"]
+    with pytest.raises(UsageError, match="give a teacher"):
+        label([Item(WHO)], "know", None, tmp_path / "know.jsonl")
+
+
+def test_an_unreadable_reply_leaves_an_item_without_a_label_and_is_asked_for_again(tmp_path):
+    replies = {WHO.question: "nothing to read", WHERE.question: {"questions": ["Who?"]}}
+    lm, _ = scripted_lm(lambda outputs, inputs: replies[inputs["question"]])
+    items, file = [Item(WHO), Item(WHERE)], tmp_path / "decompose.jsonl"
+    made = label(items, "decompose", lm, file)
+    assert ([e.question for e in made.records], made.calls) == ([WHERE.question], 3)
+    replies[WHO.question] = {"questions": ["What?"]}
+    again = label(items, "decompose", lm, file)
+    assert (len(again.records), again.calls, again.kept) == (2, 1, 1)
+
+
+def test_work_that_was_killed_continues_with_the_same_teacher_only(tmp_path):
+    items, file, failing = [Item(example(f"Question {n}?")) for n in range(6)], tmp_path / "d.jsonl", ["Question 3?"]
+
+    def rule(outputs, inputs):
+        if inputs["question"] in failing:
+            raise LMTransportError("the wire is cut")
+        return {"questions": [inputs["question"]]}
+
+    lm, engine = scripted_lm(rule)
+    with pytest.raises(LanguageModelError, match="does not answer"):
+        label(items, "decompose", lm, file)
+    failing.clear()
+    engine.calls.clear()
+    made = label([*items, items[0]], "decompose", lm, file)
+    assert sorted(inputs["question"] for _, inputs in engine.calls) == ["Question 3?", "Question 4?", "Question 5?"]
+    assert (len(made.records), made.calls, made.kept) == (6, 3, 3)
+    warm = dspy.LM("test/scripted", engine=lm.engine, cache=False, num_retries=0, temperature=0.7)
+    with pytest.raises(UsageError, match="about another labeller"):
+        label(items, "decompose", warm, file)
+
+
+def test_no_question_is_on_both_sides():
+    examples = [
+        LabelledExample(question=f"Question {n}?", passage=p.title, label=True) for n in range(20) for p in PASSAGES
+    ]
+    learnt, held_out = split_held_out(examples, 0.25)
+    one, other = ({e.question for e in part} for part in (learnt, held_out))
+    assert (len(one), len(other), one & other, len(learnt) + len(held_out)) == (15, 5, set(), 60)
+    assert split_held_out(examples[::-1], 0.25)[1] == held_out[::-1]
+    assert {e.question for e in split_held_out(examples, 0.25, seed=1)[1]} != other
+
+
+def test_agreement_is_by_question():
+    judged = [LabelledExample(question="a", label=True), LabelledExample(question="a", label=False)]
+    parts = LabelledExample(question="b", label=["How old is Orle?"])
+    assert agreement([*judged, parts], [True, True, ["How old is Tarn?"]]) == [0.5, pytest.approx(0.75)]
+    assert agreement([parts], [[]]) == [0.0]
 
 
 def judged(task):
@@ -63,84 +157,61 @@ def bases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bases")
     said = [(task, e) for task, made in (("know", judged("know")), ("relevant", judged("relevant"))) for e in made]
     said += [("decompose", e) for e in decomposed()]
-    texts = [turn["content"] for task, e in said for turn in as_conversation(asking(task), e)]
+    texts = [turn["content"] for task, e in said for turn in as_conversation(getattr(RAISF(), task), e)]
     small = {"causal": {"initializer_range": 0.05}, "seq2seq": {"initializer_factor": 1.0}}
-    made = {
+    return {
         kind: write_language_model(folder / kind, kind, texts=texts, vocabulary=1000, **changes)
         for kind, changes in small.items()
     }
-    short = [text for e in judged("know") for text in (e.question, "A passage.")]
-    return {**made, "cross_encoder": write_cross_encoder(folder / "cross_encoder", short, seed=3)}
 
 
 def fit(base, task, examples, output, config=ONCE):
-    return run(sub_model_job(task, asking(task), str(base), examples, output, config))
+    return run(sub_model_job(task, getattr(RAISF(), task), str(base), examples, output, config))
+
+
+def right(task, folder, examples):
+    model = make_lm(f"hf/{folder}")
+    return sum(agreement(examples, ask_sub_model(model, getattr(RAISF(), task), examples)))
 
 
 @pytest.mark.long
-def test_a_judgement_is_learnt_by_a_model_that_writes(bases, tmp_path):
-    examples, kind = judged("know"), "causal"
-    fit(bases[kind], "know", examples, tmp_path / "model", LEARN)
-    model = load_trained("know", tmp_path / "model")
-    before = sum(measure_agreement(untrained(str(bases[kind]), 0), asking("know"), examples)["agreement"])
-    after = sum(measure_agreement(model, asking("know"), examples)["agreement"])
-    assert sum(majority_agreement("know", examples, examples)["agreement"]) == 8
-    assert after == 16 > before
+def test_a_judgement_and_a_decomposition_are_learnt(bases, tmp_path):
+    examples, parts = judged("know"), decomposed()
+    fit(bases["causal"], "know", examples, tmp_path / "know", LEARN)
+    assert right("know", tmp_path / "know", examples) == 16 > right("know", bases["causal"], examples)
+    model = load_trained("know", tmp_path / "know")
     with dspy.context(lm=lm_of(ScriptedEngine(lambda outputs, inputs: {"answer": "Ada Moor"}))):
         trace = RAISF(TableRetriever({}), know=model)(question="Who built the mill?").trace
     assert [step.value for step in trace.of(Judged)] == [True]
+    fit(bases["causal"], "decompose", parts, tmp_path / "decompose", LEARN)
+    assert right("decompose", tmp_path / "decompose", parts) > 0.85 * len(parts)
 
 
-def test_relevance_is_learnt_by_a_cross_encoder(bases, tmp_path):
-    from sentence_transformers import CrossEncoder
+def test_all_three_are_labelled_trained_and_measured(bases, tmp_path):
+    def rule(outputs, inputs):
+        if "relevant" in outputs:
+            return {"relevant": int(inputs["question"].split()[-1][:-1]) % 2 == 0}
+        if "questions" in outputs:
+            return {"questions": ["Who painted it?", "Where was its painter born?"]}
+        return {"answer": "Ada Moor" if "1" in inputs["question"] else "no idea"}
 
-    examples, base = judged("relevant"), bases["cross_encoder"]
-    config = LanguageModelConfig(epochs=50, learning_rate=1e-2, batch_size=8, max_length=128, warmup_ratio=0.1)
-    fit(base, "relevant", examples, tmp_path / "model", config)
-    model = load_trained("relevant", tmp_path / "model")
-    agreements = [measure_agreement(each, asking("relevant"), examples) for each in (untrained(str(base), 0), model)]
-    assert sum(agreements[1]["agreement"]) == 16 > sum(agreements[0]["agreement"])
-    pairs = [(example.question, example.passage) for example in examples]
-    logits = CrossEncoder(str(tmp_path / "model"), device="cpu", activation_fn=None).predict(pairs)
-    assert [score >= 0 for score in model.score(pairs)] == [value >= 0.5 for value in logits.tolist()]
-    passage = Passage("p", "", "A passage.")
-    program = RAISF(TableRetriever({"Who built the mill?": [passage]}), relevant=model, self_knowledge=False)
-    with dspy.context(lm=lm_of(ScriptedEngine(lambda outputs, inputs: {"answer": "Ada Moor"}))):
-        assert program(question="Who built the mill?").passages == [passage]
-
-
-@pytest.mark.long
-def test_decomposition_is_learnt(bases, tmp_path):
-    examples = decomposed()
-    fit(bases["causal"], "decompose", examples, tmp_path / "model", LEARN)
-    after = measure_agreement(load_trained("decompose", tmp_path / "model"), asking("decompose"), examples)
-    baseline = majority_agreement("decompose", examples, examples)
-    assert sum(after["f1"]) > 0.85 * len(examples) > sum(baseline["f1"])
-
-
-def test_the_papers_run_learns_sub_questions_that_the_papers_program_asks(bases, tmp_path):
-    """A.3. A teacher that may number its answers does so, and the program would ask "Where was #1 born?" by itself."""
-
-    class Teacher(ScriptedEngine):
-        def complete(self, request):
-            self.prompt = f"{system_text(request)}\n{request.messages[-1].text}"
-            return super().complete(request)
-
-        def reply(self, text, fields, inputs):
-            chained = ["Who painted it?", "Where was #1 born?"]
-            return {"questions": chained if "#1" in self.prompt else ["Who painted it?", "Where was its painter born?"]}
-
-    question = dspy.Example(question="Where was the painter of it born?", answer="Wick").with_inputs("question")
-    others = [dspy.Example(question=f"Question {n}?", answer="x").with_inputs("question") for n in range(4)]
-    data, config = Dataset("data", {"train": [question, *others]}, [], ""), SubModelConfig.as_in_paper()
-    teacher = lm_of(Teacher(lambda *_: {}))
-    ra_isf(
-        data, tmp_path, base=str(bases["causal"]), teacher=teacher, tasks=["decompose"], config=config,
-        labels_only=True, num_threads=1,
-    )  # fmt: skip
-    labels = read_records(tmp_path / "decompose.jsonl", LabelledExample, "label")[1].values()
-    assert len(labels) == 5
-    assert not any("#" in part for label in labels for part in label.label)
+    questions = [example(f"Who painted number {n}?", "Ada Moor") for n in range(14)]
+    data, (teacher, engine) = Dataset("data", {"train": questions}, PASSAGES, ""), scripted_lm(rule)
+    config = SubModelConfig.as_in_paper(epochs=1, batch_size=4, max_length=4096, top_k=2)
+    made = ra_isf(
+        data, OverlapRetriever(PASSAGES), tmp_path, base=str(bases["causal"]), config=config, run=Run(teacher)
+    )
+    assert [*made] == ["know", "relevant", "decompose"]
+    for task, each in made.items():
+        assert (tmp_path / task / "training.json").is_file()
+        assert [*each.scores] == ["untrained", "trained"]
+        assert each.scores["trained"].means["agreement"].n == 3
+    asked = len(engine.calls)
+    again = ra_isf(
+        data, OverlapRetriever(PASSAGES), tmp_path, base=str(bases["causal"]), config=config, run=Run(teacher)
+    )
+    assert all(each.training.trained_before for each in again.values())
+    assert len(engine.calls) == asked > 3 * 13
 
 
 def test_lora_leaves_a_plain_model(bases, tmp_path):
@@ -152,15 +223,12 @@ def test_lora_leaves_a_plain_model(bases, tmp_path):
     assert "shared.weight" not in changed, "embeddings are frozen"
 
 
-def test_what_cannot_be_learnt_is_refused(bases, tmp_path):
+def test_what_cannot_be_learnt_or_loaded_is_refused(bases, tmp_path: Path):
     with pytest.raises(UsageError, match="all 8 examples of know have the same label"):
         fit(bases["causal"], "know", judged("know")[::2], tmp_path / "model")
     with pytest.raises(UsageError, match="max_length = 32: no prompt of know fits"):
         fit(bases["causal"], "know", judged("know"), tmp_path / "model", LanguageModelConfig(max_length=32))
-    for task in ("know", "decompose"):
-        with pytest.raises(UsageError, match="cannot write text"):
-            is_cross_encoder(task, str(bases["cross_encoder"]), ONCE)
-        with pytest.raises(CheckpointError, match="scores pairs of texts"):
-            load_trained(task, bases["cross_encoder"])
-    with pytest.raises(CheckpointError, match="nowhere/at-all: no such folder"):
-        is_cross_encoder("know", str(tmp_path / "nowhere/at-all"), ONCE)
+    scores = write_cross_encoder(tmp_path / "scores", ["who built it"], seed=3)
+    with pytest.raises(CheckpointError, match="scores pairs of texts"):
+        load_trained("know", scores)
+    assert load_trained("relevant", scores).default_threshold == 0.0

@@ -1,12 +1,10 @@
 """Transcripts that a teacher writes: queries, what they find, and an answer from that; kept, or dropped and counted."""
 
-import json
-
 import pytest
 from support import UNREADABLE, OverlapRetriever, scripted_lm
 
-from knowgap.compiling.data import load_dataset
 from knowgap.compiling.data.dataset import make_example
+from knowgap.compiling.run import Run
 from knowgap.compiling.training import GeneratorConfig
 from knowgap.compiling.training.generator import encode_record
 from knowgap.compiling.training.language_model import IGNORED
@@ -15,9 +13,7 @@ from knowgap.compiling.training.transcripts import (
     TranscriptRecord,
     construct_transcripts,
     count_transcripts,
-    draft_transcripts,
     kind_of,
-    teacher_calls,
 )
 from knowgap.errors import UsageError
 from knowgap.lms.transcripts import add_control_tokens
@@ -30,7 +26,6 @@ CORPUS = [
     Passage("tarn", "Tarn", "Tarn is a town by the sea."),
     Passage("film", "Tarn (film)", "Tarn is a film of 1950."),
 ]
-BY_ID = {passage.id: passage for passage in CORPUS}
 HOPS = "Where was the painter of The Grey Ferry born?"
 EXAMPLES = [
     make_example(id="one", question="Who painted The Grey Ferry?", answers=["Ada Moor"], type="", gold_ids=["ferry"]),
@@ -62,9 +57,8 @@ def teach(plans=PLANS, answers=ANSWERS, supported=True):
 
 def construct(path, examples=EXAMPLES, teacher=None, **config):
     lm, engine = teacher or teach()
-    made = construct_transcripts(
-        examples, OverlapRetriever(CORPUS), lm, path, config=GeneratorConfig(**config), passages=BY_ID, num_threads=1
-    )
+    run = Run(lm, num_threads=1)
+    made = construct_transcripts(examples, OverlapRetriever(CORPUS), CORPUS, path, GeneratorConfig(**config), run)
     return made, engine
 
 
@@ -78,7 +72,7 @@ def test_a_transcript_of_every_kind(tmp_path):
     assert [passage["id"] for passage in two.steps[1].passages] == ["moor", "ferry"]
     assert {step.action for step in either.steps} == {"disambiguate"}
     assert (hello.steps, hello.answer, hello.style) == ([], "With pleasure.", "long")
-    assert made.calls == len(engine.calls) == 8 == teacher_calls(EXAMPLES, GeneratorConfig())
+    assert made.calls == len(engine.calls) == 8
     seen = {inputs["question"]: inputs for outputs, inputs in engine.calls if "queries" in outputs}
     assert [passage["title"] for passage in seen[HOPS]["passages"]] == ["The Grey Ferry", "Ada Moor"]  # table 5
     assert [turn["role"] for turn in seen["Thank you!"]["history"]] == ["user", "assistant"]  # table 4
@@ -112,22 +106,9 @@ def test_what_does_not_match_is_dropped_and_counted(tmp_path, teacher, reason):
 
 def test_a_part_of_a_gold_document_is_a_gold_passage(tmp_path):
     parts = [Passage(part_id(p.id, "0123456789"), p.title, p.text) for p in CORPUS]
-    made = construct_transcripts(
-        EXAMPLES[1:2], OverlapRetriever(parts), teach()[0], tmp_path / "t.jsonl", config=GeneratorConfig(top_k=2)
-    )
+    config, run = GeneratorConfig(top_k=2), Run(teach()[0])
+    made = construct_transcripts(EXAMPLES[1:2], OverlapRetriever(parts), [], tmp_path / "t.jsonl", config, run)
     assert [record.dropped for record in made.records] == [""]
-
-
-def test_the_retention_ratio_is_the_share_that_keeps_the_datas_own_answers(tmp_path):
-    many = [EXAMPLES[0].copy(id=str(n)) for n in range(40)]
-    made, engine = construct(
-        tmp_path / "half.jsonl", many, teach(answers={many[0].question: "Ada Moor of Wick"}), retention=0.5
-    )
-    own = sum(record.answer == "Ada Moor" for record in made.records)
-    assert 10 < own < 30
-    assert len(engine.calls) == 80 - own == teacher_calls(many, GeneratorConfig(retention=0.5))
-    made, engine = construct(tmp_path / "all.jsonl", many, retention=1.0)
-    assert len(engine.calls) == 40
 
 
 def test_a_killed_run_is_continued(tmp_path):
@@ -147,10 +128,8 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     construct(path)
     with pytest.raises(UsageError, match="about another top_k"):
         construct(path, top_k=1)
-    teacher, lines = teach(), path.read_text()
-    with pytest.raises(UsageError, match="another question with the id 'one'"):
-        construct(path, [EXAMPLES[0].copy(id="new"), EXAMPLES[1].copy(id="one")], teacher)
-    assert (teacher[1].calls, path.read_text()) == ([], lines), "the teacher is not asked for what is then refused"
+    renamed = [EXAMPLES[0].copy(id="new"), EXAMPLES[1].copy(id="one")]
+    assert construct(path, renamed)[0].calls == 4  # another question with an id that is in the file
 
 
 def test_kinds_go_by_type_else_by_steps():
@@ -173,30 +152,11 @@ def test_only_what_the_model_writes_is_learnt():
     assert f"<|user|>\n{HOPS}</s>\n<|assistant|>\n[S_Decomposed_Query]\nWho?\n[EOS]\n[R_Evidences]\nTitle: The" in whole
 
 
-def test_drafts_need_no_teacher():
-    drafts = draft_transcripts(EXAMPLES, OverlapRetriever(CORPUS), GeneratorConfig())
-    assert [len(draft.steps) for draft in drafts] == [1, 1, 1, 1]
-    assert [draft.answer for draft in drafts] == [example.answer for example in EXAMPLES]
-
-
-def test_own_questions_may_have_a_history(tmp_path):
-    turns = [{"role": "user", "content": "Who painted it?"}, {"role": "assistant", "content": "Ada Moor."}]
-    records = [{"question": "And when?", "answer": "1890", "history": turns}, {"question": "Who?", "answer": "Moor"}]
-    (tmp_path / "own.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    examples = {e.question: e for e in load_dataset(tmp_path / "own.jsonl", split_as="train").splits["train"]}
-    assert kind_of(examples["And when?"]) == "chat"
-    [draft] = draft_transcripts([examples["And when?"]], OverlapRetriever(CORPUS), GeneratorConfig())
-    assert "history" not in examples["Who?"]
-    assert draft.history == turns
-
-
 def test_the_papers_run_keeps_answers_that_are_none_of_the_known_ones(tmp_path):
     """Section 4.4: new answers are not tied to the data set's own."""
     lm, _ = teach(answers={HOPS: "Osk"}, supported=False)
     config = GeneratorConfig.as_in_paper(top_k=1, max_queries=2)
-    made = construct_transcripts(
-        [EXAMPLES[1]], OverlapRetriever(CORPUS), lm, tmp_path / "t.jsonl", config=config, passages=BY_ID
-    )
+    made = construct_transcripts([EXAMPLES[1]], OverlapRetriever(CORPUS), CORPUS, tmp_path / "t.jsonl", config, Run(lm))
     assert [(record.answer, record.dropped) for record in made.records] == [("Osk", "")]
 
 
@@ -212,7 +172,5 @@ def test_a_question_is_searched_among_its_own_candidates(tmp_path):
         candidates=["tarn", "moor", "ferry"],
     )  # fmt: skip
     config = GeneratorConfig(top_k=1)
-    made = construct_transcripts(
-        [example], Elsewhere(), teach()[0], tmp_path / "t.jsonl", config=config, passages=BY_ID
-    )
+    made = construct_transcripts([example], Elsewhere(), CORPUS, tmp_path / "t.jsonl", config, Run(teach()[0]))
     assert [[p["id"] for p in step.passages] for step in made.records[0].steps] == [["ferry"], ["moor"]]
