@@ -97,11 +97,11 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_en
         index = ColBERTIndex.build(questions.corpus, Path(folder) / "index")
         for name in programs:
             kind = get_program(name)
-            arms = {"ours": kind(index)}
-            # A hesitant reader is asked about the ends of searches, which presets do not have.
-            if reader == "knowing" and (preset := kind.paper_preset(TASKS.get(questions.name, "multi_hop"))):
-                paper = kind.from_preset(preset, index)
-                arms |= {"paper": paper} if paper.values() != arms["ours"].values() else {}
+            arms = {"defaults": kind(index)}
+            if (task := TASKS.get(questions.name, "multi_hop")) in kind.presets:
+                arms[f"preset {task}"] = kind.from_preset(task, index)
+                if arms[f"preset {task}"].values() == arms["defaults"].values():
+                    del arms[f"preset {task}"]
             if cross_encoder and "reranker" in kind.part_names:
                 ranking = make_reranker(cross_encoder)
                 arms[Path(cross_encoder).name] = kind(index, reranker=ranking)

@@ -16,12 +16,15 @@ from knowgap.programs.passages import cited, distinct, split_words
 from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
 from knowgap.programs.shortening import shorten_answer
 from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
+from knowgap.retrieval.grounding import grounded
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import UNKNOWN, LastReading, ReadAndPlan
 
 _GAP = re.compile(r"[\s:=(\[*–—,;-]*\b(?:MISSING|REMEMBERED)\b[\W_]*\Z")
 """The end of a step that no passage fills."""
+_SOURCE = re.compile(r"\[[\d,\s]+\]|\bCOMMON KNOWLEDGE\b")
+"""Where a step says that its fact comes from."""
 
 
 class KnowGap(Program):
@@ -70,15 +73,16 @@ class KnowGap(Program):
         new: list[Passage] = []
         shown: set[str] = set()
         queries, asked, dry = [question], [question], 0
-        steps, missing = list[str](), ""
+        steps, missing, doubted = list[str](), "", False
         for iteration in range(1, self.iterations + 1):
             self.begin_iteration(iteration)
             hits = self._search(queries, len(shown))
             found = distinct([*found, *hits])
             unread = [passage for passage in distinct([*hits, *found]) if passage.id not in shown]
             new = unread[: max(self.top_k, 2 * len(queries))]
-            if iteration == self.iterations or self.calls_left <= 1:
-                self.record(Stopped(reason="iterations" if iteration == self.iterations else "calls"))
+            if doubted or iteration == self.iterations or self.calls_left <= 1:
+                out = "iterations" if iteration == self.iterations else "calls"
+                self.record(Stopped(reason="the answer is in no passage" if doubted else out))
                 break
             passages = [*kept, *new]
             shown |= {passage.id for passage in new}
@@ -97,14 +101,22 @@ class KnowGap(Program):
             added = [passage for passage in useful if passage not in kept][: self.keep - len(kept)]
             kept, dry = [*kept, *added], 0 if added else dry + 1
             missing = _missing(steps)
-            if reply.answerable and answer and useful and not missing:
+            claimed = bool(reply.answerable and answer and useful and not missing)
+            if claimed and _stands(answer, [question, *map(str, useful)]):
                 self.record(Stopped(reason="answered"))
                 return self.conclude(answer, kept, supported=True, steps=steps)
+            doubted = claimed
             known = [step for step in steps if not _GAP.search(step)]
             self.record(Missing(missing=missing or question, known=known))
-            proposed = reply.queries or ([missing] if missing and iteration == 1 else [])
+            proposed = reply.queries or (
+                [_SOURCE.sub("", step).strip() for step in steps[-2:]] or [answer]
+                if doubted
+                else [missing]
+                if missing and iteration == 1
+                else []
+            )
             queries, repeated = clean_lines(proposed, self.max_queries, asked)
-            if not queries or dry == self.patience:
+            if not doubted and (not queries or dry == self.patience):
                 self.record(Stopped(reason="no new query" if not queries else "nothing new"))
                 if fits_style(answer, self.style, question):
                     return self.conclude(answer, kept or new, supported=False, missing=missing, steps=steps)
@@ -167,6 +179,14 @@ class KnowGap(Program):
 def _missing(steps: Sequence[str]) -> str:
     """The facts that no passage fills, by the steps of a reply."""
     return "; ".join(_GAP.sub("", step).strip() for step in steps if _GAP.search(step))
+
+
+def _stands(answer: str, texts: Sequence[str]) -> bool:
+    """Whether an answer stands in one of the texts, or they have its names, its numbers and most of its words."""
+    words = _words(answer)
+    if words.strip() in ("yes", "no") or any(words in _words(text) for text in texts):
+        return True
+    return grounded(answer, texts).holds
 
 
 def _words(text: str) -> str:

@@ -46,19 +46,19 @@ class ReadAndPlan(dspy.Signature):
 
 # The last round, and the only one of a program that retrieves once.
 class LastReading(dspy.Signature):
-    """Answer the question now, from the passages: nothing more will be searched.
+    """Answer the question with the help of the passages: nothing more will be searched.
 
-    First explain in one or two sentences, in the language of the question, what the passages say about it. In
-    `relevant_ids`, list the passages that the answer rests on. Set `supported` to True if they state every fact that
-    the answer needs, apart from common knowledge. Set it to False if you have to guess, if they speak only of something
-    similar, or if the question fits several things and they do not show which is meant. If the passages do not settle
-    the question, give your best guess as `answer`, or leave it empty if you have none.
+    Some passages may not help. In `relevant_ids`, list the passages that the answer rests on. Set `supported` to True
+    if they state every fact that the answer needs, apart from common knowledge. Set it to False if you have to guess,
+    if they speak only of something similar, or if the question fits several things and they do not show which is
+    meant. If the passages do not settle the question, give your best guess as `answer`, or leave it empty if you have
+    none. In `explanation`, say in one or two sentences, in the language of the question, what the passages say.
     """
 
-    style: str = dspy.InputField(desc="how the answer should be worded")
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
-    explanation: str = dspy.OutputField(desc="what the passages say about the question", default_factory=str)
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess", default_factory=str)
     relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages behind the answer", default_factory=list)
     supported: bool = dspy.OutputField(desc="True if the passages state all it needs", default_factory=bool)
-    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess", default_factory=str)
+    explanation: str = dspy.OutputField(desc="what the passages say about the question", default_factory=str)

@@ -7,13 +7,9 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
 
 import mutations
 import pytest
-from recorded import record
-
-from knowgap.cli.main import main
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -220,27 +216,6 @@ def test_a_tiny_generator_is_trained_and_scored():
     assert [row["search"] for row in rows] == ["without search", "a chain of decompositions", "the tree"]
     assert rows[0]["calls per question"] == "1.0"
     assert "kept, multi_hop" in log
-
-
-def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tmp_path, capsys):
-    command = ["experiment", "overview", "-r", "plain retrieval", "-c", "hotpotqa", "--engine", "bm25"]
-    command += ["-d", f"hotpotqa={data / 'hotpotqa' / 'dev.json'}", "--lm", "extractive", "--json"]
-
-    def experiment(folder: Path) -> dict[str, Any]:
-        with pytest.raises(SystemExit):
-            main([*command, "-o", str(folder)])
-        return json.loads(capsys.readouterr().out)
-
-    first = experiment(tmp_path / "first")
-    assert [table["dataset"] for table in (first["table"]["columns"][c["column"]] for c in first["cells"])] == [
-        "hotpotqa"
-    ]
-    assert record(tmp_path / "first", tmp_path / "second") == 2
-    [file] = (tmp_path / "second" / "answers").iterdir()
-    assert "born?" not in file.read_text(encoding="utf-8")
-    again = experiment(tmp_path / "second")
-    assert (first["spent"]["calls"], again["spent"]["calls"]) == (2, 0)
-    assert again["cells"][0]["figures"] == first["cells"][0]["figures"]
 
 
 @pytest.mark.long

@@ -181,3 +181,17 @@ def test_in_another_language_the_explanation_says_so():
     said = "Die Dokumente nennen das Gehalt nicht."
     prediction, _ = play(program, question, read=[], last=verdict("", explanation=said))
     assert prediction.answer == said
+
+
+@pytest.mark.parametrize(
+    ("answer", "taken"),
+    [("Tarn", True), ("in Tarn", True), ("yes", True), ("Ada Venn", True), ("Wick", False), ("1932", False)],
+)
+def test_an_answer_that_stands_in_no_passage_is_not_taken(answer, taken):
+    found = reply([1, 2], answer, True, steps=["designer: Ada Venn [1]", f"birthplace: {answer} [2]"])
+    prediction, engine = ask([FIRST, found], verdict("Tarn", [1], True))
+    assert (prediction.answer, prediction.supported) == (answer if taken else "Tarn", True)
+    assert len(engine.asked("last")) == (not taken)
+    if not taken:
+        searched = prediction.trace.of(Queried)[-1].queries
+        assert searched == ["designer: Ada Venn", f"birthplace: {answer}"]

@@ -1,0 +1,134 @@
+"""Print the tables of docs/results.md from the recorded answers: no language model, no data set and no index is needed.
+
+    python benchmarks/results.py [--first N]
+
+A recording is a file of JSON Lines in benchmarks/recorded: what was asked (model, questions, program, commit), then one
+line for each question. Questions, reference answers and passages stay with their data sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from table import Table
+
+from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
+
+RECORDED = Path(__file__).parent / "recorded"
+BASELINE = "rag"
+_SCORES = {"F1": "f1", "exact match": "exact_match"}
+_EVIDENCE = {"found": "found", "in the answering prompt": "answering", "named": "named", "precision": "precision"}
+
+
+class Recording(NamedTuple):
+    """The answers of one program.
+
+    Attributes:
+        about: model, questions, program, settings and commit.
+        lines: a question each: its id, `scores` from 0 to 1, calls, tokens, `unreadable` and `cut` replies,
+            `supported` and `error`.
+    """
+
+    about: dict[str, Any]
+    lines: list[dict[str, Any]]
+
+    def column(self, name: str) -> list[float]:
+        """A number of every question; where it is not defined, as of a question that failed, it is 0."""
+        return [float(line.get(name) or 0) for line in self.lines]
+
+    def mean(self, name: str) -> float:
+        """The mean of a number over all questions."""
+        return sum(self.column(name)) / len(self.lines)
+
+
+def read(folder: Path, first: int | None = None) -> list[Recording]:
+    """Read the recordings of a folder, or the first questions of each."""
+    found = []
+    for file in sorted(folder.glob("*.jsonl")):
+        about, *lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+        found.append(Recording(about, lines[:first]))
+    return found
+
+
+def tables(recordings: Sequence[Recording]) -> list[Table]:
+    """A table for each model and set of questions, with the baseline first."""
+    groups: dict[tuple[str, str], list[Recording]] = {}
+    for recording in recordings:
+        groups.setdefault((recording.about["model"], recording.about["questions"]), []).append(recording)
+    return [_verdicts(*key, rows) if "without" in key[1] else _table(*key, rows) for key, rows in groups.items()]
+
+
+def _table(model: str, questions: str, rows: Sequence[Recording]) -> Table:
+    baseline = next(row for row in rows if row.about["program"] == BASELINE)
+    others = sorted((row for row in rows if row is not baseline), key=lambda row: row.about["order"])
+    p_values = _holm([_p_value(baseline, row) for row in others])
+    cells = [_cells(baseline, "")] + [_cells(row, f"{p:.3f}") for row, p in zip(others, p_values, strict=True)]
+    columns = ["program", "questions", "F1 [95%]", "p", "exact match", *_EVIDENCE]
+    columns += [
+        "calls",
+        "tokens",
+        "calls per right answer",
+        "unreadable replies",
+        "questions with a reply at its limit",
+    ]
+    return Table(f"{model}, {questions}", columns, cells)
+
+
+def _cells(row: Recording, p_value: str) -> list[Any]:
+    f1, calls, right = mean_interval(row.column("f1")), row.mean("calls"), row.mean("exact_match")
+    cut = sum(count > 0 for count in row.column("cut")) / len(row.lines)
+    return [
+        row.about["label"],
+        len(row.lines),
+        f"{100 * f1.mean:.1f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}]",
+        p_value or "–",
+        f"{100 * right:.1f}",
+        *(f"{row.mean(name):.2f}" if any(name in line for line in row.lines) else "–" for name in _EVIDENCE.values()),
+        f"{calls:.1f}",
+        f"{row.mean('tokens'):.0f}",
+        f"{calls / right:.1f}" if right else "–",
+        f"{sum(row.column('unreadable')) / max(1.0, sum(row.column('calls'))):.1%}",
+        f"{cut:.0%}",
+    ]
+
+
+def _p_value(baseline: Recording, row: Recording) -> float:
+    """Paired with the baseline on the questions that both were asked."""
+    before = {line["id"]: float(line.get("f1") or 0) for line in baseline.lines}
+    after = {line["id"]: float(line.get("f1") or 0) for line in row.lines if line["id"] in before}
+    return paired_comparison("f1", [before[name] for name in after], list(after.values())).p_value
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p-values for the number of comparisons (Holm, 1979)."""
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def _verdicts(model: str, questions: str, rows: Sequence[Recording]) -> Table:
+    cells = [
+        [row.about["label"], len(row.lines), sum(bool(line.get("supported")) for line in row.lines)]
+        for row in sorted(rows, key=lambda row: row.about["order"])
+    ]
+    return Table(f"{model}, {questions}", ["program", "questions", "answered as supported"], cells)
+
+
+def main() -> None:
+    """Read the command line and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, metavar="N", help="only the first N questions of each recording")
+    options = parser.parse_args()
+    for table in tables(read(RECORDED, options.first)):
+        sys.stdout.write(table.markdown() + "\n")
+
+
+if __name__ == "__main__":
+    main()
