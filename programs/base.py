@@ -66,7 +66,6 @@ class Program(Streamable, dspy.Module):
         calls: how many calls a question takes with the default settings, such as `1 to 4`; empty if it is not known.
         presets: the hyperparameters that the paper uses for each family of tasks, by preset name.
         needs_retriever: whether the program searches an index.
-        needs: what else it requires besides an index and a language model, in words; empty if nothing.
         part_names: names of the attributes that copies of a program share: the index and models.
         sub_models: arguments that take a model trained for part of the method, each with the attribute that holds it.
 
@@ -89,7 +88,6 @@ class Program(Streamable, dspy.Module):
     calls: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
-    needs: ClassVar[str] = ""
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 

@@ -252,9 +252,9 @@ def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     names = [*filter(None, map(str.strip, text.split(",")))]
     if names == ["all"]:
         programs = {name: get_program(name) for name in PROGRAMS}
-        needs = {n: p.needs or (searching and not p.needs_retriever and "no index") for n, p in programs.items()}
-        remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
-        names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
+        without_index = [name for name, each in programs.items() if searching and not each.needs_retriever]
+        remark(f"left out: {', '.join(f'{name}, which needs no index' for name in without_index)}")
+        names = [_BASE, *(name for name in programs if name not in (*without_index, _BASE))]
     if "all" in names:
         raise UsageError(f"--program {text}: all already includes every program; leave the other names out")
     if not names:

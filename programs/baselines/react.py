@@ -10,10 +10,9 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.asking import lm_of
-from knowgap.programs.replies.long_prompts import warn_of_window
 from knowgap.programs.replies.text import text_of
-from knowgap.programs.trace.steps import Queried, Reasoned, Shortened, Stopped
+from knowgap.programs.statements import joined
+from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerBySearching
 
@@ -71,8 +70,7 @@ class ReAct(Program):
                 break
             self.record(Queried(queries=[query]))
             passages = self.search(query)
-            found = "\n".join(f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)) or "nothing"
-            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{found}", passages))
+            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{joined(passages) or 'nothing'}", passages))
         self.record(Stopped(reason=reason))
         output = self._ask_over(self.extract, turns, question)
         reasoning = text_of(output, "reasoning")
@@ -83,22 +81,7 @@ class ReAct(Program):
     def _ask_over(
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
     ) -> dspy.Prediction | None:
-        """Ask over the trajectory; if it exceeds the context window, without its oldest turns."""
-        left_out: list[str] = []
-        while True:
-            trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
-            inlined = [passage for _, passages in turns for passage in passages]
-            inputs: dict[str, Any] = {"question": question, "style": self.wording, "trajectory": trajectory}
-            try:
-                output = self.ask(predictor, inlined=inlined, **inputs)
-            except dspy.ContextWindowExceededError:
-                if not turns:
-                    raise
-                left_out += [passage.id for passage in turns[0][1]]
-                turns = turns[1:]
-            else:
-                if left_out:
-                    act = self._name_of(predictor)
-                    self.record(Shortened(act=act, passages=left_out, demonstrations=0))
-                    warn_of_window(str(getattr(lm_of(predictor, {}), "model", "")), self.name, act)
-                return output
+        """Ask over the trajectory; if it exceeds the context window, without passages of its oldest turns."""
+        trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
+        inlined = [passage for _, passages in reversed(turns) for passage in passages]
+        return self.ask(predictor, inlined=inlined, question=question, style=self.wording, trajectory=trajectory)

@@ -20,8 +20,8 @@ def without_last(
 ) -> tuple[dict[str, Any], Sequence[Passage]] | None:
     """The inputs and the inlined passages without the last demonstration, or else passage; None if there is neither.
 
-    The passage comes from the longest list, which keeps at least one, or else from the end of a text that begins with
-    something else. The step `shortened` records what is left out.
+    The passage comes from the longest list, which keeps at least one, or else from a text that begins with something
+    else. The step `shortened` records what is left out.
     """
     own = predictor.predict if isinstance(predictor, dspy.ChainOfThought) else predictor
     if isinstance(own, dspy.Predict) and (demos := inputs.get("demos", own.demos)):
@@ -36,11 +36,11 @@ def without_last(
         longest = max(lists, key=lambda name: len(inputs[name]))
         shortened.passages.append(inputs[longest][-1].id)
         return {**inputs, longest: inputs[longest][:-1]}, inlined
-    last = str(inlined[-1]).strip() if inlined else ""
-    for name, value in inputs.items():
-        if isinstance(value, str) and value.rstrip().endswith(f"\n{last}"):
+    for name, value in inputs.items() if inlined else ():
+        before, found, after = value.rpartition(f"\n{inlined[-1]}") if isinstance(value, str) else ("", "", "")
+        if found:
             shortened.passages.append(inlined[-1].id)
-            return {**inputs, name: value.rstrip().removesuffix(last).rstrip()}, inlined[:-1]
+            return {**inputs, name: before + after}, inlined[:-1]
     return None
 
 
