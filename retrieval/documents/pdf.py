@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_starts
+from knowgap.retrieval.documents.pdf_layout import Line, lines_of
+from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_starts, without_private
 
-_LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
 _EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
 _ROMAN = "i"  # a page number in Roman digits
 _REPEATED = 3  # pages on which a line has to appear to be a running head
@@ -24,13 +23,6 @@ _LED = 5  # lines with leaders that make a page part of a table of contents
 _NUMBERING = re.compile(r"(?:chapter|appendix|part|section|kapitel|anhang|teil)?(?:[a-z]?\d{0,6}[a-z]?|[ivxlc]{0,6})")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
-
-
-@dataclass
-class _Line:
-    text: str
-    size: float
-    page: int
 
 
 def read_pdf(content: bytes, most: int) -> Text:
@@ -51,10 +43,12 @@ def read_pdf(content: bytes, most: int) -> Text:
     except pypdfium2.PdfiumError as error:
         reason = "is encrypted" if "assword" in str(error) else "is damaged, or not a PDF file"
         raise Unreadable(reason) from error
-    pages, length = [], 0
+    pages, length, table = [], 0, None
     for number, page in enumerate(document, start=1):
-        lines = _lines_of(page, number)
-        pages.append(lines)
+        lines, table = lines_of(page, number, table)
+        page.close()
+        lines = [replace(line, text=without_private(line.text)) for line in lines]
+        pages.append([line for line in lines if line.text.strip()])
         length += sum(len(line.text) + 1 for line in lines)
         if length > most:
             break
@@ -66,41 +60,19 @@ def read_pdf(content: bytes, most: int) -> Text:
     return _assembled(lines, chosen, _largest(lines) if _FILE_NAME.search(title) or " " not in title else title)
 
 
-def _lines_of(page: Any, number: int) -> list[_Line]:
-    words = page.get_textpage()
-    lines, position = [], 0
-    for part in words.get_text_range().split("\n"):
-        text = part.rstrip("\r").replace(_LINE_END_HYPHEN, "")
-        if text.strip():
-            at = position + len(part[: len(part) - len(part.lstrip())].encode("utf-16-le")) // 2
-            lines.append(_Line(text.strip(), _size(words, at), number))
-        position += len(part.encode("utf-16-le")) // 2 + 1
-    words.close()
-    page.close()
-    return lines
-
-
-def _size(words: Any, at: int) -> float:
-    """The size in points of the character at a position of the text."""
-    from pypdfium2 import raw
-
-    index, matrix = raw.FPDFText_GetCharIndexFromTextIndex(words, at), raw.FS_MATRIX()
-    if index < 0 or not raw.FPDFText_GetMatrix(words, index, ctypes.byref(matrix)):
-        return 0.0
-    return round(raw.FPDFText_GetFontSize(words, index) * (matrix.b**2 + matrix.d**2) ** 0.5 * 2) / 2
-
-
-def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
+def _without_running_heads(pages: list[list[Line]]) -> list[Line]:
     body = _most_letters(line for lines in pages for line in lines)
     edges = [{*range(min(_EDGE, len(lines))), *range(max(0, len(lines) - _EDGE), len(lines))} for lines in pages]
     seen: Counter[str] = Counter()
     for lines, edge in zip(pages, edges, strict=True):
-        seen.update({key for n in edge for key in _keys(lines[n])})
-    kept: list[_Line] = []
+        seen.update({key for n in edge if not lines[n].is_row for key in _keys(lines[n])})
+    kept: list[Line] = []
     told: set[str] = set()
     for lines, edge in zip(pages, edges, strict=True):
         for n, line in enumerate(lines):
-            repeated = {key for key in _keys(line) if seen[key] >= _REPEATED} if n in edge else set()
+            repeated = (
+                {key for key in _keys(line) if seen[key] >= _REPEATED} if n in edge and not line.is_row else set()
+            )
             if repeated and line.size <= _LARGER * body:
                 if told & repeated or not re.search(r"[^\W\d_]", line.text) or _ROMAN in repeated:
                     continue
@@ -109,7 +81,7 @@ def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
     return kept
 
 
-def _without_contents(lines: list[_Line]) -> list[_Line]:
+def _without_contents(lines: list[Line]) -> list[Line]:
     """Leave out the lines of tables of contents and their headings, unless no other lines are left."""
     led = Counter(line.page for line in lines if _LEADERS.search(line.text))
     leading = [
@@ -124,7 +96,7 @@ def _without_contents(lines: list[_Line]) -> list[_Line]:
     return kept or lines
 
 
-def _most_letters(lines: Iterable[_Line]) -> float:
+def _most_letters(lines: Iterable[Line]) -> float:
     """The size that most characters have, which is that of the body."""
     letters: Counter[float] = Counter()
     for line in lines:
@@ -132,7 +104,7 @@ def _most_letters(lines: Iterable[_Line]) -> float:
     return max(letters, key=letters.__getitem__, default=0.0)
 
 
-def _keys(line: _Line) -> set[str]:
+def _keys(line: Line) -> set[str]:
     """Keys that a running head has on each page: its words, also with a page number replaced by its offset."""
     text = " ".join(line.text.split())
     if re.fullmatch(r"[-–—\s]*[ivxlc]+[-–—\s]*", text):
@@ -142,7 +114,7 @@ def _keys(line: _Line) -> set[str]:
     return {text, *counted}
 
 
-def _outlined(document: Any, lines: list[_Line]) -> dict[int, tuple[int, int]]:
+def _outlined(document: Any, lines: list[Line]) -> dict[int, tuple[int, int]]:
     """The headings of the outline, as {first line: (lines, level)}; empty if the pages lack most of them."""
     by_page: dict[int, list[int]] = {}
     for n, line in enumerate(lines):
@@ -168,17 +140,17 @@ def _letters(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def _is_heading(lines: list[_Line], title: str) -> bool:
+def _is_heading(lines: list[Line], title: str) -> bool:
     """Whether lines are an entry of the outline, perhaps after a number."""
     found = _letters("".join(line.text for line in lines))
     rest = found.removesuffix(title)
     return found.endswith(title) and _NUMBERING.fullmatch(rest) is not None
 
 
-def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
+def _larger(lines: list[Line]) -> dict[int, tuple[int, int]]:
     """Lines larger than the body, in the form of `_outlined`; empty if over a quarter of the text is, as on slides."""
     body = _most_letters(lines)
-    sizes = sorted({line.size for line in lines if line.size > _LARGER * body}, reverse=True)
+    sizes = sorted({line.size for line in lines if line.size > _LARGER * body and not line.is_row}, reverse=True)
     larger = sum(len(line.text) for line in lines if line.size in sizes)
     if not body or larger > sum(len(line.text) for line in lines) / 4:
         return {}
@@ -191,7 +163,7 @@ def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _largest(lines: list[_Line]) -> str:
+def _largest(lines: list[Line]) -> str:
     """The title on the first page: its words that are larger than all others; empty if there are none."""
     sizes = [0.0 if _STAMP.match(line.text) else line.size for line in lines]
     found = [n for n, size in enumerate(sizes) if size == max(sizes)]
@@ -206,7 +178,7 @@ def _may_be_heading(words: str) -> bool:
     return len(words) <= _LONGEST_HEADING and len(re.findall(r"[^\W\d_]", words)) > 2
 
 
-def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: str) -> Text:
+def _assembled(lines: list[Line], chosen: dict[int, tuple[int, int]], title: str) -> Text:
     texts = [line.text for line in lines]
     starts = line_starts(texts)
     pages = [(starts[n], line.page) for n, line in enumerate(lines) if not n or line.page != lines[n - 1].page]
@@ -214,4 +186,9 @@ def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: st
         Heading(level, " ".join(texts[n : n + count]), starts[n], starts[n + count] - 1)
         for n, (count, level) in chosen.items()
     ]
-    return Text("\n".join(texts), title, unit="page", pages=pages, headings=headings)
+    rows = [
+        (starts[group[0]], starts[group[-1] + 1] - 1)
+        for is_row, together in itertools.groupby(range(len(lines)), key=lambda n: lines[n].is_row)
+        if is_row and (group := list(together))
+    ]
+    return Text("\n".join(texts), title, unit="page", pages=pages, headings=headings, rows=rows)

@@ -276,3 +276,31 @@ def test_the_separator_of_a_table_is_looked_for_in_its_first_line_outside_of_quo
     lines = convert("CSV", f"{header}Tarn;1931\n".encode()).text.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["town"]
     assert lines[0].endswith("about: 1931")
+
+
+def drawn(*texts: tuple[float, float, str]) -> bytes:
+    """A PDF of texts at places, in points from the left and the bottom of the page."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.setFont("Helvetica", 10)
+    for x, y, text in texts:
+        canvas.drawString(x, y, text)
+    canvas.save()
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_columns_that_are_drawn_row_by_row_are_read_one_after_another(count: int):
+    title = "A report on all of the bridges of the Isk valley and of the Lome, by the council and its engineers"
+    words = [[f"Column {c} line {n} on rivers and tolls"[: 66 // count] for n in range(9)] for c in range(count)]
+    rows = [(50 + 510 / count * c, 700 - 14.0 * n, words[c][n]) for n in range(9) for c in range(count)]
+    found = convert("PDF", drawn((50, 760, title), *rows, (50, 500, title.lower()))).text.split("\n")
+    assert found == [title, *(line for column in words for line in column), title.lower()]
+
+
+def test_letters_that_are_set_apart_are_joined_to_words():
+    apart = [(60.0 + 14 * n + 20 * (n > 6), 700.0, letter) for n, letter in enumerate("WARNUNGVORNE")]
+    made = convert("PDF", drawn((60, 740, "S p e r r u n g of the bridge, plan A or B"), *apart, (60, 600, "A B C")))
+    assert made.text == "Sperrung of the bridge, plan A or B\nWARNUNG VORNE\nA B C"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -35,12 +37,25 @@ def passages(kind: str, content: bytes) -> list[str]:
     return [piece.passage.text for piece, _ in SPLITTER.split_file("devices", convert(kind, content))]
 
 
+def as_pdf(rows: list[list[str]], **options: Any) -> bytes:
+    from reportlab.lib.styles import getSampleStyleSheet
+    from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
+
+    file, style = io.BytesIO(), getSampleStyleSheet()["Normal"]
+    grid = options.pop("style", [("GRID", (0, 0), (-1, -1), 0.5, "black")])
+    above = Paragraph("All devices of the year 2024, with those that were sold.", style)
+    SimpleDocTemplate(file).build([above, Table(rows, style=grid, **options), Paragraph("The end.", style)])
+    return file.getvalue()
+
+
 FORMATS: dict[str, tuple[str, Callable[[list[list[str]]], bytes]]] = {
     "CSV": ("CSV", lambda rows: "\n".join(",".join(row) for row in rows).encode()),
     "Excel": ("Excel", lambda rows: sheet("Devices", rows)),
     "HTML": ("HTML", as_html),
     "Markdown": ("Markdown", as_markdown),
     "Markdown without outer bars": ("Markdown", lambda rows: as_markdown(rows, "")),
+    "PDF": ("PDF", as_pdf),
+    "PDF, names on each page": ("PDF", lambda rows: as_pdf(rows, repeatRows=1)),
     "Word": ("Word", lambda rows: word([("Titel", "Devices"), ("", "All of 2024.")], rows)),
 }
 
@@ -124,3 +139,31 @@ def test_pictures_as_data_are_dropped_and_said():
 def test_private_use_characters_are_dropped():
     assert convert("HTML", "<h1>Zones<a href=#x>\ue157</a></h1><p>\uf0b7 Hello.".encode()).text == "# Zones\n\nHello."
     assert convert("text", "\uf0b7 Hello.".encode()).text == " Hello."
+
+
+def test_merged_cells_and_names_above_names_of_a_pdf():
+    style = [("GRID", (0, 0), (-1, -1), 0.5, "black"), ("SPAN", (1, 0), (2, 0)), ("SPAN", (0, 0), (0, 1))]
+    rows = [["Plant", "Rate", ""], ["", "day", "night"], ["Bremen", "62", ""], ["", "48", "50"], ["Graz", "66", "70"]]
+    assert passages("PDF", as_pdf(rows, style=[*style, ("SPAN", (0, 2), (0, 3))])) == [
+        "All devices of the year 2024, with those that were sold.\nPlant: Bremen; Rate day: 62\n"
+        "Plant: Bremen; Rate day: 48; Rate night: 50\nPlant: Graz; Rate day: 66; Rate night: 70\nThe end."
+    ]
+
+
+def test_a_table_of_a_pdf_without_rules_has_its_cells_in_their_places():
+    rows = [
+        ["Tag", "Model", "Owner"],
+        ["HI-1", "", "Ada"],
+        ["HI-2", "T14", "Jon\nReth"],
+        ["HI-3", "T15", ""],
+        ["HI-4", "T16", "Li"],
+    ]
+    assert passages("PDF", as_pdf(rows, style=[])) == [
+        "All devices of the year 2024, with those that were sold.\nTag: HI-1; Owner: Ada\n"
+        "Tag: HI-2; Model: T14; Owner: Jon Reth\nTag: HI-3; Model: T15\nTag: HI-4; Model: T16; Owner: Li\nThe end."
+    ]
+
+
+def test_numbers_without_names_keep_their_places_by_a_mark():
+    rows = [["1", "2", "3"], ["4", "", "6"]]
+    assert "1; 2; 3\n4; –; 6" in passages("PDF", as_pdf(rows))[0]

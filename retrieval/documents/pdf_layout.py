@@ -1,0 +1,386 @@
+"""The lines of a page of a PDF file: columns in their order, and the rows of tables with the names of their columns.
+
+A line of text that PDFium returns may run through several columns or cells. It is cut at wide gaps; the parts are
+sorted where the page has columns; and those within the rules of a table become its cells.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+from knowgap.retrieval.documents.tables import joined, line
+
+_HYPHEN = "\x02"  # PDFium's, for a hyphen at the end of a line and the line end
+_APART = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_]){4,}(?!\S)")
+_NEAR = 3.0  # points between rules that are the same
+_SHORTEST = 8.0  # points of a rule
+_MOST_RULES = 2000  # of a page; a drawing has more
+_GAP = 1.2  # of the size of letters, between two columns or cells
+_MOST_PARTS = 1500  # of a page; more are no columns of text
+_FEWEST = 3  # rows below the names of a table without rules
+_PROSE = 20  # characters of a line of a column on average; cells of a table have fewer
+
+
+@dataclass
+class Line:
+    """A line of a page, in letters of a size in points; the row of a table if `is_row`."""
+
+    text: str
+    size: float
+    page: int
+    is_row: bool = False
+
+
+class _Part(NamedTuple):
+    """A part of a line without wide gaps, in points from the left and the bottom of the page."""
+
+    text: str
+    left: float
+    right: float
+    y: float
+    size: float
+
+
+class _Rule(NamedTuple):
+    at: float  # x of a vertical rule, y of a horizontal one
+    first: float
+    last: float
+
+
+def lines_of(page: Any, number: int, above: _Table | None) -> tuple[list[Line], _Table | None]:
+    """The lines of a page, and the table at its end if there is one; `above` is the one at the end of the page before.
+
+    A table that begins a page with the columns of the one above goes on with its names.
+    """
+    words = page.get_textpage()
+    parts = list(_parts(words))
+    words.close()
+    tables, prose = list[_Table](), parts
+    for table in itertools.chain(_ruled(page), _aligned(parts)):
+        if table.take(prose):
+            inside = {id(part) for part in table.parts}
+            prose = [part for part in prose if id(part) not in inside]
+            tables.append(table)
+    placed = [
+        (part.y, [Line(_APART.sub(lambda found: found[0].replace(" ", ""), part.text), part.size, number)])
+        for part in _joined(_in_order(prose))
+    ]
+    for table in tables:
+        first = not any(part.y > table.top for part in prose)
+        made = [Line(text, table.size, number, is_row=True) for text in table.lines(above if first else None)]
+        at = next((n for n, (y, _) in enumerate(placed) if y < table.top and y != table.top), len(placed))
+        placed.insert(at, (table.top, made))
+    last = min(tables, key=lambda table: table.bottom, default=None)
+    if last is not None and sum(part.y < last.bottom for part in prose) > 1:  # more than a page number is below
+        last = None
+    return [each for _, lines in placed for each in lines], last
+
+
+def _parts(words: Any) -> Iterator[_Part]:
+    """The text in PDFium's order, cut at line ends and at wide gaps."""
+    from pypdfium2 import raw
+
+    box = [ctypes.c_double() for _ in range(4)]
+    text, left, right, y, size, letters = "", 0.0, 0.0, 0.0, 0.0, list[tuple[float, float]]()
+    ended, torn, rest = False, False, False  # a line; a word at a hyphen; and whether its rest is being read
+    for index in range(words.count_chars()):
+        character = chr(raw.FPDFText_GetUnicode(words, index))
+        ended |= (character in "\r\n" and not torn) or (character.isspace() and rest)
+        if character.isspace() or character in ("\0", _HYPHEN):
+            torn |= character == _HYPHEN
+            text += " " if text and not text.endswith(" ") and not torn else ""
+            continue
+        raw.FPDFText_GetCharBox(words, index, *box)
+        x, end, bottom = (each.value for each in box[:3])
+        moved = abs(bottom - y) > 0.7 * size or x - right > _GAP * size or x < left - size
+        if text.strip() and (ended or (moved and not torn)):
+            yield _Part(_spelled(text, letters), left, right, y, size)
+            text, torn = "", False
+        rest = torn
+        if not text.strip():
+            text, left, right, y, size, letters = "", x, end, bottom, _size(words, index), []
+        text, ended = text + character, False
+        right = right if torn else max(right, end)
+        letters.append((x, end))
+    if text.strip():
+        yield _Part(_spelled(text, letters), left, right, y, size)
+
+
+def _size(words: Any, index: int) -> float:
+    """The size in points of a character."""
+    from pypdfium2 import raw
+
+    matrix = raw.FS_MATRIX()
+    raw.FPDFText_GetMatrix(words, index, ctypes.byref(matrix))
+    return round(raw.FPDFText_GetFontSize(words, index) * (matrix.b**2 + matrix.d**2) ** 0.5 * 2) / 2 or 1.0
+
+
+def _spelled(text: str, letters: Sequence[tuple[float, float]]) -> str:
+    """The text of a part; letters that are set apart are joined, and words are told by wider gaps."""
+    text = text.strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    pieces = text.split()
+    if len(pieces) < 4 or len(pieces) != len(letters) or not all(map(str.isalpha, pieces)):
+        return text
+    gaps = [after - before for (_, before), (after, _) in itertools.pairwise(letters)]
+    usual = median(gaps)
+    return pieces[0] + "".join(
+        (" " if gap > 1.6 * usual + 0.5 else "") + piece for gap, piece in zip(gaps, pieces[1:], strict=True)
+    )
+
+
+def _joined(parts: Sequence[_Part]) -> list[_Part]:
+    """Parts that follow each other on one line of the page become one."""
+    found: list[_Part] = []
+    for part in parts:
+        before = found[-1] if found else None
+        if before is not None and abs(before.y - part.y) < 0.5 * part.size and part.left >= before.right - 1:
+            found[-1] = before._replace(text=f"{before.text} {part.text}", right=part.right)
+        else:
+            found.append(part)
+    return found
+
+
+def _in_order(parts: list[_Part]) -> list[_Part]:
+    """The parts of a page, column after column where there are columns, otherwise in PDFium's order.
+
+    Columns are on both sides of a strip that hardly any part crosses. What crosses it, such as a title, divides the
+    page into bands, which are read from top to bottom.
+    """
+    gutter = _gutter(parts)
+    if gutter is None:
+        return parts
+    ordered: list[_Part] = []
+    sides: tuple[list[_Part], list[_Part]] = ([], [])
+    for part in sorted(parts, key=lambda part: (-part.y, part.left)):
+        if part.left < gutter < part.right:
+            ordered += [*_in_order(sides[0]), *_in_order(sides[1]), part]
+            sides = ([], [])
+        else:
+            sides[part.left >= gutter].append(part)
+    return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
+
+
+def _gutter(parts: list[_Part]) -> float | None:
+    """The x between two columns; None if there are none."""
+    if not 6 <= len(parts) <= _MOST_PARTS:
+        return None
+    best: tuple[int, float] | None = None
+    begun = Counter(round(part.left) for part in parts)
+    for x in (left - 2.0 for left, count in begun.items() if count > 2):
+        left = [part for part in parts if part.right <= x]
+        right = [part for part in parts if part.left >= x]
+        across = len(parts) - len(left) - len(right)
+        fewer = min(len(left), len(right))
+        if fewer < 3 or across > fewer / 2 or not all(_is_prose(side) for side in (left, right)):
+            continue
+        beside = sum(any(abs(one.y - other.y) < 3 * one.size for other in right) for one in left)
+        if beside >= len(left) / 2 and (best is None or (-across, fewer) > best):
+            best = (-across, x)
+    return best[1] if best is not None else None
+
+
+def _is_prose(parts: list[_Part]) -> bool:
+    return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
+
+
+class _Table:
+    """A ruled table: the x of its columns and the y of its rows, ascending, and which cells have no rule between."""
+
+    def __init__(self, columns: list[float], rows: list[float], upright: list[_Rule], level: list[_Rule]) -> None:
+        self.columns, self.rows, self.size, self.parts = columns, rows, 0.0, list[_Part]()
+        self.top, self.bottom, self.names = rows[-1], rows[0], list[str]()
+        self._cells: dict[tuple[int, int], list[_Part]] = {}
+        self._owner: dict[tuple[int, int], tuple[int, int]] = {}
+        for row in range(len(rows) - 1):  # from the top, the first is 0
+            low, high = rows[-row - 2], rows[-row - 1]
+            for column in range(len(columns) - 1):
+                middle = (columns[column] + columns[column + 1]) / 2
+                owner = (row, column)
+                if column and not _crossed(upright, columns[column], (low + high) / 2):
+                    owner = self._owner[row, column - 1]
+                elif row and not _crossed(level, high, middle):
+                    owner = self._owner[row - 1, column]
+                self._owner[row, column] = owner
+
+    def take(self, parts: Sequence[_Part]) -> bool:
+        """Take the parts that are inside, each into its cell; whether at least two rows and columns have any."""
+        for part in parts:
+            x, y = (part.left + part.right) / 2, part.y + part.size / 4
+            column, row = bisect_right(self.columns, x) - 1, len(self.rows) - 1 - bisect_right(self.rows, y)
+            if 0 <= column < len(self.columns) - 1 and 0 <= row < len(self.rows) - 1:
+                self._cells.setdefault(self._owner[row, column], []).append(part)
+                self.parts.append(part)
+        self.size = median(part.size for part in self.parts) if self.parts else 0.0
+        return len({row for row, _ in self._cells}) > 1 and len({column for _, column in self._cells}) > 1
+
+    def lines(self, above: _Table | None) -> list[str]:
+        """The rows as lines; the first row names the columns, unless the table goes on from the page before."""
+        texts = {
+            cell: " ".join(part.text for part in sorted(parts, key=lambda part: (-round(part.y), part.left)))
+            for cell, parts in self._cells.items()
+        }
+        width = len(self.columns) - 1
+        grid = [
+            [texts.get(self._owner[row, column], "") for column in range(width)] for row in range(len(self.rows) - 1)
+        ]
+        title = []
+        while len(grid) > 2 and len({self._owner[len(title), column] for column in range(width)}) == 1:
+            title.append(grid.pop(0)[0])  # one cell over the whole width
+        goes_on = above is not None and len(above.columns) == len(self.columns)
+        goes_on = goes_on and all(abs(a - b) < 2 * _NEAR for a, b in zip(above.columns, self.columns, strict=True))
+        heads = 0 if goes_on and not title else 1
+        while (
+            heads and heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]
+        ):
+            heads += 1  # names above several columns, with names of their own below
+        self.names = joined(grid[:heads]) if heads else above.names if above is not None else []
+        if grid[0] == self.names:
+            heads = 1  # the names are repeated on the next page
+        if not all(any(map(str.isalpha, name)) or not name for name in self.names):
+            self.names, heads = [], 0
+        names = dict(enumerate(self.names))
+        shown = [{n: text or ("" if names.get(n) else "–") for n, text in enumerate(row)} for row in grid[heads:]]
+        return [*title, *(each for row in shown if (each := line(row, names)))]
+
+
+def _crossed(rules: Sequence[_Rule], at: float, place: float) -> bool:
+    """Whether a rule at a position covers a place along it."""
+    return any(abs(rule.at - at) < _NEAR and rule.first - _NEAR < place < rule.last + _NEAR for rule in rules)
+
+
+def _ruled(page: Any) -> list[_Table]:
+    """The grids of rules of a page with at least two rows and two columns, from top to bottom."""
+    upright, level = _rules(page)
+    if len(upright) + len(level) > _MOST_RULES:
+        return []
+    tables = []
+    groups = [[[rule], list[_Rule]()] for rule in level]
+    for rule in upright:
+        touched = [group for group in groups if any(_touch(rule, other) for other in group[0])]
+        groups = [group for group in groups if not any(group is each for each in touched)]
+        groups.append(
+            [
+                [each for group in touched for each in group[0]],
+                [*(each for group in touched for each in group[1]), rule],
+            ]
+        )
+    for rows, columns in groups:
+        xs, ys = _places(columns), _places(rows)
+        if len(xs) > 2 and len(ys) > 2:
+            tables.append(_Table(xs, ys, columns, rows))
+    return sorted(tables, key=lambda table: -table.top)
+
+
+def _aligned(parts: Sequence[_Part]) -> list[_Table]:
+    """Tables without rules: below a row of three or more names, rows whose cells each stand below one of these."""
+    rows = [
+        sorted(row, key=lambda part: part.left)
+        for _, row in _by_line(sorted(parts, key=lambda part: (-part.y, part.left)))
+    ]
+    tables, n = list[_Table](), 0
+    while n < len(rows):
+        columns, last = [(part.left, part.right) for part in rows[n]], n
+        while len(columns) > 2 and last + 1 < len(rows):
+            row, wider = rows[last + 1], list(columns)
+            for part in row:
+                hit = [at for at, (left, right) in enumerate(wider) if part.left < right and part.right > left]
+                wider = [] if len(hit) != 1 else wider
+                if not wider:
+                    break
+                wider[hit[0]] = (min(part.left, wider[hit[0]][0]), max(part.right, wider[hit[0]][1]))
+            step = rows[last][0].y - row[0].y
+            apart = step > 2.5 * row[0].size or (
+                len(row) == 1 and last > n and step > 1.3 * (rows[n][0].y - rows[n + 1][0].y)
+            )
+            if apart or not wider or any(right > left for (_, right), (left, _) in itertools.pairwise(wider)):
+                break
+            columns, last = wider, last + 1
+        cells = [part for row in rows[n + 1 : last + 1] for part in row]
+        full = sum(len(row) >= len(columns) - 1 for row in rows[n + 1 : last + 1])
+        named = all(re.search(r"[^\W\d_]", part.text) for part in rows[n])
+        if named and last - n >= _FEWEST and full >= (last - n) / 2 and not _is_prose(cells):
+            tables.append(_of_rows(rows[n : last + 1], columns))
+        n = last + 1
+    return tables
+
+
+def _of_rows(rows: Sequence[Sequence[_Part]], columns: Sequence[tuple[float, float]]) -> _Table:
+    """The table of aligned rows, as if rules were drawn between them.
+
+    A line of one cell that is not the first of its row belongs to the row that is nearer.
+    """
+    ys = [row[0].y for row in rows]
+    levels = [ys[-1] - rows[-1][0].size / 2]
+    for n in range(len(rows) - 1, -1, -1):
+        if len(rows[n]) > 1 or rows[n][0].left < columns[0][1]:
+            top = n
+            while top > 1 and len(rows[top - 1]) == 1 and ys[top - 2] - ys[top - 1] > ys[top - 1] - ys[top]:
+                top -= 1  # the line of one cell above is nearer to this row
+            levels.append(ys[top] + rows[top][0].size)
+    edges = [columns[0][0] - 1, *((right + left) / 2 for (_, right), (left, _) in itertools.pairwise(columns))]
+    edges.append(columns[-1][1] + 1)
+    upright = [_Rule(x, levels[0], levels[-1]) for x in edges]
+    return _Table(edges, levels, upright, [_Rule(y, edges[0], edges[-1]) for y in levels])
+
+
+def _by_line(parts: Sequence[_Part]) -> Iterator[tuple[float, list[_Part]]]:
+    """Parts from top to bottom, those on one line together, with its y."""
+    line: list[_Part] = []
+    for part in parts:
+        if line and line[0].y - part.y > 0.5 * part.size:
+            yield line[0].y, line
+            line = []
+        line.append(part)
+    if line:
+        yield line[0].y, line
+
+
+def _touch(upright: _Rule, level: _Rule) -> bool:
+    across = level.first - _NEAR <= upright.at <= level.last + _NEAR
+    return across and upright.first - _NEAR <= level.at <= upright.last + _NEAR
+
+
+def _places(rules: Sequence[_Rule]) -> list[float]:
+    """The positions of rules, ascending; those that are near each other are one."""
+    found: list[float] = []
+    for at in sorted(rule.at for rule in rules):
+        if not found or at - found[-1] > _NEAR:
+            found.append(at)
+    return found
+
+
+def _rules(page: Any) -> tuple[list[_Rule], list[_Rule]]:
+    """The upright and the level rules of a page, also those that are thin rectangles."""
+    from pypdfium2 import raw
+
+    upright, level, x, y = list[_Rule](), list[_Rule](), ctypes.c_float(), ctypes.c_float()
+    for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1):
+        count = min(raw.FPDFPath_CountSegments(drawn), _MOST_RULES)
+        matrix, points = drawn.get_matrix(), list[tuple[float, float]]()
+        for index in range(count):
+            segment = raw.FPDFPath_GetPathSegment(drawn, index)
+            raw.FPDFPathSegment_GetPoint(segment, x, y)
+            point = matrix.on_point(x.value, y.value)
+            if raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_MOVETO:
+                points = [point]
+                continue
+            points.append(point)
+            ends = [(points[-2], point)]
+            if raw.FPDFPathSegment_GetClose(segment):
+                ends.append((point, points[0]))
+            for (left, low), (right, high) in ends:
+                if abs(left - right) < 1 and abs(low - high) > _SHORTEST:
+                    upright.append(_Rule(left, min(low, high), max(low, high)))
+                elif abs(low - high) < 1 and abs(left - right) > _SHORTEST:
+                    level.append(_Rule(low, min(left, right), max(left, right)))
+        if len(upright) + len(level) > _MOST_RULES:
+            break
+    return upright, level
