@@ -28,8 +28,8 @@ _COMMANDS = {
     "search, by words": ["search", _QUESTION, "--index", "bm25"],
     "search, ColBERT": ["search", _QUESTION, "--index", "colbert"],
     "ask, rag by words": ["ask", _QUESTION, "--index", "bm25", "--program", "rag"],
-    "ask, migres by words": ["ask", _QUESTION, "--index", "bm25"],
-    "ask, migres, ColBERT": ["ask", _QUESTION, "--index", "colbert"],
+    "ask, knowgap by words": ["ask", _QUESTION, "--index", "bm25"],
+    "ask, knowgap, ColBERT": ["ask", _QUESTION, "--index", "colbert"],
 }
 _TOLD = "processor seconds before the question: "
 _ASK = f"""

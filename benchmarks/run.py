@@ -31,11 +31,9 @@ BENCHMARKS = (
     "tuning",
     "evidence",
     "near_misses",
-    "damage",
     "kills",
     "generator",
     "training",
-    "trust",
 )
 
 

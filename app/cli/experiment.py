@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -78,15 +78,13 @@ def experiment(
         models=factories.load_parts(options.parts, ["reranker", "entailment"]),
     )
     lm = factories.load_lm(options)
-    with progress(read.name) as report:
-        run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed, progress=report)
-        if options.dry_run:
-            estimates = asked.estimate(run, options.prices)
-        else:
-            result = asked.run(run)
+    run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)
     if options.dry_run:
+        estimates = asked.estimate(run, options.prices)
         show_estimates({" on ".join(cell): each for cell, each in estimates.items()}, lm, as_json, of="cell")
         return
+    with progress(read.name) as report:
+        result = asked.run(replace(run, progress=report))
     lines = {column.title: result.lines(column) for column in read.columns}
     if as_json:
         out.print_json(json.dumps([line for own in lines.values() for line in own]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -53,15 +53,14 @@ def questions(
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
     lm = factories.load_lm(options)
-    with factories.open_index(options) as index, progress("writing questions") as report:
-        run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed, progress=report)
-        if options.dry_run:
-            estimates = estimate_questions(index, n=options.n, kinds=kinds, run=run, prices=options.prices)
-        else:
-            done = write_questions(index, output, n=options.n, kinds=kinds, run=run)
+    run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)
     if options.dry_run:
+        with factories.open_index(options) as index:
+            estimates = estimate_questions(index, n=options.n, kinds=kinds, run=run, prices=options.prices)
         show_estimates(estimates, lm, as_json, of="kind")
         return
+    with factories.open_index(options) as index, progress("writing questions") as report:
+        done = write_questions(index, output, n=options.n, kinds=kinds, run=replace(run, progress=report))
     page = write_questions_page(done.kept, output.with_suffix(".html"))
     counts = done.counts()
     if as_json:

@@ -182,9 +182,11 @@ def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     The lettered options are appended to the question; the answer is the letter, and the option's text is an alias.
     """
     asked = data["question"] if isinstance(data.get("question"), dict) else data
-    choices: Any = asked["choices"]  # flat: a list of labels, and one of texts
-    rows = [(each["label"], each["text"]) for each in choices] if isinstance(choices, list) else None
-    rows = [*zip(choices["label"], choices["text"], strict=True)] if rows is None else rows
+    choices = asked["choices"]
+    if isinstance(choices, dict):  # flat: a list of labels, and one of texts
+        rows = [*zip(choices["label"], choices["text"], strict=True)]
+    else:
+        rows = [(each["label"], each["text"]) for each in choices]
     options, key = dict(rows), data["answerKey"]
     if len(options) != len(rows) or key not in options:
         raise ValueError(f"answerKey {key!r} must be one of the labels {', '.join(label for label, _ in rows)}")

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import dspy
+from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
@@ -32,16 +33,24 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
+class _Options(TypedDict, total=False):
+    run: Run
+    split: str
+    limit: int | None
+    output: str | Path | None
+    traces: bool
+
+
 @overload
 def evaluate(
-    program: AnyProgram | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any
+    program: AnyProgram | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluation: ...
 @overload
 def evaluate(
     program: Mapping[str, AnyProgram | dspy.Module],
     questions: Questions,
     metrics: Metrics = ...,
-    **options: Any,
+    **options: Unpack[_Options],
 ) -> Evaluations: ...
 def evaluate(
     program: AnyProgram | dspy.Module | Mapping[str, AnyProgram | dspy.Module],

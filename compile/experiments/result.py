@@ -41,8 +41,9 @@ class ExperimentResult:
             reason, evaluation = self.left_out.get((row.label, column.title)), found.get(row.label)
             for metric in column.metrics if reason is not None or evaluation is not None else ():
                 line: dict[str, Any] = {"row": row.label, "column": column.title, "metric": metric}
-                defined = evaluation is not None and evaluation.defines(metric)
-                figure, test = evaluation.interval(metric) if defined else None, tests.get(metric, {}).get(row.label)
+                figure, test = None, tests.get(metric, {}).get(row.label)
+                if evaluation is not None and evaluation.defines(metric):
+                    figure = evaluation.interval(metric)
                 line |= {name: getattr(figure, name, None) for name in ("mean", "low", "high")}
                 line |= {"paper": self.table.printed(row, column, metric), "p": test and test.p_corrected}
                 line |= {"failed": len(evaluation.failures) if evaluation is not None else None}

@@ -7,6 +7,7 @@ missing, whether the run was killed or finished.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,8 +62,7 @@ class Experiment:
     models: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        table = self.table if isinstance(self.table, ExperimentTable) else read_table(self.table)
-        object.__setattr__(self, "table", table)
+        table = self.read
         labels, datasets = [row.label for row in table.rows], [column.dataset for column in table.columns]
         named = [*self.data, *self.corpora, *self.indexes]
         rows = [*(self.rows or ()), *([self.baseline] if self.baseline else [])]
@@ -74,6 +74,11 @@ class Experiment:
             if metric not in COSTS:
                 get_metric(metric)
 
+    @functools.cached_property
+    def read(self) -> ExperimentTable:
+        """The table."""
+        return self.table if isinstance(self.table, ExperimentTable) else read_table(self.table)
+
     def run(self, run: Run = Run()) -> ExperimentResult:
         """Run the table, write `experiment.md` and `experiment.csv` into `output`, and return the results.
 
@@ -82,7 +87,7 @@ class Experiment:
             DataError: data that cannot be read or scored.
             LanguageModelUnreachable: the language model can no longer be reached; the same call continues the run.
         """
-        found = ExperimentResult(self.table)
+        found = ExperimentResult(self.read)
         for column, data, programs in self._columns(found.left_out, run):
             folder = Path(self.output) / "answers" / file_name(column.title)
             with share_results(programs, Path(self.output) / "cache") as cached:
@@ -105,7 +110,7 @@ class Experiment:
         self, left_out: dict[tuple[str, str], str], run: Run
     ) -> Iterator[tuple[Column, Dataset, dict[str, Program]]]:
         """Yield the columns with their data and programs by label; note why other cells are left out."""
-        table: Any = self.table
+        table = self.read
         rows = [row for row in table.rows if self.rows is None or row.label in self.rows]
         rows.sort(key=lambda row: row.label != (self.baseline or table.baseline))
         columns = [column for column in table.columns if column.dataset in {"sample", *self.data}]
@@ -136,7 +141,7 @@ class Experiment:
         """The index that is named for a data set, or one of its passages, which is built at first."""
         if column.dataset in self.indexes:
             return as_retriever(self.indexes[column.dataset])
-        engine = self.engine or self.table.engine
+        engine = self.engine or self.read.engine
         folder = Path(self.output) / "indexes" / data.index_name(engine)
         return open_or_build(folder, data.corpus, engine, progress=run.progress) if data.corpus else None
 

@@ -99,10 +99,10 @@ def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
         "evidence", "--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag,migres"
     )
     figures, fates = tables(report).values()
-    assert [(row["program"], row["settings"]) for row in figures][:2] == [("rag", "ours"), ("migres", "ours")]
+    assert [row["program"] for row in figures] == ["rag", "migres"]
     assert {row["found"] for row in figures} == {"1.000"}, log
     for row, shares in zip(figures, fates, strict=True):
-        numbers = {fate: float(share[:-1]) for fate, share in shares.items() if fate not in ("program", "settings")}
+        numbers = {fate: float(share[:-1]) for fate, share in shares.items() if fate != "program"}
         assert sum(numbers.values()) == 100
         shown = sum(n for fate, n in numbers.items() if fate not in ("over a cap", "below the relevance threshold"))
         assert row["shown"] == f"{shown / 100:.3f}"
@@ -116,16 +116,7 @@ def test_near_misses_are_read():
         assert int(row["by DSPy's adapter alone"]) < int(row["read"]) == int(row["replies"])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="benchmarks of damage and kills fork")
-@pytest.mark.long
-def test_damage_is_refused_or_harmless():
-    [rows] = tables(run("damage", "--damaged", "artifact", "--damages", "12")[0]).values()
-    assert {row["file"] for row in rows[:-1]} == {"card.md", "config.json", "program.json"}
-    assert {row["traceback"] for row in rows} == {"0"}  # JSON that still can be read is taken as it is
-    assert int(rows[-1]["refused in one line"]) >= 12  # not the card, which nothing reads
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="benchmarks of damage and kills fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark of kills forks")
 @pytest.mark.long
 def test_killed_jobs_end_with_the_same_result():
     [rows] = tables(run("kills", "--jobs", "eval;replacing an artifact", "--job-kills", "2")[0]).values()

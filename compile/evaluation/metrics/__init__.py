@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from knowgap.compiling.evaluation.metrics.answers import (
     UpperBound,
@@ -113,7 +113,7 @@ def get_metric(name: str) -> Metric:
         metric = metric() if isinstance(metric, type) else metric
         if not callable(metric):
             raise UsageError(f"metric {name} is {type(metric).__name__}, not a function (example, prediction) -> float")
-        return metric
+        return cast("Metric", metric)
     if not at:
         return METRICS[base]
     if not cutoff.isdecimal() or int(cutoff) < 1:

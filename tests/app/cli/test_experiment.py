@@ -45,14 +45,18 @@ def test_bad_input_gets_one_clear_line(knowgap, arguments: list[str], message: s
 MODULE = """
 import dspy
 
+from knowgap.programs.hyperparameters import Integer
+
 
 class Notes(dspy.Module):
-    def __init__(self, k=1):
-        self.k, self.search = k, dspy.Retrieve(k=5)
-        self.answer = dspy.Predict("context: list[str], question -> answer")
+    k = Integer(1, "notes that are read", low=1, high=5)
+
+    def __init__(self, retriever):
+        self.retriever, self.answer = retriever, dspy.Predict("context: list[str], question -> answer")
 
     def forward(self, claim):
-        notes = self.search(claim, k=self.k).passages
+        [hits] = self.retriever.search([claim], self.k)
+        notes = [hit.passage.text for hit in hits]
         return dspy.Prediction(answer=self.answer(context=notes, question=claim).answer)
 """
 BESIDE = """title = "A module beside rag"
