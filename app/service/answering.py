@@ -84,8 +84,8 @@ class Answering:
             registry=metrics,
         )
         self._costs = {
-            field: prometheus.Counter(f"knowgap_{field}", f"{what}, of answered questions.", registry=metrics)
-            for field, what in _COUNTED.items()
+            field: prometheus.Counter(f"knowgap_{field}", f"{field} of answered questions.", registry=metrics)
+            for field in ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "passages")
         }
 
     def warm_up(self) -> None:
@@ -256,13 +256,3 @@ async def last_of(items: AsyncGenerator[StepTold | Answer, None]) -> dict[str, A
         async for item in items:
             answer = item
     return answer
-
-
-_COUNTED = {
-    "lm_calls": "Calls of the language model",
-    "cached_calls": "Calls of the language model that a cache answered",
-    "prompt_tokens": "Tokens of prompts",
-    "completion_tokens": "Tokens of replies",
-    "retrievals": "Queries to the index",
-    "passages": "Passages that the language model read",
-}

@@ -16,14 +16,13 @@ import time
 import uuid
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
-from knowgap.retrieval.window import embedded_window
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
 from knowgap.service.requests import Problem
 from knowgap.service.searching import Day, Patterns
@@ -31,8 +30,6 @@ from knowgap.signatures.types import SubAnswer
 
 _TASK = "### Task:"
 """Begins the prompts with which Open WebUI asks for a title, tags or further questions."""
-_FIELD = "[[ ## "
-"""Begins the marks of fields in the prompts of DSPy's modules."""
 _BESIDE = ("understood_as", "supported", "missing", "guess", "nearest", "passages", "sources", "citations", "cost")
 
 
@@ -74,9 +71,6 @@ class ChatRequest(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
     citations: bool = True  # this field and those below are not OpenAI's
     files: Patterns = ()
     since: Day = None
@@ -103,15 +97,9 @@ class ChatRequest(BaseModel):
         """The text of the last message.
 
         Raises:
-            Problem: it is not the user's, not a text, or a prompt of DSPy (400).
+            Problem: it is not the user's, or not a text (400).
         """
         last = self.messages[-1]
-        if any(_FIELD in message.text for message in self.messages):
-            raise Problem(
-                400,
-                "this is a prompt of dspy.Predict, which wants a language model: this address answers questions from "
-                "an index; send the question alone, as in dspy.LM(…)(question)",
-            )
         if last.role != "user":
             raise Problem(400, f"the last message is the question: its role must be 'user', not {last.role!r}")
         if others := sorted({part.type for part in last.parts()} - {"text"}):
@@ -121,16 +109,6 @@ class ChatRequest(BaseModel):
     def sampling(self) -> dict[str, Any]:
         """The settings that are passed to the language model."""
         return self.model_dump(include={"temperature", "top_p", "seed"}, exclude_none=True)
-
-    def shortened(self, text: str) -> tuple[str, str]:
-        """The text up to `stop` and `max_tokens`, and why it ends there; tokens are those of the embedded encoder."""
-        for stop in [self.stop] if isinstance(self.stop, str) else self.stop or []:
-            text = text.partition(stop)[0] if stop else text
-        if (limit := self.max_completion_tokens or self.max_tokens) is not None:
-            ends = embedded_window().tokenizer.encode(text, add_special_tokens=False).offsets
-            if len(ends) > limit:
-                return text[: ends[limit - 1][1]], "length"
-        return text, "stop"
 
     def said(self) -> list[SubAnswer]:
         """The last questions of the user with the assistant's answers, the oldest first, as many as may be read."""
@@ -154,9 +132,8 @@ class Reply:
 
     def whole(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """The reply with an answer."""
-        message, reason = self._message(answer)
-        message = {"role": "assistant", **message, "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
+        message = {"role": "assistant", **self._message(answer), "refusal": None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         head = {**self._head, "object": "chat.completion"}
         return {**head, "choices": [choice], "usage": _usage(answer), "knowgap": self._beside(answer)}
 
@@ -166,8 +143,7 @@ class Reply:
             return _event(item.record())
         if isinstance(item, StepTold):
             return self._chunk({"content": None, "reasoning_content": "\n  ".join(item["text"]) + "\n"})
-        message, reason = self._message(item)
-        events = [self._chunk(message), self._chunk({}, reason, knowgap=self._beside(item))]
+        events = [self._chunk(self._message(item)), self._chunk({}, "stop", knowgap=self._beside(item))]
         if self._asked.stream_options is not None and self._asked.stream_options.include_usage:
             head = {**self._head, "object": "chat.completion.chunk"}
             events.append(_event({**head, "choices": [], "usage": _usage(item)}))
@@ -178,12 +154,11 @@ class Reply:
         self._delta = {}
         return _event({**self._head, "object": "chat.completion.chunk", "choices": [choice], **more})
 
-    def _message(self, answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """The answer with an annotation of OpenAI's form for each number of a source, and the reason for its end."""
+    def _message(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer with an annotation of OpenAI's form for each number of a source."""
         text = answer.get("cited_answer", answer["answer"])
         if nearest := answer["nearest"]:
             text += "\n\nNearest passages: " + "; ".join(", ".join([each["title"], *_place(each)]) for each in nearest)
-        text, reason = self._asked.shortened(text)
         sources = {str(source["number"]): source for source in answer.get("sources", ())}
         annotations = []
         for number in re.finditer(r"\[(\d+)\]", text):
@@ -198,7 +173,7 @@ class Reply:
                     **({"content": source["sentence"]} if "sentence" in source else {}),
                 }
                 annotations.append({"type": "url_citation", "url_citation": cited})
-        return {"content": text, "annotations": annotations}, reason
+        return {"content": text, "annotations": annotations}
 
     def _beside(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         unread = len(self._asked.messages) - 1 - 2 * len(self._asked.said())

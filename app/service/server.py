@@ -39,7 +39,6 @@ from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
 from knowgap.service.events import Events
-from knowgap.service.examples import example_questions
 from knowgap.service.files import Files, add_file, list_documents
 from knowgap.service.listening import HTTPServer
 from knowgap.service.live_index import LiveIndex
@@ -75,7 +74,7 @@ class Server(HTTPServer):
         port: the port; 0 takes a free one.
         key: what clients send as `Authorization: Bearer KEY`; None, on a loopback address only, asks for none.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
-        examples: example questions on the page; without any, some are made from the titles of the index.
+        examples: example questions on the page.
         show_files: visitors may open the files that the index was made of; sources link to them.
         allow_upload: visitors may add files to the folder that is served; the index must be a `LiveIndex`.
 
@@ -123,10 +122,11 @@ class Server(HTTPServer):
                 threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
             else:
                 self._answering.warm_up()
-            self.name, self._embedded = self._answering.name, lm.model == EXTRACTIVE
+            self.name = self._answering.name
             loader = PackageLoader("knowgap.service")
             templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-            self._page = templates.get_template("page.html.jinja")
+            shown = {"examples": list(examples), "upload": allow_upload, "embedded": lm.model == EXTRACTIVE}
+            self._page = templates.get_template("page.html.jinja", globals=shown)
             routes += [
                 Route("/", self._show_page),
                 Route("/documents", lambda _: json_response(list_documents(index))),
@@ -142,8 +142,7 @@ class Server(HTTPServer):
                 if not isinstance(index, LiveIndex):
                     raise UsageError("files can be added only to a folder that is served, not to an index")
                 routes.append(Route("/files/{name:path}", partial(add_file, index=index), methods=["PUT"]))
-        self._searching, self._index, self._allow_upload = None, index, allow_upload
-        self._examples = list(examples)
+        self._searching = None
         if index is not None:
             self._searching = Searching(index, metrics, deadline=deadline)
             routes.append(Route("/search", partial(_search, searching=self._searching), methods=["GET", "POST"]))
@@ -162,10 +161,7 @@ class Server(HTTPServer):
         policy = f"default-src 'none'; connect-src 'self'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
         policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
-        examples = self._examples or await asyncio.to_thread(example_questions, self._index)
-        shown = {"examples": examples, "upload": self._allow_upload, "embedded": self._embedded}
-        page = self._page.render(nonce=nonce, **shown)
-        return HTMLResponse(page, headers=headers)
+        return HTMLResponse(self._page.render(nonce=nonce), headers=headers)
 
     async def _health(self, request: Request) -> Response:
         index = None if self._searching is None else await asyncio.to_thread(self._searching.describe)

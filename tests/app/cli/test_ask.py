@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
+from endpoint import endpoint
 from support import UNREADABLE, scripted_lm
 
-from knowgap.cli.main import main
+from knowgap.cli.factories import home
+from knowgap.compiling import save
+from knowgap.lms import make_lm
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.prediction import NOT_SUPPORTED
+from knowgap.retrieval import open_index
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 
@@ -17,20 +23,12 @@ ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 def test_lists_what_there_is(knowgap):
     printed, _ = knowgap("ls")
     assert all(word in printed for word in ("migres", "rag", "hotpotqa", "exact_match", "bootstrap"))
-    assert "unknown program or list 'progams': did you mean 'programs'?" in knowgap.refusal("ls", "progams")
 
 
 def test_describes_a_program(knowgap):
     printed, _ = knowgap("ls", "migres")
     assert "iterations" in printed
     assert "open_domain" in printed
-
-
-def test_answers_and_shows_the_trace(indexed):
-    printed, remarks = indexed(*ASK, "--program", "rag")
-    assert "Ada Venn" in printed
-    assert "LM calls" in printed
-    assert "not a language model" in " ".join(remarks.split())
 
 
 def test_a_folder_of_documents_is_an_index_and_follows_the_folder(knowgap):
@@ -117,27 +115,6 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
     assert "Ada Venn" in indexed.json(*ASK, *words)["answer"]
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["ask", "   "], "question is empty"),
-        ([*ASK[:2], "--index", "nowhere"], "nowhere"),
-        ([*ASK, "--program", "migress"], "did you mean 'migres'"),
-        ([*ASK, "--program", "rag", "--set", "top_k=500"], "from 1 to 50"),
-        ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
-        ([*ASK, "--program", "migres", "--set", "preset=closed_domain"], "unknown preset of migres 'closed_domain'"),
-        ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
-        ([*ASK, "--program", "rag", "--part", "entailment=grounding"], "the program rag has no entailment"),
-        ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: no such folder"),
-        ([*ASK, "--lm", "openai/none", "--api-base", "http://127.0.0.1:9/v1"], "127.0.0.1:9"),
-        ([*ASK, "--program", "idx"], "idx is not an artifact"),
-        ([*ASK, "--part", "reranker"], "--part reranker: write it as NAME=VALUE"),
-    ],
-)
-def test_refuses_bad_input(indexed, words: list[str], reason: str):
-    assert reason in indexed.refusal(*words)
-
-
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_replies_that_nobody_can_read_are_an_error(indexed, monkeypatch, words: list[str]):
     lm, engine = scripted_lm(lambda *_: UNREADABLE)
@@ -146,11 +123,6 @@ def test_replies_that_nobody_can_read_are_an_error(indexed, monkeypatch, words: 
     assert len(engine.calls) == 2
     assert "none of 2 replies of the language model 'test/scripted' could be read" in " ".join(complaint.split())
     assert (json.loads(printed)["trace"]["cost"]["unreadable"] == 2) if words else "2 unreadable" in printed
-
-
-def test_debug_shows_the_traceback(indexed):
-    with pytest.raises(LookupError):
-        main(["--debug", *ASK, "--program", "nonsense"])
 
 
 def test_debug_shows_what_a_question_failed_of(indexed, monkeypatch):
@@ -168,13 +140,56 @@ def test_debug_shows_what_a_question_failed_of(indexed, monkeypatch):
     assert "Traceback" in printed
 
 
-def test_the_keyboard_stops_a_command(indexed, monkeypatch: pytest.MonkeyPatch):
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("knowgap.cli.factories.load_lm", interrupt)
-    assert "the same command continues it" in indexed(*ASK, code=130)[1]
-
-
 def test_the_version(knowgap):
     assert knowgap("--version")[0].startswith("knowgap ")
+
+
+def sent(server, name):
+    """The values of an option in the requests since the last look, without the first one-word question."""
+    bodies, server.bodies[:] = list(server.bodies), []
+    return {body.get(name) for body in bodies[1:]}
+
+
+def test_options_reach_the_model_and_an_artifact_keeps_them(indexed, monkeypatch):
+    with endpoint() as server:
+        model = ["--lm", "openai/local", "--api-base", server.api_base]
+        monkeypatch.setenv("KNOWGAP_LM_OPTIONS", "temperature=0.3 max_tokens=50 timeout=60")
+        indexed(*ASK, "--program", "rag", *model, "--lm-option", "max_tokens=77")
+        assert {body.get("temperature") for body in server.bodies} == {0.3}
+        assert sent(server, "max_completion_tokens") == {77}
+        monkeypatch.delenv("KNOWGAP_LM_OPTIONS")
+        lm = make_lm("openai/local", api_base=server.api_base, max_tokens=64, timeout=50)
+        save(RAG(open_index("idx")), "artifact", lm=lm)
+        ask = ["ask", "Who built the mill?", "--index", "idx", "--program", "artifact", "--api-base", server.api_base]
+        assert "options of openai/local in artifact: " in indexed(*ask, "--lm", "openai/local")[1]
+        assert sent(server, "max_completion_tokens") == {64}
+        indexed(*ask, "--lm", "openai/local", "--lm-option", "max_tokens=65")
+        assert sent(server, "max_completion_tokens") == {65}
+        indexed(*ask, "--lm", "openai/another")
+        assert sent(server, "max_completion_tokens") == {300}
+
+
+def test_an_address_in_the_environment_leaves_the_embedded_reader_alone(indexed, monkeypatch):
+    monkeypatch.setenv("KNOWGAP_API_BASE", "http://127.0.0.1:9/v1")
+    printed, remarks = indexed(*ASK, "--program", "rag")
+    assert "Ada Venn" in printed
+    assert "KNOWGAP_API_BASE is set but not used" in " ".join(remarks.split())
+
+
+def test_doctor_speaks_of_model_keys_and_mcp(indexed, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    printed, _ = indexed("doctor", "--index", "idx")
+    assert "SOME_API_KEY" in printed
+    assert "secret" not in printed
+    broken = ("--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--index", "http://127.0.0.1:9")
+    printed = " ".join(indexed("doctor", *broken, code=2)[0].replace("│", " ").split())
+    assert "does not answer at http://127.0.0.1:9/v1" in printed
+    assert "no index server answers" in printed
+    (indexed.folder / "idx" / "manifest.json").write_text("{", encoding="utf-8")
+    assert "broken" in indexed("doctor", "--index", "idx", code=2)[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_the_folder_of_caches_is_its_owners_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    assert home().stat().st_mode & 0o777 == 0o700

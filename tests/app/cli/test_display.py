@@ -61,12 +61,6 @@ def test_no_table_is_wider_than_80_columns(indexed):
         assert widths("\n".join(tables)) <= 80, words
 
 
-def test_a_line_stays_one_line_where_there_is_no_terminal(indexed):
-    message = indexed("ask", "x", "--index", "no/such/folder " + "x" * 60, code=2)[1]
-    [error] = [line for line in message.splitlines() if line.startswith("error:")]
-    assert error.endswith("`")
-
-
 def test_texts_are_cut_between_words():
     assert shorten("as it is", 8) == "as it is"
     assert shorten("a word that\nis cut", 13) == "a word that…"
@@ -135,14 +129,3 @@ def test_lines_say_how_much_time_is_left(monkeypatch):
         "scoring: 100/100 f1 0.5",
         "scoring: 2/9 f1 0.5, about 14 h left",
     ]
-
-
-def test_the_time_left_is_not_that_of_what_was_recorded_before(monkeypatch):
-    now, lines = [0.0], []
-    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(display.err, "print", lines.append)
-    with display.progress("asking") as report:
-        for done in range(1, 61):
-            now[0] = done if done <= 40 else 40 + 60.0 * (done - 40)
-            report(done, 80, "")
-    assert lines[-1] == "asking: 60/80, about 20 min left"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
@@ -66,9 +65,6 @@ def test_a_new_index_of_the_embedded_checkpoint_names_a_better_one_if_the_hub_an
 def test_indexes_the_passages_of_a_data_set(knowgap):
     facts = knowgap.json("index", "--data", "sample", "--index", "idx", "--engine", "bm25")
     assert facts["passages"] == len(open_index("idx"))
-    for nothing in ((), ("--corpus", "")):
-        assert "with either --data or --corpus" in knowgap.refusal("index", "--index", "other", *nothing)
-    assert "has no passages of its own" in knowgap.refusal("index", "--index", "other", "--data", "questions.jsonl")
 
 
 @pytest.mark.parametrize("own", [None, "for the index"])
@@ -141,64 +137,12 @@ def test_searches_what_is_served(indexed):
 SERVE = ("serve", "--search-only", "--index", "idx", "--port", "0")
 
 
-def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPatch):
-    async def end(server) -> None:
-        assert server.servers
-
-    monkeypatch.setattr("uvicorn.Server.main_loop", end)
-    assert "serving the index idx at http://127.0.0.1:" in indexed(*SERVE)[1]
-
-
-def test_a_broken_index_is_diagnosed(indexed):
-    (indexed.folder / "idx" / "manifest.json").write_text("{", encoding="utf-8")
-    assert "broken" in indexed("doctor", "--index", "idx", code=2)[0]
-
-
-def test_refuses_qdrant_where_it_is_not_installed(knowgap, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    assert "pip install 'knowgap[qdrant]'" in knowgap.refusal(
-        *INDEX, "--engine", "qdrant", "--engine-option", "url=points"
-    )
-    assert not (knowgap.folder / "idx").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (
-            ["--engine", "altavista"],
-            "known are bm25, colbert, dense, hybrid, plaid, qdrant",
-        ),
-        (["--engine", "bm25", "--engine-option", "checkpoint=x"], "checkpoint: the settings of bm25 are none"),
-        (["--engine", "dense", "--engine-option", "shard_number=2"], "shard_number: the settings of dense are encoder"),
-        (["--engine", "qdrant", "--engine-option", "shard_number=many"], "shard_number=many: write a whole number"),
-        pytest.param(
-            ["--engine", "qdrant", "--engine-option", "shard_number=2"], "name a Qdrant server", marks=needs_qdrant
-        ),
-    ],
-)
-def test_refuses_options_that_do_not_go_together(knowgap, options: list[str], reason: str):
-    assert reason in knowgap.refusal(*INDEX, *options)
-    assert not (knowgap.folder / "idx").exists()
-
-
 def test_the_current_folder_may_be_an_index_and_is_not_made_one(indexed, monkeypatch: pytest.MonkeyPatch):
     documents = str(indexed.folder / "docs.jsonl")
     monkeypatch.chdir(indexed.folder / "idx")
     assert indexed.json("search", "river", "--index", ".")["hits"]
     for name, reason in ((".", "name another one"), ("", "the path is empty")):
         assert reason in indexed.refusal("index", "--corpus", documents, "--engine", "bm25", "--index", name)
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["search", "Orle", "--index", "http://127.0.0.1:9"], "no index server answers"),
-        (["search", " ", "--index", "idx"], "the query is empty"),
-    ],
-)
-def test_refuses_a_search(knowgap, words: list[str], reason: str):
-    assert reason in knowgap.refusal(*words)
 
 
 def test_a_search_that_finds_nothing_says_so(knowgap):
@@ -242,8 +186,6 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert "1 file changed: 1 passage added, 1 removed, " in printed
     update = knowgap.json(*index)["update"]
     assert (update["files"], update["added"]) == (0, 0)
-    refusal = knowgap.refusal("index", "--data", "sample", "--index", "other", "--passage-tokens", "64")
-    assert "--passage-tokens work only with --corpus" in refusal
 
 
 def test_questions_may_name_the_document_of_a_passage(knowgap):
@@ -266,6 +208,3 @@ def test_a_table_is_indexed(knowgap):
     )
     knowgap(*build, "--index", "two", "--column", "text=Info")
     assert knowgap.json("search", "cheese", "--index", "two")["hits"][0]["text"] == "A town with a cheese market."
-    assert "--column and --passage-tokens work only with --corpus" in knowgap.refusal(
-        "index", "--data", "sample", "--index", "x", "--column", "a=b"
-    )

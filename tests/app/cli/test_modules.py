@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from endpoint import Endpoint, endpoint
 from support import in_chat_format, read_prompt
@@ -179,28 +178,6 @@ def test_a_module_is_compiled_with_a_number_tuned_and_saved(compiled):
     assert config["evaluations"]["test after"]["scores"]["f1"]["mean"] == 1
     _, refused = outside("ask", "Which river?", "--program", "compiled/artifact", "--index", "idx", *lm(server), code=2)
     assert "--program hops:Hops:FOLDER" in refused
-
-
-@pytest.mark.long
-def test_a_saved_module_is_loaded_in_python(compiled):
-    outside, server = compiled
-    code = (
-        "import dspy, knowgap; from hops import Hops;"
-        f"dspy.configure(lm=knowgap.make_lm('openai/m', api_base={server.api_base!r}));"
-        "program = knowgap.load('compiled/artifact', retriever='idx', expect=Hops);"
-        "print(program(question='Which river is at Teelford?').answer, program.module.num_docs)"
-    )
-    assert outside.python(code).split()[0] == "Teel"
-
-
-@pytest.mark.long
-def test_a_saved_module_is_served(compiled):
-    outside, server = compiled
-    with outside.serving("Hops", "--program", "hops:Hops:compiled/artifact", "--index", "idx", *lm(server)) as url:
-        reply = httpx.post(f"{url}/v1/ask", json={"question": "Which river is at Gornford?"}, timeout=60).json()
-    assert reply["answer"] == "Gorn"
-    assert reply["cost"]["lm_calls"] == 3
-    assert "Gornford" in [passage["id"] for passage in reply["passages"]]
 
 
 def test_an_agent_is_asked_and_its_steps_are_shown(bench):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import pytest
 
 from tests.app.cli.conftest import Outside
@@ -141,16 +140,6 @@ def test_its_artifact_is_asked_where_the_program_is_named(outside):
 
 
 @pytest.mark.long
-def test_its_artifact_is_loaded_in_python(outside):
-    code = (
-        "import dspy, knowgap; from mine import Twice, Words; dspy.configure(lm=knowgap.make_lm('extractive'));"
-        "program = knowgap.load('compiled/artifact', retriever='mine:Words:towns.jsonl', expect=Twice);"
-        "print(program(question='Which river flows through Kolm?').answer)"
-    )
-    assert "Teel" in outside.python(code)
-
-
-@pytest.mark.long
 def test_programs_are_compared_and_tables_run(outside):
     printed, _ = outside(
         "eval", "--program", "rag,mine:Twice,mine:Twice:compiled/artifact", *OURS, "--whole", "-o", "scores"
@@ -164,25 +153,6 @@ def test_programs_are_compared_and_tables_run(outside):
     cells = json.loads(printed)["cells"]
     assert [(cell["questions"], cell["failed"]) for cell in cells] == [(2, 0), (2, 0)]
     assert [cell["figures"][0]["ours"]["mean"] for cell in cells] == [1.0, 1.0]
-
-
-@pytest.mark.long
-def test_it_is_served(outside):
-    with outside.serving("Twice", "--program", "mine:Twice:compiled/artifact", "--index", OURS[-1]) as url:
-        reply = httpx.post(f"{url}/v1/ask", json={"question": "Which river flows through Sarr?"}, timeout=60)
-    assert "Umbe" in reply.json()["answer"]
-
-
-def test_what_is_wrong_is_one_line(outside):
-    for words, wanted in (
-        (("ask", "x?", "--program", "mien:Twice"), "there is no module mien in "),
-        (("eval", "--program", "mine:Twise"), "did you mean 'Twice'?"),
-        (("search", "x", "--index", "mine:Words:nothing.jsonl"), "nothing.jsonl: cannot be read"),
-    ):
-        _, said = outside(*words, code=2)
-        assert said.count("error:") == 1
-        assert wanted in " ".join(said.split())
-        assert "Traceback" not in said
 
 
 def test_what_packages_offer_is_listed(knowgap, offer):

@@ -73,7 +73,6 @@ DATA = ["--data", "questions.jsonl", "--whole", "--index", "idx"]
 COMMANDS = {
     "ask": (["ask", "Who built the hall?", "--index", "idx", "-p", "blend_filter", "-s", "preset=multi_hop"], 3),
     "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
-    "eval several": (["eval", *DATA, "--program", "rag,direct", "--num-threads", "3"], 3),
     "compile": (
         ["compile", "--program", "rag", "--engine", "bm25", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
     ),

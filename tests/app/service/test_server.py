@@ -3,9 +3,6 @@
 import itertools
 import json
 import re
-import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -156,13 +153,7 @@ def test_dspy_asks_it_like_any_model(server):
     assert lm(QUESTION, citations=False) == ["the Isk"]
 
 
-def test_a_prompt_of_dspy_is_told_that_this_is_no_language_model(server):
-    lm = dspy.LM("openai/knowgap/rag", api_base=f"{server.url}/v1", api_key="none", cache=False, num_retries=0)
-    with pytest.raises(Exception, match="which wants a language model"):
-        dspy.Predict("question -> answer")(question=QUESTION, lm=lm)
-
-
-def test_sampling_reaches_the_language_model_and_limits_end_the_answer():
+def test_sampling_reaches_the_language_model():
     seen = []
 
     class Watched(ScriptedEngine):
@@ -182,11 +173,9 @@ def test_sampling_reaches_the_language_model_and_limits_end_the_answer():
             return choice.message.content, choice.finish_reason
 
         assert ask(temperature=0.25, seed=3) == ("the Isk [1]", "stop")
-        assert ask(max_tokens=1) == ("the", "length")
-        assert ask(stop=[" Isk"]) == ("the", "stop")
         with pytest.raises(openai.BadRequestError, match="temperature"):
             ask(temperature=9)
-    assert seen == [0.25, None, None]
+    assert seen == [0.25]
 
 
 CHAT = {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}
@@ -226,16 +215,6 @@ def test_a_key_is_asked_for_where_one_is_set():
         assert httpx.post(ask, json={"question": QUESTION}, headers=right, timeout=SECONDS).status_code == 200
         assert httpx.get(f"{server.url}/metrics").status_code == 401
         assert [httpx.get(f"{server.url}{path}").status_code for path in ("/healthz", "/")] == [200, 200]
-
-
-def test_the_page_holds_no_script_of_another(client):
-    class Marked(RAG):
-        name = "<script>alert(1)</script>"
-
-    first, second = client.get("/"), client.get("/")
-    assert first.headers["content-security-policy"] != second.headers["content-security-policy"]
-    with serve(Marked(OneRiver())) as server:
-        assert "<script>alert" not in httpx.get(server.url).text
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -320,21 +299,6 @@ def test_what_a_provider_or_a_path_says_is_for_the_log_alone(caplog, error, stat
     assert caplog.text.count("hidden") == 2
 
 
-def test_a_failure_of_the_server_itself_is_told_in_the_same_form(monkeypatch, caplog):
-    with serve() as server:
-        monkeypatch.setattr("prometheus_client.generate_latest", lambda registry: 1 / 0)
-        failed = httpx.get(f"{server.url}/metrics")
-    assert failed.status_code == 500
-    assert f"request {failed.json()['error']['id']} failed: division by zero" in caplog.text
-
-
-def test_the_head_of_a_search_is_its_answer_s_and_405_names_the_methods(client):
-    assert client.head("/search", params={"query": QUESTION}).status_code == 200
-    refused = client.get("/v1/ask")
-    assert refused.headers["allow"] == "POST"
-    assert refused.json()["error"]["message"] == "/v1/ask accepts POST, not GET"
-
-
 def test_who_waits_when_the_grace_is_over_is_told_that_the_server_ends():
     program = Waiting()
     server = serve(program, grace=0.1).start()
@@ -389,17 +353,3 @@ def test_stopping_waits_for_what_is_under_way():
         stopped.result(SECONDS)
         with RemoteRetriever(server.url) as remote, pytest.raises(IndexMissing, match="no index server answers"):
             remote.search(["another"], 3)
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_the_command_ends_with_the_answer_under_way():
-    command = [sys.executable, "-m", "knowgap", "serve", "--engine", "bm25", "--program", "rag", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
-        with httpx.stream("POST", f"{url}/v1/ask", json={"question": QUESTION, "stream": True}, timeout=SECONDS) as it:
-            lines = it.iter_lines()
-            assert next(lines) == "event: step"
-            process.send_signal(signal.SIGTERM)
-            assert "event: answer" in list(lines)
-        assert process.wait(SECONDS) == 0

@@ -70,11 +70,6 @@ def test_an_unsupported_answer_says_so_and_names_the_nearest_passages_without_nu
     assert message.content.endswith("Isk")
 
 
-def test_the_tool_for_assistants_says_so_as_well(doubting):
-    _, result = call(make_server(doubting, answering("unused")), "ask", question=QUESTION)
-    check_verdict(result.structured_content)
-
-
 def test_a_short_answer_is_the_guess_with_the_verdict_beside_it():
     _, result = call(make_server(Doubting(OneRiver()), answering("unused")), "ask", question=QUESTION)
     check_verdict(result.structured_content)
@@ -91,8 +86,3 @@ def test_a_greeting_gets_a_line_and_asks_nothing(asked, doubting):
         assert (answer["cost"]["lm_calls"], answer["cost"]["retrievals"], answer["passages"]) == (0, 0, [])
         assert answer["cited_answer"] == answer["answer"] == reply.choices[0].message.content != ""
     assert sum(bool(chunk.choices and chunk.choices[0].delta.content) for chunk in chunks) == 1
-
-
-def test_a_greeting_is_no_part_of_what_was_said_before(server):
-    body = {"question": QUESTION, "said": [{"question": "Hello!", "answer": "Hello! What would you like to know?"}]}
-    assert "understood_as" not in httpx.post(f"{server.url}/v1/ask", json=body, timeout=150).json()

@@ -87,11 +87,3 @@ def test_programs_answer_from_it(served):
     with dspy.context(lm=lm):
         assert dspy.Predict("question -> answer")(question="Who painted it?").answer == "Ada Moor"
     lm.close()
-
-
-def test_the_command_answers_from_it_and_from_the_model_itself(served, indexed):
-    folder, api_base = served
-    words = ["ask", "Who painted The Grey Ferry?", "--index", "idx", "--program", "rag"]
-    answer = indexed.json(*words, "--lm", f"openai/{folder / 'fixed'}", "--api-base", api_base)
-    here = indexed.json(*words, "--lm", f"hf/{folder / 'fixed'}", "--lm-option", "device=cpu")
-    assert answer["answer"] == here["answer"] == "Ada Moor"

@@ -1,0 +1,119 @@
+"""What each command refuses: one line with the value and the way out, exit code 2, and nothing made."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from endpoint import endpoint
+
+from tests.app.cli.conftest import Knowgap
+
+ASK = "ask Who? --index idx"
+EVAL = "eval --program rag --data questions.jsonl --whole --index idx"
+COMPILE = "compile --program rag --data questions.jsonl --index idx"
+REFUSED = {
+    "ask": [
+        ("ask '  '", "question is empty"),
+        ("ask Who? --index nowhere", "nowhere"),
+        ("ask Who? --index docs.jsonl", "builds one of it"),
+        ("ask Who? --lm openai/x", "--index sample"),
+        (f"{ASK} --program migress", "did you mean 'migres'"),
+        (f"{ASK} --program idx", "idx is not an artifact"),
+        (f"{ASK} --program art", "its config.json names no program"),
+        (f"{ASK} --program no/such", "no such folder"),
+        (f"{ASK} --program mien:Twice", "there is no module mien"),
+        (f"{ASK} --program rag --set top_k=500", "from 1 to 50"),
+        (f"{ASK} --program rag --set top_k", "--set top_k: write it as NAME=VALUE"),
+        (f"{ASK} --program migres --set preset=closed_domain", "'closed_domain'"),
+        (f"{ASK} --program rag --part reranker=embedded", "no reranker"),
+        (f"{ASK} --part reranker=no/such/model", "no/such/model: no such folder"),
+        (f"{ASK} --file x.md", "no document of the index is x.md"),
+        (f"{ASK} --lm openai/none --api-base http://127.0.0.1:9/v1", "127.0.0.1:9"),
+        (f"{ASK} --lm openai/x --api-base http:/127.0.0.1:9/v1", "write http://127.0.0.1:9/v1"),
+        (f"{ASK} --api-base http://127.0.0.1:9/v1", "--lm openai/NAME"),
+        (f"{ASK} --lm extractive --api-base http://127.0.0.1:9", "runs in this process"),
+        (f"{ASK} --lm-option temperature=0.2", "does not take the options temperature"),
+        (f"{ASK} --lm openai/x --api-base {{server}} --lm-option temprature=1", "did you mean 'temperature'"),
+        (f"{ASK} --lm openai/x --api-base {{server}} --lm-option temperature=warm", "temperature=warm"),
+        (f"{ASK} --lm openai/x --api-base {{server}} --lm-option api_key=sk-secret", "environment variable"),
+    ],
+    "search": [
+        ("search '' --index idx", "query is empty"),
+        ("search q --index http:/127.0.0.1:9", "write http://127.0.0.1:9"),
+        ("search q --index https://", "not the address of a server"),
+        ("search q --index http://127.0.0.1:9", "no index server answers"),
+        ("search q --index faiss:nowhere", "no such folder"),
+        ("search q --index altavista+http://127.0.0.1:9", "unknown kind of server 'altavista'"),
+    ],
+    "index": [
+        ("index --index new", "either --data or --corpus"),
+        ("index --index new --data questions.jsonl", "no passages of its own"),
+        ("index --index new --data sample --column a=b", "only with --corpus"),
+        ("index --index new --corpus docs.jsonl --engine altavista", "'altavista'"),
+        ("index --index new --corpus docs.jsonl --engine bm25 --engine-option checkpoint=x", "checkpoint"),
+        (
+            "index -i new --corpus docs.jsonl --engine qdrant --engine-option shard_number=many",
+            "shard_number=many",
+        ),
+        ("index --index new --corpus nowhere", "nowhere"),
+        ("index --index idx --corpus docs.jsonl --engine dense", "another index is already there"),
+        ("index --index notes --corpus notes", "notes holds other files"),
+        ("index --index docs.jsonl/idx --corpus docs.jsonl --engine bm25", "a file stands where a folder is needed"),
+        ("index --index http://127.0.0.1:9 --corpus docs.jsonl", "is a web address"),
+    ],
+    "serve": [
+        ("serve docs.jsonl", "a folder of documents is needed"),
+        ("serve http://127.0.0.1:9/docs", "is a web address"),
+        ("serve notes --index idx", "leave them out"),
+        ("serve --index idx --program rag --host 0.0.0.0", "set a key"),
+        ("serve --index idx --program rag --allow-upload", "not to an index"),
+    ],
+    "doctor": [("doctor --index http:/127.0.0.1:9", "write http://127.0.0.1:9")],
+    "ls": [("ls progams", "did you mean 'programs'?")],
+    "eval": [
+        ("eval --program all,rag --data questions.jsonl", "all"),
+        ("eval --program ' , ' --data questions.jsonl", "--program is empty"),
+        ("eval --program json:loads --data questions.jsonl", "is of the type function"),
+        ("eval --program rag --data questions.jsonl --whole", "no index"),
+        (f"{EVAL} --split tset", "did you mean 'test'?"),
+        (f"{EVAL} --metric exact_mach", "did you mean 'exact_match'?"),
+        (f"{EVAL} --limit 0", "limit 0"),
+        (f"{EVAL} --prices 1", "--prices 1"),
+        (f"{EVAL} --output-dir ' '", "the path is empty"),
+        (f"{EVAL} --output-dir https://example.org/out", "is a web address"),
+        ("eval --data https:/example.org/q.jsonl --index idx", "is a web address"),
+    ],
+    "questions": [
+        ("questions --index idx", "--lm"),
+        ("questions --index idx --lm openai/x --output q.csv", "q.jsonl"),
+    ],
+    "report": [("report nowhere", "nowhere"), ("report idx", "idx holds")],
+    "compile": [
+        (f"{COMPILE} --optimizer bootstap", "did you mean 'bootstrap'?"),
+        (f"{COMPILE} --range top_k=3", "--range top_k=3"),
+        (f"{COMPILE} --study colour=red", "colour"),
+    ],
+    "experiment": [("experiment", "name a table"), ("experiment nothing", "nothing")],
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with endpoint() as server:
+        yield server
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_what_a_command_refuses(indexed: Knowgap, server, command: str):
+    (indexed.folder / "notes").mkdir()
+    (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    (indexed.folder / "art").mkdir()
+    (indexed.folder / "art" / "config.json").write_text("{}", encoding="utf-8")
+    before = {path.name for path in indexed.folder.iterdir()}
+    for words, reason in REFUSED[command]:
+        refusal = indexed.refusal(*shlex.split(words.format(server=server.api_base)))
+        assert reason in refusal, words
+        assert "sk-secret" not in refusal
+    assert {path.name for path in indexed.folder.iterdir()} - before <= {"home"}
+    assert not server.bodies
