@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 import pytest
@@ -43,13 +42,10 @@ def test_a_folder_of_documents_is_an_index_and_follows_the_folder(knowgap):
     assert [path.name for path in docs.iterdir() if path.name.startswith(".")] == []
 
 
-def test_tells_the_story_in_ten_lines_and_every_step_on_demand(indexed):
+def test_tells_the_rounds_in_brief_and_every_step_on_demand(indexed):
     told = indexed(*ASK, "--program", "migres")[0].splitlines()
-    assert told[0] == " 1 looked for  Who designed the Orle Bridge?"
-    assert re.match(r"   found +\d statements? in .*Orle Bridge", told[1])
-    story = next(place for place, line in enumerate(told) if "LM calls" in line)
-    assert story < 10
-    assert told[story].endswith("; --trace shows each step")
+    assert "looked for Who designed the Orle Bridge?" in told[0]
+    assert next(place for place, line in enumerate(told) if "LM calls" in line) < 10
     assert not any("reranked" in line for line in told)
     assert "reranked: kept" in indexed(*ASK, "--program", "migres", "--trace")[0]
 
