@@ -88,7 +88,7 @@ def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KNOWGAP_HOME", str(home))
             with pytest.raises(SystemExit):
-                main(["search", "Stozette Prulonvik", "--data", "sample"])
+                main(["search", "Stozette Prulonvik", "--index", "sample"])
 
     [index] = (build_once(tmp_path_factory, "sample-home", build) / "indexes").iterdir()
     return index
