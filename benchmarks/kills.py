@@ -226,32 +226,25 @@ def _evaluate(questions: int, place: Path) -> Any:
 
 
 def _compile(questions: int, place: Path) -> Any:
-    from knowgap.compiling import compile, save
+    from knowgap.compiling import Run, compile, save
 
     program, examples = rag_over_sample(questions)
     lm = _lm(place, cache=True)
     options = {"optimizer": "bootstrap", "max_bootstrapped_demos": 40, "max_rounds": 1}
-    compiled = compile(program, examples, "f1", trainset=examples, lm=lm, num_threads=1, **options).program
+    compiled = compile(program, examples, "f1", trainset=examples, run=Run(lm, num_threads=1), **options).program
     save(compiled, place / "artifact", lm=lm)
     return json.loads((place / "artifact" / "program.json").read_text(encoding="utf-8"))
 
 
-def _tune(name: str, place: Path) -> Any:
-    from knowgap.compiling import StudyConfig, compile
+def _tune(place: Path) -> Any:
+    from knowgap.compiling import Run, StudyConfig, compile
 
     program, examples = rag_over_sample(8)
-    tuning = compile(
-        program,
-        examples,
-        "f1",
-        n_trials=6,
-        storage=place / name,
-        lm=_lm(place),
-        num_threads=THREADS,
-        config=StudyConfig(reuse=False, prune=False),
-    ).study
+    config = StudyConfig(n_trials=6, storage=place / "study.db", reuse=False, prune=False, hold_out=0)
+    tuning = compile(program, examples, "f1", study=config, run=Run(_lm(place), THREADS)).study
     assert tuning is not None
-    return [(t.label, t.values, t.scores) for t in tuning.trials], tuning.best.values
+    found = [(trial.params, trial.intermediate_values) for trial in tuning.trials]
+    return sorted(found, key=repr), tuning.best.params
 
 
 def _experiment(place: Path) -> Any:
@@ -287,8 +280,7 @@ JOBS: dict[str, Callable[..., Any]] = {
     "index update": _update,
     "eval": _evaluate,
     "compile": _compile,
-    "study, SQLite": functools.partial(_tune, "study.db"),
-    "study, journal": functools.partial(_tune, "study.journal"),
+    "study": _tune,
     "experiment": _experiment,
     "replacing an artifact": _replace_artifact,
     "training": _train,

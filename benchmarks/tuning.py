@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from table import Table, note, ratio, seconds
 
-from knowgap.compiling import StudyConfig, compile
+from knowgap.compiling import Run, StudyConfig, compile
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import extractive_lm, quiet_dspy
 from knowgap.programs import get_program
@@ -63,13 +62,8 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         ["study", *columns],
         [[name, *(cell(row) for cell in columns.values())] for name, row in rows.items()],
         [
-            "Goal: at most a fifth of the calls. The first study's own ledger: {calls} calls made, {without_sharing} "
-            "without sharing, {without_pruning} without sharing and pruning (extrapolated).".format(
-                **rows["sharing and pruning"]
-            ),
-            "In both, a trial that tries what an earlier one tried takes over its result, and encoders and rerankers "
-            "remember what they computed. The embedded reader answers in milliseconds; with a language model the share "
-            "of wall time nears that of calls.",
+            "The embedded reader answers in milliseconds; with a language model the share of wall time nears that of "
+            "calls.",
         ],
     )
 
@@ -88,24 +82,17 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
     data, retriever = load_dataset(), open_index(index)
     retriever.search([data.splits["dev"][0].question], 1)  # load the encoder before the study
     started = time.perf_counter()
-    tuning = compile(
-        get_program(tuned)(retriever),
-        data,
-        "f1",
-        limit=n_dev,
-        n_trials=n_trials,
-        lm=extractive_lm(),
-        num_threads=2,
-        config=StudyConfig(reuse=saving, prune=saving),
-    ).study
+    config = StudyConfig(n_trials=n_trials, reuse=saving, prune=saving, hold_out=0)
+    run = Run(extractive_lm(), num_threads=2)
+    tuning = compile(get_program(tuned)(retriever), data, "f1", limit=n_dev, study=config, run=run).study
     assert tuning is not None
+    assert tuning.default is not None
     return {
-        **tuning.calls._asdict(),
         "calls": tuning.spent.calls,
         "wall": time.perf_counter() - started,
-        "pruned": sum(not trial.complete for trial in tuning.trials),
-        "questions": sum(len(trial.scores) for trial in tuning.trials),
-        "default": mean(tuning.default.scores),
-        "best": mean(tuning.best.scores),
-        "dev": len(tuning.questions),
+        "pruned": len(tuning.trials) - len(tuning.complete),
+        "questions": sum(len(trial.intermediate_values) for trial in tuning.trials),
+        "default": tuning.default.values[0],
+        "best": tuning.best.values[0],
+        "dev": len(tuning.objective.questions),
     }

@@ -3,6 +3,7 @@ from .artifact import read_config as read_config
 from .artifact import save as save
 from .compiler import Compiled as Compiled
 from .compiler import compile as compile
+from .compiler import estimate_study as estimate_study
 from .evaluation.estimate import Estimate as Estimate
 from .evaluation.estimate import estimate as estimate
 from .evaluation.evaluator import evaluate as evaluate
@@ -12,5 +13,4 @@ from .evaluation.results import compare as compare
 from .evaluation.statistics import Comparison as Comparison
 from .run import Run as Run
 from .study.config import StudyConfig as StudyConfig
-from .study.estimate import estimate_compile as estimate_compile
-from .study.run import StudyResult as StudyResult
+from .study.result import StudyResult as StudyResult

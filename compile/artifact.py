@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import dspy
 import orjson
@@ -18,11 +18,11 @@ from dspy.utils.saving import get_dependency_versions
 from pydantic import ValidationError
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.delegating_program import AnyProgram, DelegatingProgram
 from knowgap.compiling.evaluation.provenance import Provenance, connection_options, provenance_of, state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds, shorten
+from knowgap.lms.metering import Usage
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
@@ -31,20 +31,17 @@ from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import folder_digest, restore_folder, write_file, write_folder
 
-if TYPE_CHECKING:
-    from knowgap.compiling.study.summary import StudyFacts
-
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
 
 
 def save(
-    program: AnyProgram | dspy.Module,
+    program: Program | dspy.Module,
     folder: str | Path,
     *,
     lm: dspy.BaseLM | str | None = None,
     data: Dataset | None = None,
     evaluations: Mapping[str, Evaluation] | None = None,
-    study: StudyFacts | None = None,
+    cost: Usage | None = None,
 ) -> Path:
     """Write a program to a folder that `load` reads.
 
@@ -57,11 +54,11 @@ def save(
         lm: the language model the program was compiled with, or its name; default: the one DSPy is configured with.
         data: the data set the program was compiled on.
         evaluations: evaluations whose scores are kept with the program, by a label such as "test after".
-        study: the study that found the program; its cost and its comparison of programs are kept.
+        cost: what compiling cost.
 
     Raises:
-        UsageError: the program cannot be saved because its class is in no importable module or because it looks its
-            demonstrations up while it runs; or the folder holds something other than an artifact.
+        UsageError: the program cannot be saved, since its class is in no importable module, or the folder holds
+            something other than an artifact.
 
     >>> import knowgap
     >>> knowgap.save(knowgap.get_program("direct")(), "saved", lm="openai/any").name
@@ -78,8 +75,7 @@ def save(
         "demonstrations": {name: len(each.demos) for name, each in saved.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
-        "cost": {} if study is None else study.spent.model_dump(),
-        "compared": [] if study is None else study.compared(),
+        "cost": {} if cost is None else cost.model_dump(),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     state = {**state_of(saved), "metadata": {"dependency_versions": get_dependency_versions()}}
@@ -91,10 +87,8 @@ def save(
     return target
 
 
-def check_savable(program: AnyProgram, target: Path) -> str:
+def check_savable(program: Program, target: Path) -> str:
     """The name under which `save` records the class of a program; raises `UsageError` if it cannot be saved there."""
-    if isinstance(program, DelegatingProgram):
-        raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
         raise UsageError(f"{target} already exists and is not an artifact: name another folder")
     return program_reference(program.kind, lasting=True)

@@ -50,9 +50,6 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "Scores": _scores(config["evaluations"]),
         "Hyperparameters": _table(["name", "value", "default", "what it does"], rows),
         "Demonstrations": shown or ["None: every prompt is its instructions alone."],
-        "Programs compared": _table([*config["compared"][0]], [[*row.values()] for row in config["compared"]])
-        if config["compared"]
-        else [],
         "What compiling cost": [f"- {name}: {value}" for name, value in config["cost"].items()],
         "Use": [
             "```python",

@@ -35,6 +35,10 @@ class Calibration(BaseModel, extra="forbid"):
     scores: dict[str, float | None]
     reranker: str
 
+    def __str__(self) -> str:
+        reach = f"{self.covered(self.delta):.0%} of the questions reach it"
+        return f"δ = {self.delta:.4f} on the scale of {self.reranker}: {reach}"
+
     def covered(self, delta: float) -> float:
         """The fraction of the questions that have a passage with a score of at least `delta`."""
         return sum(score is not None and score >= delta for score in self.scores.values()) / len(self.scores)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Context, Option
+from typer import Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress
-from knowgap.cli.evaluate import Job, open_job
-from knowgap.cli.running.saving import score_and_save
-from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config
-from knowgap.errors import UnknownName, UsageError
+from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.evaluate import Job, open_job, show_comparisons, show_estimates, show_scores
+from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
-    import dspy
-
-    from knowgap.compiling import Compiled
+    from knowgap.compiling import Compiled, StudyConfig, StudyResult
     from knowgap.programs.base import Program
 
-_WITHOUT_TEACHER = ("labeled", "calibrate", "reanchor")
-_OF_STUDIES = ("study", "ranges", "study_name", "storage", "n_trials", "num_workers", "hold_out", "demos")
+_SPLITS = {
+    "dev": "the questions it was chosen on",
+    "held-out": "questions that the study has not seen",
+    "test": "no choice was made on it",
+}
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class CompileOptions(o.StudyOptions):
         str,
         Option(
             "--optimizer",
-            help="study: demonstrations and hyperparameters together; demonstrations alone, by a DSPy optimizer: see "
-            "`knowgap ls optimizers`; calibrate: the relevance threshold δ alone, from the training questions (MIGRES, "
-            "table 12); or reanchor: the probabilities from which decisions count as a yes.",
+            help="study: demonstrations and hyperparameters together; demonstrations or instructions alone, by a DSPy "
+            "optimizer: see `knowgap ls optimizers`; or calibrate: the relevance threshold δ alone, from the training "
+            "questions (MIGRES, table 12).",
         ),
     ] = "study"
     optimizer_option: Annotated[
@@ -50,14 +50,15 @@ class CompileOptions(o.StudyOptions):
         ),
     ] = None
     demos: Annotated[
-        Literal["auto", "search", "none"],
+        Literal["auto", "search", "none"] | None,
         Option(
             "--demos",
             rich_help_panel=o.STUDY,
             help="Whether a study searches demonstrations: search; none leaves those of the program alone; auto "
             "searches unless the embedded reader answers, which ignores them.",
+            show_default="auto",
         ),
-    ] = "auto"
+    ] = None
     hold_out: Annotated[
         int | None,
         Option(
@@ -74,112 +75,71 @@ class CompileOptions(o.StudyOptions):
 
 
 @o.grouped
-def compile_(*, context: Context, options: CompileOptions) -> None:
+def compile_(*, options: CompileOptions) -> None:
     """Find what serves a program best on the train and dev splits; score it on dev and test before and after; save it.
 
-    Several programs are compared by one study. What it chooses is saved if it is better on questions that the study has
-    not seen, else the program as it was.
+    Of several programs, the two that are best as they are on the dev questions are studied. What is chosen is saved if
+    it is better on questions that the study has not seen, else the program as it was.
     """
-    from knowgap.compiling.compiler import WAYS
-    from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
-    from knowgap.compiling.study.run import study_label
+    from knowgap.compiling import Run, compile
 
-    optimizer, teacher_lm = options.optimizer, None
-    if optimizer not in (known := [*WAYS, *OPTIMIZERS]):
-        raise UnknownName.among("optimizer", optimizer, known)
-    if optimizer in OPTIMIZERS and not OPTIMIZERS[optimizer].can_save:
-        raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
-    if options.teacher is not None and optimizer in _WITHOUT_TEACHER:
-        raise UsageError(f"--teacher-lm {options.teacher}: --optimizer {optimizer} uses no teacher; leave it out")
-    settings = factories.named_values(options.optimizer_option, "--optimizer-option")
-    if settings and optimizer == "study":
-        raise UsageError("--optimizer-option does not apply to --optimizer study: set its options with --study")
-    if optimizer != "study":
-        _refuse_study_options(context, optimizer)
-    study_config(options)
+    given = factories.named_values(options.optimizer_option, "--optimizer-option")
+    settings = {name: _parse(text) for name, text in given.items()}
     checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
-    generated = any(each.generator is not None for each in checked)
-    if generated and optimizer in OPTIMIZERS:
-        raise UsageError(f"--optimizer {optimizer} does not work with a generator, which reads no prompts: use study")
-    if len(checked) > 1 and optimizer != "study":
-        raise UsageError(f"--optimizer {optimizer} compiles one program, but --program names several: name one")
+    study = _study_config(options, generated=any(each.generator is not None for each in checked))
+    teacher_lm = None
     if options.teacher is not None:
         teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm, job.dataset.name) for each in checked]
-        folder = options.output_dir or Path(f"{study_label([each.name for each in programs])}-{job.dataset.name}")
-        demos = "none" if generated else options.demos
+        name = programs[0].name if len(programs) == 1 else "programs"
+        folder = options.output_dir or Path(f"{name}-{job.dataset.name}")
         if options.dry_run:
-            show_estimate(job, programs, options, demos, optimizer, options.hold_out, teacher_lm)
-        elif optimizer == "study":
-            _study(job, programs, folder, options, context.obj, demos=demos, teacher_lm=teacher_lm)
+            _show_estimate(job, programs, options, study)
         else:
-            score_and_save(job, _optimize(job, programs[0], optimizer, teacher_lm, settings), folder)
+            with progress(f"compiling {name} on {job.dataset.name}") as report:
+                run = Run(job.lm, options.num_threads, options.seed, report)
+                found = compile(
+                    programs,
+                    job.dataset,
+                    job.metrics,
+                    optimizer=options.optimizer,
+                    study=study,
+                    teacher_lm=teacher_lm,
+                    limit=options.limit,
+                    output=folder,
+                    run=run,
+                    **settings,
+                )
+            _show(found, job)
 
 
-def _refuse_study_options(context: Context, optimizer: str) -> None:
-    """Refuse the options of a study, among them its limits on what is spent, with another optimizer."""
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if option.name in _OF_STUDIES and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{option.opts[0]} applies only to a study: leave it out with --optimizer {optimizer}")
+def _study_config(options: CompileOptions, generated: bool) -> StudyConfig | None:
+    """The settings of a study; None if another optimizer is named, and none of them is given."""
+    from knowgap.compiling import StudyConfig
+
+    named = ("n_trials", "storage", "demos", "hold_out", "ranges")
+    given = {name: value for name in named if (value := getattr(options, name)) is not None}
+    if "ranges" in given:
+        given["ranges"] = _parse_ranges(given["ranges"])
+    given |= factories.named_values(options.study, "--study")
+    if generated:
+        given["demos"] = "none"  # a generator reads no prompts
+    if options.optimizer != "study" and not given:
+        return None
+    return StudyConfig(**{"cache_dir": factories.cache_folder(), "prices": options.prices, **given})
 
 
-def _study(job: Job, programs: list[Program], folder: Path, options: CompileOptions, command: Any, **more: Any) -> None:
-    """Run a study, show it, score and save what it found; or only share its trials as a worker."""
-    from knowgap.compiling import Compiled
-    from knowgap.compiling.compiler import check_choice
-    from knowgap.compiling.deployment import split_off
-    from knowgap.compiling.study.local_processes import is_local_worker
-    from knowgap.reports.report import write_report
-
-    dataset = job.dataset
-    dev, train = dataset.questions("dev", options.limit), dataset.splits.get("train", [])[: options.limit]
-    dev, train, held_out = split_off(dev, train, options.hold_out, options.seed)
-    seen = replace(job, dataset=replace(dataset, splits={**dataset.splits, "dev": dev, "train": train}))
-    tuned = run_study(seen, programs, folder, options, command, **more)
-    if is_local_worker():
-        return
-    show_study(tuned)
-    found = Compiled(tuned.program, next(iter(tuned.bases.values())), tuned, held_out)
-    if options.hold_out != 0:
-        with progress(f"testing the choice on {dataset.name}") as report:
-            common = {"lm": job.lm, "seed": options.seed, "num_threads": options.num_threads}
-            found = check_choice(found, dataset, job.metrics, progress=report, **common)
-    scored = score_and_save(job, found, folder)
-    if len(programs) > 1:
-        page = write_report(
-            tuned,
-            folder / "report.html",
-            evaluations=scored.evaluations,
-            cost=tuned.cost,
-            finding=str(scored.verdict or ""),
-        )
-        out.print(f"score against cost of all trials, as a picture: {page}", markup=False)
-
-
-def _optimize(
-    job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None, settings: dict[str, str]
-) -> Compiled[Program]:
-    """Improve a program by another optimizer than a study."""
-    from knowgap.compiling import compile
-
-    with progress(f"{optimizer} on {job.dataset.name}") as report:
-        compiled = compile(
-            program,
-            job.dataset,
-            job.metrics[0],
-            limit=job.options.limit,
-            optimizer=optimizer,
-            lm=job.lm,
-            teacher_lm=teacher_lm,
-            seed=job.options.seed,
-            num_threads=job.options.num_threads,
-            progress=report,
-            **{name: _parse(text) for name, text in settings.items()},
-        )
-    out.print(compiled.summary, markup=False)
-    return compiled
+def _parse_ranges(pieces: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The ranges of --range, written as NAME=LOW:HIGH."""
+    found: dict[str, tuple[float, float]] = {}
+    for name, text in factories.named_values(pieces, "--range").items():
+        try:
+            low, high = map(float, text.split(":"))
+        except ValueError:
+            raise UsageError(f"--range {name}={text}: write it as NAME=LOW:HIGH, such as top_k=1:10") from None
+        found[name] = low, high
+    return found
 
 
 def _parse(text: str) -> Any:
@@ -188,3 +148,71 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _show_estimate(job: Job, programs: Sequence[Program], options: CompileOptions, study: StudyConfig | None) -> None:
+    """Ask three questions, and show what the study and the scores before and after would cost."""
+    from knowgap.compiling import Run, estimate_study
+
+    if study is None:
+        raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: try it on a few questions")
+    run = Run(job.lm, options.num_threads, options.seed)
+    show_estimates(estimate_study(programs, job.dataset, job.metrics, study, limit=options.limit, run=run), job.lm)
+
+
+def _show(found: Compiled[Any], job: Job) -> None:
+    """Show what was found, and the scores before and after."""
+    from knowgap.compiling.evaluation.zeros import explain_zeros
+
+    if found.screening is not None:
+        show_scores(f"{len(found.screening)} programs as they are, on the dev questions", found.screening)
+    if found.study is None:
+        out.print(found.summary, markup=False)
+    else:
+        show_study(found.study)
+    names = {"before": found.before.name, "after": (found.study or found).program.name}
+    several = names["before"] != names["after"]
+    for split, meaning in _SPLITS.items():
+        results = {
+            f"{label}: {name}" if several else label: found.evaluations[f"{split} {label}"]
+            for label, name in names.items()
+            if f"{split} {label}" in found.evaluations
+        }
+        if results:
+            show_scores(f"{job.dataset.name}, {split} ({meaning})", results)
+        if len(results) > 1:
+            show_comparisons(results, job.metrics[0])
+    if found.verdict is not None:
+        out.print(str(found.verdict), markup=False)
+    if zeros := explain_zeros(found.evaluations.values(), job.metrics[0]):
+        remark(f"warning: {zeros}")
+    out.print(f"saved in {found.artifact}", markup=False)
+
+
+def show_study(study: StudyResult[Any]) -> None:
+    """Show the best trials of a study, what they changed, what decides the score, and what the study cost."""
+    from knowgap.compiling.study.result import LABEL, cost_of, rank
+
+    complete = sorted(study.complete, key=lambda trial: rank(trial, study.config.cost))
+    front = study.study.best_trials if study.config.costs else complete[:5]
+    rows = [
+        [
+            trial.number,
+            trial.user_attrs.get(LABEL, "sampled") + (" (chosen)" if trial.number == study.best.number else ""),
+            f"{trial.values[0]:.3f}",
+            f"{cost_of(trial, study.config.cost):.3g}",
+            ", ".join(f"{name}={value}" for name, (_, value) in study.changes(trial).items()) or "as before",
+        ]
+        for trial in front
+    ]
+    stopped = len(study.trials) - len(complete)
+    title = f"the best of {len(study.trials)} trials" + (f" ({stopped} of them stopped early)" if stopped else "")
+    columns = ["trial", "kind", f"dev {study.objective.metric}", study.config.cost, "changed"]
+    show_table(f"{study.objective.program.name}: {title}", columns, rows)
+    if importances := list(study.importances().items())[:6]:
+        show_table("what decides the score", ["parameter", "share"], [[n, f"{share:.2f}"] for n, share in importances])
+    spent = study.spent
+    if spent.uncounted_calls:
+        remark(f"{spent.uncounted_calls} calls bypassed the meter: what they cost is not known")
+    told = f"{spent.calls} LM calls, and {spent.cached_calls} answers from the cache; ended by: {study.stopped}"
+    out.print(told, markup=False)

@@ -63,8 +63,8 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
-    from knowgap.compiling.deployment import explain_zeros
     from knowgap.compiling.evaluation.statistics import few_questions
+    from knowgap.compiling.evaluation.zeros import explain_zeros
 
     base, *others = results.values()
     if base.defines(base.metrics[0]) and (zeros := explain_zeros(results.values(), base.metrics[0])):

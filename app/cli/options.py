@@ -241,11 +241,9 @@ class JobOptions(ModelOptions, DataOptions, ProgramOptions):
 class StudyOptions(JobOptions):
     """An Optuna study: its trials, its limits, and its storage."""
 
-    n_trials: Annotated[int, Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")] = (
-        20
-    )
-    study_name: Annotated[
-        str | None, Option("--study-name", rich_help_panel=STUDY, help="Name of the study; the same name continues it.")
+    n_trials: Annotated[
+        int | None,
+        Option("--n-trials", help="Trials in all, earlier runs of the study included.", show_default="20"),
     ] = None
     storage: Annotated[
         str | None,
@@ -253,7 +251,7 @@ class StudyOptions(JobOptions):
             "--storage",
             envvar="KNOWGAP_STORAGE",
             rich_help_panel=STUDY,
-            help="Where the study is kept: a .db or .journal file, or a database URL.",
+            help="Where the study is kept: a .db file, or a database URL.",
             show_default="in the output folder",
         ),
     ] = None
@@ -271,20 +269,9 @@ class StudyOptions(JobOptions):
         Option(
             "--study",
             rich_help_panel=STUDY,
-            help="A setting of the study, as NAME=VALUE. Can be repeated. mode=pareto weighs score against cost. "
-            "cost=lm_calls, tokens, … (see `knowgap ls costs`) says what the cost is, and costs=… names more. "
-            "rule='within 0.02' chooses the cheapest trial so close to the best, 'under 12' the best below that "
-            "cost; max_calls_per_question limits the calls of a question, max_cost_per_question the choice. "
-            "prune=false stops no trial early. max_calls, max_tokens, max_money and timeout (seconds) end the study.",
+            help="A setting of the study, as NAME=VALUE. Can be repeated. costs=lm_calls, tokens, … (see `knowgap ls "
+            "costs`) are minimized besides. rule='within 0.02' chooses the cheapest trial so close to the best, 'under "
+            "12' the best below that cost. prune=false stops no trial early. max_calls, max_money and timeout "
+            "(seconds) end the study. name tells studies in one storage apart.",
         ),
     ] = None
-    num_workers: Annotated[
-        int,
-        Option(
-            "--num-workers",
-            envvar="KNOWGAP_NUM_WORKERS",
-            min=1,
-            rich_help_panel=STUDY,
-            help="Processes on this machine that share the study's trials.",
-        ),
-    ] = 1

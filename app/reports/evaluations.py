@@ -22,7 +22,7 @@ COST_NAMES = (
 )
 """The costs that pages show."""
 
-_SPLIT_ORDER = ("test", "seen", "dev", "train", "")
+_SPLIT_ORDER = ("test", "dev", "train", "")
 _MOST_QUESTIONS = 500
 
 
@@ -44,8 +44,7 @@ class EvaluationGroup:
     """Evaluations of the same questions.
 
     Attributes:
-        split: "test", "dev", "train", another name, "" if it is not known, or "seen" for questions that are called
-            test questions although a study compared its trials on them.
+        split: "test", "dev", "train", another name, or "" if it is not known.
         evaluations: by label; the others are compared with the first.
         name: unique on the page, for anchors.
     """
@@ -159,15 +158,12 @@ class EvaluationGroup:
         return any(record.trace for question in self.listed for record in question.records.values())
 
 
-def group_evaluations(
-    evaluations: Mapping[str, Evaluation], *, base: str | None = None, dev_digest: str = ""
-) -> list[EvaluationGroup]:
+def group_evaluations(evaluations: Mapping[str, Evaluation], *, base: str | None = None) -> list[EvaluationGroup]:
     """Group evaluations by split and questions, those on test questions first.
 
     Args:
         evaluations: by label.
         base: which one the others are compared with; by default one with "before" in its label, or the first.
-        dev_digest: digest of the questions on which a study compared its trials.
 
     Raises:
         UnknownName: no evaluation has the label `base`.
@@ -177,8 +173,7 @@ def group_evaluations(
     members: dict[tuple[str, str], dict[str, Evaluation]] = {}
     for label, evaluation in evaluations.items():
         origin = evaluation.provenance
-        split = "seen" if origin.split == "test" and dev_digest and origin.data == dev_digest else origin.split
-        members.setdefault((split, origin.data), {})[label] = evaluation
+        members.setdefault((origin.split, origin.data), {})[label] = evaluation
     for key, group in members.items():
         first = base if base in group else next((label for label in group if "before" in label), None)
         members[key] = dict(sorted(group.items(), key=lambda item: item[0] != first))

@@ -1,98 +1,57 @@
-"""The sources of a page: studies, folders of runs, and evaluations, recognized by the contents of files."""
+"""The sources of a page: evaluations, in files and folders that are recognized by their contents."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import optuna
-
-from knowgap.compiling.artifact import read_config
 from knowgap.compiling.evaluation.evaluator import ANSWERS, load_answers
-from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.results import Evaluation
-from knowgap.compiling.study.run import StudyResult
-from knowgap.compiling.study.storage import open_storage
-from knowgap.compiling.study.summary import StudyFacts, matching, read_study
-from knowgap.errors import StudyError, UsageError, without_credentials
+from knowgap.errors import UsageError
 from knowgap.storage.files import write_file
 
 _COMPARISON = "comparison.json"
-Source = str | Path | StudyResult[Any] | Evaluation | Mapping[str, Evaluation]
+Source = str | Path | Evaluation | Mapping[str, Evaluation]
 
 
 @dataclass(frozen=True)
 class ReportSource:
     """The content of a report.
 
-    `artifact` is the `config.json` of the compiled program; `questions` are the ids of the dev questions in the order
-    of the trials' scores, if they are known; `place` is the name of the file, folder or database; `unfinished` are the
-    labels of evaluations that may still lack questions.
+    `place` is the name of the file or folder; `unfinished` are the labels of evaluations that may still lack questions.
     """
 
-    study: StudyFacts | None = None
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    artifact: dict[str, Any] | None = None
-    questions: list[str] = field(default_factory=list)
     place: str = ""
     unfinished: tuple[str, ...] = ()
 
 
-def read_source(source: Source, *, study_name: str | None = None, cost: str = "") -> ReportSource:
-    """Read the content of a source; arguments and errors are those of `knowgap.reports.report.render_report`."""
-    match source:
-        case StudyResult():
-            facts = replace(read_study(source.study, cost=cost or source.cost), chosen=source.best)
-            return ReportSource(study=facts, questions=source.questions)
-        case Evaluation():
-            return ReportSource(evaluations={source.provenance.program or "evaluation": source})
-        case Mapping():
-            if not source:
-                raise UsageError("no evaluations: there is nothing to report")
-            return ReportSource(evaluations=dict(source))
-    if "://" in str(source):
-        return ReportSource(study=_load_study(str(source), study_name, cost), place=without_credentials(str(source)))
+def read_source(source: Source) -> ReportSource:
+    """Read the content of a source; errors are those of `knowgap.reports.report.render_report`."""
+    if isinstance(source, Evaluation):
+        return ReportSource({source.provenance.program or "evaluation": source})
+    if isinstance(source, Mapping):
+        if not source:
+            raise UsageError("no evaluations: there is nothing to report")
+        return ReportSource(dict(source))
     path = Path(source).expanduser()
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
     folders = [folder for folder in (path, path / "evaluations") if folder.is_dir()]
     files = sorted(file for folder in folders for file in folder.iterdir()) if folders else [path]
-    report = _read_files(path, files, study_name, cost)
-    if report.study is None and not report.evaluations and report.artifact is None:
-        raise UsageError(f"{path} holds neither a study, nor evaluations, nor a compiled program")
-    return report
-
-
-def _read_files(place: Path, files: list[Path], study_name: str | None, cost: str) -> ReportSource:
-    kinds = {path: _kind(path) for path in files if path.is_file()}
-    studies = [path for path, kind in kinds.items() if kind in ("sqlite", "journal")]
-    if len(studies) > 1:
-        names = ", ".join(path.name for path in studies)
-        raise UsageError(f"{place} holds several studies ({names}): name one of these files")
-    evaluations = {path.stem: Evaluation.load(path) for path, kind in kinds.items() if kind == "evaluation"}
-    answers = {p.stem: load_answers(p) for p, kind in kinds.items() if kind == "answers" and p.stem not in evaluations}
-    labels = _labels(place, evaluations | answers)
-    artifact = next((p for p in (place, place / "artifact") if (p / "config.json").exists()), None)
-    config = read_config(artifact) if artifact is not None else None
-    study = None
-    if studies:
-        storage = f"sqlite:///{studies[0]}" if kinds[studies[0]] == "sqlite" else str(studies[0])
-        study = _load_study(storage, study_name, cost)
-        if config is not None:
-            saved = matching(study, config["program"], config["hyperparameters"], config["demonstrations"])
-            study = replace(study, chosen=saved or study.chosen)
-    return ReportSource(
-        study=study,
-        evaluations={label: (evaluations | answers)[stem] for stem, label in labels.items()},
-        artifact=config,
-        place=place.name or str(place),
-        unfinished=tuple(labels[stem] for stem in answers),
-    )
+    kinds = {each: _kind(each) for each in files if each.is_file()}
+    evaluations = {each.stem: Evaluation.load(each) for each, kind in kinds.items() if kind == "evaluation"}
+    answers = [each for each, kind in kinds.items() if kind == "answers"]
+    unfinished = {each.stem: load_answers(each) for each in answers if each.stem not in evaluations}
+    evaluations |= unfinished
+    if not evaluations:
+        raise UsageError(f"{path} holds no evaluations")
+    labels = _labels(path, evaluations)
+    by_label = {label: evaluations[stem] for stem, label in labels.items()}
+    return ReportSource(by_label, path.name or str(path), tuple(labels[stem] for stem in unfinished))
 
 
 def write_comparison(folder: Path, stems: Mapping[str, str]) -> None:
@@ -121,35 +80,8 @@ def _labels(place: Path, evaluations: Mapping[str, Evaluation]) -> dict[str, str
 def _kind(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(4096)
-    if start.startswith(b"SQLite format 3\x00"):
-        return "sqlite" if _has_studies(path) else ""
     if start.startswith(ANSWERS):
         return "answers"
-    if start.startswith(b"{") and b'"op_code"' in start.partition(b"\n")[0]:
-        return "journal"
     if path.suffix == ".json" and all(name in start for name in (b'"records"', b'"id"', b'"question"')):
         return "evaluation"
     return ""
-
-
-def _has_studies(path: Path) -> bool:
-    """Whether a database is Optuna's; it is opened read-only, so that one of another program is not changed."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    try:
-        return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchall())
-    except sqlite3.DatabaseError:
-        return False
-    finally:
-        connection.close()
-
-
-def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
-    place = without_credentials(storage)
-    with quiet(), open_storage(storage) as opened:
-        names = sorted(optuna.get_all_study_names(opened))
-        if study_name is None and len(names) > 1:
-            raise StudyError(f"{place} holds several studies: name one with --study-name: {', '.join(names)}")
-        name = study_name or next(iter(names), "")
-        if name not in names:
-            raise StudyError(f"{place} holds no study {name!r}: there are {', '.join(names) or 'none'}")
-        return read_study(optuna.load_study(study_name=name, storage=opened), cost=cost)

@@ -4,45 +4,43 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
-from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, check_labels, reporting
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
+from knowgap.compiling.run import Run
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
-from knowgap.storage.progress import Progress
+
+P = TypeVar("P", bound=Program)
 
 
 def run_optimizer(
-    program: Program,
+    program: P,
     trainset: Sequence[dspy.Example],
     *,
-    valset: Sequence[dspy.Example] | None = None,
     metric: Metrics,
+    valset: Sequence[dspy.Example] | None = None,
     optimizer: str = "bootstrap",
-    lm: dspy.BaseLM | None = None,
     teacher_lm: dspy.BaseLM | None = None,
-    seed: int = 0,
-    num_threads: int = 4,
-    progress: Progress | None = None,
+    run: Run = Run(),
     **options: Any,
-) -> Program:
+) -> P:
     """Give a program the demonstrations, or the instructions, that an optimizer finds.
 
     Only runs with a perfect score become demonstrations (`metric_threshold=1.0`), and examples themselves are not shown
     beside them (`max_labeled_demos=0`), since they label the final answer alone and not the steps before it. Both are
-    options. The optimizer `labeled` shows examples to the predictors whose outputs they label (reasoning aside); it
-    refuses a program without such a predictor.
+    options. The optimizer `labeled` shows examples to the predictors whose outputs they label (reasoning aside).
 
     Candidates are compared on the valset; without one, on the trainset. Of several metrics, the first counts. The other
     arguments are those of `knowgap.compiling.compiler.compile`.
@@ -56,60 +54,42 @@ def run_optimizer(
         LanguageModelError: the optimizer needs a language model that writes, and this one does not.
     """
     if optimizer not in OPTIMIZERS:
-        raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
+        raise UnknownName.among("optimizer", optimizer, ["study", "calibrate", *OPTIMIZERS])
     spec = OPTIMIZERS[optimizer]
-    for option in options:
-        if option not in spec.known_options():
-            raise UnknownName.among(f"option of the optimizer {optimizer}", option, spec.known_options())
     check_examples(trainset, "trainset")
-    by_name = named_metrics(metric)
-    check_gold([*trainset, *(valset or ())], program.retriever, next(iter(by_name)))
-    model = resolve_lm(lm, program)
+    [(name, measure), *_] = named_metrics(metric).items()
+    check_gold([*trainset, *(valset or ())], program.retriever, name)
+    model = resolve_lm(run.lm, program)
     author = teacher_lm or model
-    if spec.needs_lm and getattr(author, "model", "") == EXTRACTIVE:
+    if spec.writes and getattr(author, "model", "") == EXTRACTIVE:
         raise LanguageModelError(
             f"the optimizer {optimizer} needs a language model to write instructions; the embedded reader cannot"
         )
+    labelled = check_labels(program, trainset[0]) if optimizer == "labeled" else []
     student = program.deepcopy()
     student._compiled = False
     student.concurrent = False  # demonstrations then come in the order of the algorithm, whichever call ends first
     examples = [each.with_inputs("question") for each in trainset]
-    random.Random(seed).shuffle(examples)
-    run = OptimizerRun(
-        optimizer=getattr(dspy, spec.class_name, None),
-        student=student,
-        trainset=examples,
-        valset=[each.with_inputs("question") for each in valset or trainset],
-        metric=reporting(next(iter(by_name.values())), progress),
-        author=author,
-        seed=seed,
-        num_threads=num_threads,
-        options={**spec.defaults, **options},
-    )
-    with quiet(), without_history(), dspy.context(lm=model):
-        compiled = _optimize(optimizer, run)
-    _clean(compiled.program if isinstance(compiled, DelegatingProgram) else compiled, program)
-    return cast("Program", compiled)
-
-
-def _optimize(name: str, run: OptimizerRun) -> Any:
-    """Run a DSPy optimizer; the errors are those of `run_optimizer`."""
+    random.Random(run.seed).shuffle(examples)
+    compared = [each.with_inputs("question") for each in valset or trainset]
     watch = _Watch()
-    with dspy.context(callbacks=[*dspy.settings.callbacks, watch]):
+    with quiet(), without_history(), dspy.context(lm=model, callbacks=[*dspy.settings.callbacks, watch]):
         try:
-            compiled = OPTIMIZERS[name].compile(run)
+            asked = reporting(measure, run.progress)
+            compiled = spec.run(student, examples, compared, asked, author, replace(run, lm=model), options)
+        except KnowgapError:
+            raise
         except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments
-            if isinstance(error, KnowgapError):
-                raise
-            raise watch.stop or UsageError(f"the optimizer {name} cannot run: {error}") from error
+            raise watch.stop or UsageError(f"the optimizer {optimizer} cannot run: {error}") from error
         except Exception as error:
             watch.look(error)
-            if watch.stop is None:
-                raise
-            raise watch.stop from error
+            raise watch.stop or error from error
     if watch.stop is not None:
         raise watch.stop
-    return compiled
+    _clean(compiled, program)
+    for name, predictor in compiled.named_predictors() if labelled else ():
+        predictor.demos = predictor.demos if name in labelled else []
+    return cast("P", compiled)
 
 
 class _Watch(BaseCallback):
@@ -150,4 +130,13 @@ def _clean(compiled: Program, program: Program) -> None:
     own = dict(program.named_predictors())
     for name, predictor in compiled.named_predictors():
         predictor.lm = own[name].lm
-    remove_unused_demos(compiled)
+        predictor.demos = [kept for demo in predictor.demos if (kept := _of_predictor(predictor, demo)) is not None]
+
+
+def _of_predictor(predictor: Any, demo: Any) -> dspy.Example | None:
+    """A demonstration with the fields of its predictor alone; None if it lacks an input or an output."""
+    signature = predictor.signature
+    fields = {name: demo[name] for name in signature.fields if name in demo}
+    if not ({*fields} & {*signature.input_fields} and {*fields} & {*signature.output_fields}):
+        return None
+    return dspy.Example(**fields, **({"augmented": True} if demo.get("augmented") else {}))

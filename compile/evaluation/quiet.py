@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 from collections.abc import Iterator
@@ -17,8 +16,15 @@ def quiet() -> Iterator[None]:
     """Silence log lines, progress bars and prints of these libraries; what others print is untouched."""
     loggers = [logging.getLogger(name) for name in ("dspy", "gepa", "optuna")]
     levels, bars = [logger.level for logger in loggers], tqdm.tqdm.__init__
-    silent: Any = functools.partialmethod(bars, disable=True)
-    printing = [vars(module) for name, module in sys.modules.items() if name.startswith(("dspy.teleprompt", "gepa"))]
+
+    def silent(self: Any, *args: Any, **options: Any) -> None:
+        bars(self, *args, **{**options, "disable": True})
+
+    printing = [
+        vars(module)
+        for name, module in sys.modules.items()
+        if name.startswith(("dspy.teleprompt", "dspy.propose", "gepa"))
+    ]
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)

@@ -1,11 +1,11 @@
-"""The settings of a study: how it searches, how many demonstrations it makes, and when it ends."""
+"""The settings of a study: what it searches over, how long, and where it is kept."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -19,45 +19,40 @@ from pydantic import (
 
 from knowgap.compiling.evaluation.costs import COSTS, METERED
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.metering import Prices, Usage, dollars, token_prices
+from knowgap.lms.metering import Prices, Usage, token_prices
+from knowgap.programs.base import Program
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-T = TypeVar("T")
 
 
 class StudyConfig(BaseModel):
     """How a study searches, and when it ends; None means no limit.
 
     Attributes:
-        mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
-        cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
-        costs: further costs that "pareto" minimises, by the same names.
+        n_trials: the number of finished trials (complete or stopped early) at which the study ends.
+        name: the name under which it is kept; by default that of the program.
+        storage: a SQLite file (`.db`), a database URL, or a storage of Optuna's; by default it is kept in memory.
+        demos: whether trials choose demonstrations: "search", "none" (those of the program are left alone), or "auto"
+            (they do, unless the embedded reader answers, which ignores demonstrations).
+        hold_out: how many dev questions it does not see, on which `compile` tests its choice; see
+            `knowgap.compiling.hold_out.split_off`. With 0, the choice is not tested.
+        costs: costs that are minimized besides the score, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
+            A study of several objectives stops no trial early.
         rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
-        max_calls_per_question: an upper bound on every program's hyperparameter `max_calls`: the most calls of the
-            language model per question, cached ones included.
-        max_cost_per_question: US dollars that a question may cost on average, by `prices` or DSPy's table; more
-            expensive trials are not chosen, and are stopped once they are certain to exceed it.
-        prune: stop a trial early if it can be expected to gain less than 0.01 over the best one; see
-            `knowgap.compiling.study.pruning`.
+        prune: stop a trial early if it can be expected to gain little over the best one.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
-        ranges: (low, high) for numbers by name; they may be narrower or wider than the declared search ranges, but must
-            be within the bounds.
-        start: hyperparameters to try early, as mappings from name to value.
-            In a study of several programs, names of hyperparameters in `include`, `exclude`, `ranges` and `start` begin
-            with that of the program: `migres.top_k`.
-        reuse: reuse answers of the language model, retrieved lists, and scores of the reranker and entailment model; a
-            language model that samples is then asked only once for each prompt.
-        cache_dir: the folder in which other processes share them; None keeps them in memory and in DSPy's cache.
-        heartbeat: seconds between the heartbeats of a trial in a database; after four missed ones it is run again.
+        ranges: (low, high) for numbers by name, instead of the declared search ranges.
         num_sets: the most demonstration sets for each predictor, the empty one included.
         max_demos: the most demonstrations in a set.
+        reuse: reuse answers of the language model, retrieved lists and scores of other models; a language model that
+            samples is then asked only once for each prompt.
+        cache_dir: the folder in which other processes share them; None keeps them in memory and in DSPy's cache.
+        heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
         max_calls: limit on the calls that reach the language model, over the whole study.
-        max_tokens: limit on the prompt and completion tokens of these calls.
         max_money: limit on the price of these calls in US dollars.
-        timeout: limit on the wall time of this call in seconds.
+        timeout: limit on the wall time of one call of `compile` in seconds.
         prices: US dollars per million prompt and completion tokens, for a model whose price DSPy does not know.
 
     Raises:
@@ -67,24 +62,23 @@ class StudyConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mode: Literal["single", "pareto"] = "single"
-    cost: str = "lm_calls"
+    n_trials: int = Field(default=20, ge=1)
+    name: str = ""
+    storage: Any = None
+    demos: Literal["auto", "search", "none"] = "auto"
+    hold_out: int | None = Field(default=None, ge=0)
     costs: list[str] = []
     rule: str = "best"
-    max_calls_per_question: int | None = Field(default=None, ge=1)
-    max_cost_per_question: float | None = Field(default=None, ge=0)
     prune: bool = True
     include: list[str] | None = None
     exclude: list[str] = []
     ranges: dict[str, tuple[float, float]] = {}
-    start: list[dict[str, Any]] = []
-    reuse: bool = True
-    cache_dir: Path | None = None
-    heartbeat: int = Field(default=15, ge=1)
     num_sets: int = Field(default=6, ge=1)
     max_demos: int = Field(default=4, ge=1)
+    reuse: bool = True
+    cache_dir: Path | None = None
+    heartbeat: int = Field(default=60, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
-    max_tokens: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
     timeout: float | None = Field(default=None, gt=0)
     prices: Prices | None = None
@@ -106,58 +100,24 @@ class StudyConfig(BaseModel):
             if first["type"] == "extra_forbidden":
                 raise UnknownName.among("setting of a study", name, cls.model_fields) from error
             raise UsageError(f"StudyConfig: {name}={first['input']!r}: {first['msg']}") from error
-        for name in (config.cost, *config.costs):
-            if name not in COSTS:
-                raise UnknownName.among("cost", name, COSTS)
-        if config.costs and (config.mode == "single" or len({config.cost, *config.costs}) <= len(config.costs)):
-            raise UsageError(
-                f"costs={config.costs} needs mode='pareto', and costs other than cost={config.cost}, each named once"
-            )
+        for cost in config.costs:
+            if cost not in COSTS:
+                raise UnknownName.among("cost", cost, COSTS)
         parse_rule(config.rule)
-        timed = "seconds" in config.minimized or (config.cost == "seconds" and config.rule != "best")
-        if timed and config.reuse:
-            raise UsageError("seconds mean nothing if answers are reused: set reuse=False, or cost='critical_calls'")
+        if config.cost == "seconds" and config.reuse:
+            raise UsageError("seconds mean nothing if answers are reused: set reuse=False, or name critical_calls")
         return config
 
     @property
-    def prunes(self) -> bool:
-        """Whether trials may be stopped early."""
-        return self.prune and self.mode == "single"
-
-    @property
-    def minimized(self) -> list[str]:
-        """The names of the costs that are objectives beside the score."""
-        return [self.cost, *self.costs] if self.mode == "pareto" else []
-
-    @property
-    def limits_spending(self) -> bool:
-        """Whether there is a limit on what all processes together spend."""
-        return not (self.max_calls is None and self.max_tokens is None and self.max_money is None)
+    def cost(self) -> str:
+        """The cost by which a rule chooses, and by which equal trials are ordered."""
+        return self.costs[0] if self.costs else "lm_calls"
 
     @property
     def needs_counts(self) -> bool:
         """Whether a limit or an objective depends on what the language model's calls cost."""
-        limited = self.limits_spending or self.max_cost_per_question is not None
-        return limited or not METERED.isdisjoint(self.minimized)
-
-    def of_program(self, prefix: str) -> StudyConfig:
-        """The settings of the program whose hyperparameters' names begin with `prefix`, which is removed."""
-
-        def own(names: Mapping[str, T]) -> dict[str, T]:
-            return {name.removeprefix(prefix): value for name, value in names.items() if name.startswith(prefix)}
-
-        return self.model_copy(
-            update={
-                "include": None if self.include is None else [*own(dict.fromkeys(self.include))],
-                "exclude": [*own(dict.fromkeys(self.exclude))],
-                "ranges": own(self.ranges),
-                "start": [values for start in self.start if (values := own(start))],
-            }
-        )
-
-    def named(self) -> set[str]:
-        """The names of all hyperparameters that the settings mention."""
-        return {*(self.include or ()), *self.exclude, *self.ranges, *(name for start in self.start for name in start)}
+        limited = self.max_calls is not None or self.max_money is not None
+        return limited or not METERED.isdisjoint(self.costs)
 
     def with_prices(self, lm: str) -> StudyConfig:
         """The settings with the prices of the language model of that name, unless they name some.
@@ -166,19 +126,37 @@ class StudyConfig(BaseModel):
             UsageError: money is limited, and the prices are not known.
         """
         prices = self.prices or token_prices(lm)
-        limit = self.max_money if self.max_money is not None else self.max_cost_per_question
-        if limit is not None and prices is None:
+        if self.max_money is not None and prices is None:
             raise UsageError(
-                f"a limit of {limit:g} US dollars needs prices, and those of {lm} are not known: name them, in "
-                "US dollars per million prompt and completion tokens (--prices IN,OUT)"
+                f"a limit of {self.max_money:g} US dollars needs prices, and those of {lm} are not known: name them, "
+                "in US dollars per million prompt and completion tokens (--prices IN,OUT)"
             )
         return self.model_copy(update={"prices": prices})
+
+    def of_program(self, program: Program, of: int) -> StudyConfig:
+        """The settings of a program's study, one of several that share the trials and the limits.
+
+        Hyperparameters that are named, but that the program does not have, are those of others.
+        """
+        declared = program.hyperparameters()
+        shared: dict[str, Any] = {
+            "name": f"{self.name}-{program.name}" if self.name else "",
+            "n_trials": math.ceil(self.n_trials / of),
+            "include": self.include and [name for name in self.include if name in declared],
+            "exclude": [name for name in self.exclude if name in declared],
+            "ranges": {name: range for name, range in self.ranges.items() if name in declared},
+        }
+        if self.max_calls is not None:
+            shared["max_calls"] = self.max_calls // of
+        for name in ("max_money", "timeout"):
+            if getattr(self, name) is not None:
+                shared[name] = getattr(self, name) / of
+        return self.model_copy(update=shared)
 
     def exceeded(self, spent: Usage, seconds: float) -> str:
         """Which limit of the whole study is reached, in words; empty if none is."""
         for what, limit, used in (
             ("calls", self.max_calls, spent.calls),
-            ("tokens", self.max_tokens, spent.tokens),
             ("US dollars", self.max_money, spent.money),
             ("seconds", self.timeout, seconds),
         ):
@@ -186,27 +164,10 @@ class StudyConfig(BaseModel):
                 return f"limit of {limit:g} {what}"
         return ""
 
-    def price(self, costs: Mapping[str, float | None]) -> float:
-        """What a question costs on average in US dollars, by `prices`; infinite if that is not known."""
-        read, written = costs["prompt_tokens"], costs["completion_tokens"]
-        if self.prices is None or read is None or written is None:
-            return math.inf
-        return dollars(read, written, self.prices)
-
-    def permits(self, costs: Mapping[str, float | None], share: float = 1.0) -> bool:
-        """Whether mean costs per question are within the limit, if there is one.
-
-        They were measured on a `share` of all questions; the others are assumed to cost nothing.
-        """
-        limit = self.max_cost_per_question
-        return limit is None or self.price(costs) * share <= limit + 1e-12
-
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Mapping[str, Any]:
         """The settings that must be the same for a study to be continued, as JSON values."""
-        names = {"mode", "include", "exclude", "ranges", "start", "num_sets", "max_demos"}
-        fields = self.model_dump(mode="json", include=names)
-        first, *others = self.minimized or [""]
-        return {**fields, "prune": self.prunes, "cost": first, **({"costs": others} if others else {})}
+        names = {"costs", "prune", "include", "exclude", "ranges", "num_sets", "max_demos"}
+        return self.model_dump(mode="json", include=names)
 
 
 def parse_rule(rule: str) -> tuple[str, float]:

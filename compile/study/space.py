@@ -4,16 +4,12 @@ A number that may be None becomes two parameters: `name.set`, whether it is a nu
 A whole number is searched up to four times its default, at least up to 5, unless a range is given. The scale of a wide
 range is logarithmic, so that small numbers, which make trials cheap, are tried as often as large ones.
 A hyperparameter with conditions is only searched if they hold, and otherwise keeps the program's value.
-
-In a study of several programs, the parameter `program` chooses one, and opens its own search space, in which all names
-begin with the program's: `migres.top_k`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from graphlib import TopologicalSorter
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.study.config import StudyConfig
@@ -38,14 +34,6 @@ _MOST_TIMES = 4
 _WIDE = 10
 """From this ratio of its ends on, the range of a whole number has a logarithmic scale."""
 
-PROGRAM = "program"
-"""Optuna's parameter that chooses among several programs."""
-
-
-def program_prefix(name: str, n_programs: int) -> str:
-    """What the names of a program's parameters begin with; empty if the study has one program."""
-    return f"{name}." if n_programs > 1 else ""
-
 
 class SearchSpace:
     """The hyperparameters and demonstration sets that a study searches over.
@@ -54,12 +42,10 @@ class SearchSpace:
         program: the program with the hyperparameters; those that are not searched keep its values.
         config: which hyperparameters are searched, and in which ranges.
         num_demo_sets: number of demonstration sets to choose from, by predictor.
-        known: values that are to be tried, by name; ranges are widened to hold them.
-        prefix: what the names of Optuna's parameters begin with, in a study of several programs.
 
     Raises:
         UnknownName: a name that is not a hyperparameter of the program.
-        UsageError: a range for something that is not a number; or nothing to search over, without a prefix.
+        UsageError: a range for something that is not a number; or nothing to search over.
     """
 
     def __init__(
@@ -68,12 +54,10 @@ class SearchSpace:
         config: StudyConfig | None = None,
         *,
         num_demo_sets: Mapping[str, int] | None = None,
-        known: Sequence[Mapping[str, Any]] = (),
-        prefix: str = "",
     ):
-        config, self.prefix = config or StudyConfig(), prefix
+        config = config or StudyConfig()
         declared = program.hyperparameters()
-        for name in [*(config.include or ()), *config.exclude, *config.ranges, *chain.from_iterable(known)]:
+        for name in [*(config.include or ()), *config.exclude, *config.ranges]:
             if name not in declared:
                 raise program.unknown(name)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
@@ -83,20 +67,14 @@ class SearchSpace:
         self.values = program.values()
         self.defaults = {name: declaration.default for name, declaration in declared.items()}
         self.num_demo_sets = dict(num_demo_sets or {})
-        self._known = [self.defaults, self.values, *known]
         self.ranges: dict[str, tuple[float, float]] = {}
         for name, declaration in self.declared.items():
             if isinstance(declaration, (Integer, RealNumber)):
                 self.ranges[name] = self._range(name, declaration, config.ranges.get(name))
             elif name in config.ranges:
                 raise UsageError(f"{name} is not a number, so it cannot have a range")
-        if not self.is_searchable and not prefix:
+        if not self.declared and not self.num_demo_sets:
             raise UsageError(f"nothing to search over: {program.name} has no hyperparameter to tune")
-
-    @property
-    def is_searchable(self) -> bool:
-        """Whether there is anything to choose."""
-        return bool(self.declared or self.num_demo_sets)
 
     def suggest(self, trial: Trial) -> tuple[dict[str, Any], dict[str, int]]:
         """Let a trial choose.
@@ -109,10 +87,7 @@ class SearchSpace:
         for name, declaration in self.declared.items():
             if declaration.active(values):
                 values[name] = self._suggest(trial, name, declaration)
-        chosen = {
-            p: trial.suggest_categorical(f"{self.prefix}demos.{p}", range(n)) for p, n in self.num_demo_sets.items()
-        }
-        return values, chosen
+        return values, {p: trial.suggest_categorical(f"demos.{p}", range(n)) for p, n in self.num_demo_sets.items()}
 
     def parameters(self, values: Mapping[str, Any], chosen: Mapping[str, int] | None = None) -> dict[str, Any]:
         """The inverse of `suggest`: Optuna's parameters of a trial with these values and demonstration sets."""
@@ -126,31 +101,29 @@ class SearchSpace:
                 parameters[f"{name}.set"] = value is not None
             if value is not None:
                 parameters[name] = value
-        parameters |= {f"demos.{p}": (chosen or {}).get(p, 0) for p in self.num_demo_sets}
-        return {f"{self.prefix}{name}": value for name, value in parameters.items()}
+        return parameters | {f"demos.{p}": (chosen or {}).get(p, 0) for p in self.num_demo_sets}
 
     def _suggest(self, trial: Trial, name: str, declaration: Hyperparameter[Any]) -> Any:
-        parameter = f"{self.prefix}{name}"
         match declaration:
             case Switch():
-                return trial.suggest_categorical(parameter, [False, True])
+                return trial.suggest_categorical(name, [False, True])
             case Choice():
-                return trial.suggest_categorical(parameter, list(declaration.choices))
+                return trial.suggest_categorical(name, list(declaration.choices))
             case Integer() | RealNumber():
                 optional = isinstance(declaration, OptionalReal)
-                if optional and not trial.suggest_categorical(f"{parameter}.set", [False, True]):
+                if optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
                     return None
                 low, high = self.ranges[name]
                 if isinstance(declaration, (Integer, OptionalInteger)):
-                    return trial.suggest_int(parameter, int(low), int(high), log=low >= 1 and high >= _WIDE * low)
-                return trial.suggest_float(parameter, low, high)
+                    return trial.suggest_int(name, int(low), int(high), log=low >= 1 and high >= _WIDE * low)
+                return trial.suggest_float(name, low, high)
             case _:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 
     def _range(
         self, name: str, declaration: Integer | RealNumber, given: tuple[float, float] | None
     ) -> tuple[float, float]:
-        """The range of a number, wide enough for the default, the program's own value and those to be tried."""
+        """The range of a number, wide enough for the default and the program's own value."""
         if isinstance(declaration, Integer):
             search = (declaration.low, min(declaration.high, max(5, _MOST_TIMES * declaration.default)))
         else:
@@ -158,7 +131,7 @@ class SearchSpace:
         low, high = (float(declaration.check(edge)) for edge in (given or search))
         if low > high:
             raise UsageError(f"{name}: the lower end of the range {given} is above the upper end")
-        known = [declaration.check(values[name]) for values in self._known if values.get(name) is not None]
+        known = [values[name] for values in (self.defaults, self.values) if values[name] is not None]
         return min([low, *known]), max([high, *known])
 
 

@@ -29,7 +29,7 @@ def index(examples, tmp_path):
 @pytest.fixture
 def compiled(examples, index, lm):
     options = {"trainset": examples[:4], "optimizer": "bootstrap", "max_bootstrapped_demos": 2}
-    return compile(RAG(index, top_k=7), examples[:4], "exact_match", lm=lm, **options).program
+    return compile(RAG(index, top_k=7), examples[:4], "exact_match", run=Run(lm), **options).program
 
 
 @pytest.fixture

@@ -3,22 +3,25 @@
 import importlib
 import sys
 
+import optuna
 import pytest
-from compile_helpers import make_examples, make_retriever, reading_lm
+from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
 
-from knowgap.compiling import StudyConfig, compile, estimate_compile, load
+from knowgap.compiling import Run, StudyConfig, compile, load
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import get_metric
 from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.hyperparameters import Integer, Switch
 
 
 @pytest.mark.parametrize("optimizer", ["study", "bootstrap"])
 def test_everything_is_written_to_the_output(tmp_path, optimizer):
     examples = make_examples(6)
     program, lm = RAG(make_retriever(examples), top_k=2), reading_lm()[0]
-    arguments = {"trainset": examples, "lm": lm, "optimizer": optimizer, "n_trials": 3, "output": tmp_path}
+    study = StudyConfig(n_trials=3) if optimizer == "study" else None
+    arguments = {"trainset": examples, "run": Run(lm), "optimizer": optimizer, "study": study, "output": tmp_path}
     found = compile(program, examples, "exact_match", **arguments)
     assert {*found.evaluations} == {"before", "after"}
     assert (tmp_path / "study.db").exists() == (optimizer == "study")
@@ -34,26 +37,27 @@ def test_a_split_without_questions_is_not_scored_and_the_program_is_saved(tmp_pa
     examples = make_examples(6)
     data = Dataset("own", {"train": examples[:3], "dev": examples[3:], "test": []}, [], "own")
     program, lm = RAG(make_retriever(examples), top_k=2), reading_lm()[0]
-    found = compile(program, data, "exact_match", lm=lm, n_trials=2, output=tmp_path)
+    found = compile(program, data, "exact_match", run=Run(lm), study=StudyConfig(n_trials=2), output=tmp_path)
     assert {*found.evaluations} == {"dev before", "dev after"}
     assert load(tmp_path / "artifact", retriever=program.retriever).values() == found.program.values()
 
 
 def test_refusals():
     examples = make_examples(4)
-    program, lm = RAG(make_retriever(examples)), reading_lm()[0]
+    program, run = RAG(make_retriever(examples)), Run(reading_lm()[0])
     for wrong, error, message in (
         ({"optimizer": "bootstrop"}, UnknownName, "did you mean 'bootstrap'"),
-        ({"share": 0.5}, UnknownName, "unknown argument of compile with the optimizer study 'share'"),
-        ({"optimizer": "bootstrap", "config": StudyConfig(max_calls=9)}, UsageError, "bootstrap would ignore config"),
-        ({"optimizer": "labeled", "hold_out": 0}, UsageError, "labeled would ignore hold_out"),
-        ({"optimizer": "labeled", "storage": "s.db"}, UsageError, "labeled would ignore storage"),
-        ({"demos": "some"}, UnknownName, "unknown kind of demonstrations 'some'"),
+        ({"share": 0.5}, UsageError, "a study takes no share"),
+        ({"optimizer": "bootstrap", "study": StudyConfig(max_calls=9)}, UsageError, "takes no settings of a study"),
+        ({"optimizer": "labeled", "study": StudyConfig()}, UsageError, "takes no settings of a study"),
     ):
         with pytest.raises(error, match=message):
-            compile(program, examples, "f1", lm=lm, **wrong)
-    with pytest.raises(UsageError, match="bootstrap compiles exactly one program, not 2"):
-        compile([program, Direct()], examples, "f1", optimizer="bootstrap", lm=lm)
+            compile(program, examples, "f1", run=run, **wrong)
+    for several, message in (([], "given are none"), ([program, RAG(None)], "given are rag, rag")):
+        with pytest.raises(UsageError, match=message):
+            compile(several, examples, "f1", run=run)
+    with pytest.raises(UsageError, match="bootstrap compiles exactly one program"):
+        compile([program, Direct()], examples, "f1", optimizer="bootstrap", run=run)
 
 
 def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
@@ -64,13 +68,12 @@ def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
     retriever = make_retriever(examples)
     (tmp_path / "taken" / "artifact").mkdir(parents=True)
     (tmp_path / "taken" / "artifact" / "notes.txt").write_text("mine")
-    for program, output, options, message in (
-        (Nested(retriever), "new", {}, "could not be loaded again"),
-        (RAG(retriever), "taken", {}, "is not an artifact"),
-        (RAG(retriever), "new", {"optimizer": "knn"}, "a program compiled by knn cannot be saved"),
+    for program, output, message in (
+        (Nested(retriever), "new", "could not be loaded again"),
+        (RAG(retriever), "taken", "is not an artifact"),
     ):
         with pytest.raises(UsageError, match=message):
-            compile(program, examples, "f1", trainset=examples, lm=lm, output=tmp_path / output, **options)
+            compile(program, examples, "f1", trainset=examples, run=Run(lm), output=tmp_path / output)
     assert engine.calls == []
     assert not (tmp_path / "new").exists()
 
@@ -79,36 +82,58 @@ def test_a_study_is_not_continued_with_a_metric_that_has_changed(tmp_path, monke
     code = "def right(example, prediction, trace=None):\n    return float(prediction.answer == example.answer)\n"
     monkeypatch.syspath_prepend(tmp_path)
     examples, lm = make_examples(4), reading_lm()[0]
-    arguments = {"lm": lm, "hold_out": 0, "demos": "none", "storage": tmp_path / "study.db"}
+    common = {"hold_out": 0, "demos": "none", "storage": tmp_path / "study.db"}
 
     def trials(n_trials, text):
         (tmp_path / "scoring_of_ours.py").write_text(text)
         monkeypatch.delitem(sys.modules, "scoring_of_ours", raising=False)
         importlib.invalidate_caches()
-        metric = get_metric("scoring_of_ours:right")
-        study = compile(RAG(make_retriever(examples)), examples, metric, n_trials=n_trials, **arguments).study
-        return study and len(study.trials)
+        metric, study = get_metric("scoring_of_ours:right"), StudyConfig(n_trials=n_trials, **common)
+        return len(compile(RAG(make_retriever(examples)), examples, metric, study=study, run=Run(lm)).study.trials)
 
     assert trials(2, code) == 2
-    assert trials(3, f"more = 1  # something else in the file\n\n{code}") == 3
-    with pytest.raises(StudyError, match=r"it differs in: code of the metric"):
+    with pytest.raises(StudyError, match="it differs in: outside"):
         trials(4, code.replace("==", "!=") + "\n# a file of another size is compiled again\n")
 
 
-def test_an_estimate_multiplies_questions_by_trials_and_calls():
-    examples, lm = make_examples(10), reading_lm()[0]
-    rag, common = RAG(make_retriever(examples)), {"devset": examples, "trainset": examples[:4], "lm": lm}
-    alone = estimate_compile([rag], n_trials=3, **common)["rag"]
-    assert (alone.calls, alone.questions) == (3 * 10, 3 * 10)  # demonstrations of rag take no call
-    taught = estimate_compile([rag], n_trials=3, teacher_lm=lm, **common)["rag"]
-    assert taught.calls == 3 * 10 + 4  # a teacher runs the program on the training questions
-    plain = estimate_compile([rag], n_trials=3, demos="none", scoring=5, **common)["rag"]
-    assert plain.calls == 3 * 10 + 5
-    several = estimate_compile([rag, Direct()], n_trials=6, demos="none", **common)
-    assert sorted(each.calls for each in several.values()) == [10, 10 + 4 * 10]
-    with pytest.raises(UsageError, match="at least one trial for each of 2 programs"):
-        estimate_compile([rag, Direct()], n_trials=1, **common)
-    assert estimate_compile([rag], optimizer="bootstrap", **common)["rag"].calls == 4
-    assert estimate_compile([rag], optimizer="calibrate", **common)["rag"].calls == 0
-    with pytest.raises(UsageError, match="depends on what the language model writes"):
-        estimate_compile([rag], optimizer="gepa", **common)
+class Weak(Tunable):
+    """Right on 3 of ten questions, whatever its settings."""
+
+    name = "weak"
+    top_k = Integer(1, "passages read", low=1, high=3)
+    careful = Switch(False, "whether to be careful", tune=False)
+
+
+class Twin(Weak):
+    name = "twin"
+
+
+@pytest.fixture
+def several():
+    examples = make_examples(30)
+    lm, engine = quality_lm(examples)
+    retriever = make_retriever(examples)
+    tunable = Tunable(retriever, top_k=4)  # right on 6 of ten
+    return [Weak(retriever), tunable, Twin(retriever)], examples, lm, engine
+
+
+def test_of_several_programs_the_best_two_as_they_are_are_studied(several, caplog, tmp_path):
+    programs, examples, lm, _ = several
+    study = StudyConfig(n_trials=9, demos="none", hold_out=0, storage=tmp_path / "study.db", name="mine")
+    found = compile(programs, examples, "exact_match", study=study, run=Run(lm))
+    assert {name: each.mean() for name, each in found.screening.items()} == {"weak": 0.3, "tunable": 0.6, "twin": 0.3}
+    assert "tunable and weak are studied" in caplog.text
+    assert (found.before.name, found.program.name) == ("weak", "tunable")
+    assert found.study.best.values[0] >= 0.6
+    assert len(found.study.trials) == 5  # half of the trials
+    kept = optuna.get_all_study_names(f"sqlite:///{tmp_path}/study.db")
+    assert sorted(kept) == ["mine-tunable", "mine-weak"]
+
+
+def test_limits_are_shared_by_the_programs(several):
+    programs, examples, lm, engine = several
+    study = StudyConfig(n_trials=40, max_calls=120, demos="none", hold_out=0, reuse=False)
+    found = compile(programs[:2], examples, "exact_match", study=study, run=Run(lm, num_threads=1))
+    assert found.screening is None  # there is nothing to select
+    assert found.study.stopped == "limit of 60 calls"
+    assert len(engine.calls) == 120

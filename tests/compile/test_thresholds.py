@@ -1,10 +1,10 @@
 """δ: the largest at which enough questions have something to read."""
 
 import pytest
-from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
+from compile_helpers import Tunable, make_examples, make_retriever
 from support import OverlapRetriever, TableReranker
 
-from knowgap.compiling import StudyConfig, compile
+from knowgap.compiling import compile
 from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import OptionalReal
@@ -35,15 +35,6 @@ def test_the_largest_threshold_that_covers_the_share():
     assert found.summary == "δ = 2.2500 on the scale of table: 80% of the questions reach it"
     assert program.delta is None
     assert [calibrate_delta(program, examples, share=share).delta for share in (0.75, 0.2, 1.0)] == [2.25, 8.0, -1.0]
-
-
-@pytest.mark.parametrize(("include", "calibrates"), [(["top_k"], False), (["delta"], True)])
-def test_a_study_calibrates_the_threshold_only_if_it_searches_over_it(include, calibrates):
-    examples = make_examples(6)
-    program, lm = filtering(examples, range(6)), reading_lm()[0]
-    common = {"trainset": examples[2:], "demos": "none", "config": StudyConfig(include=include)}
-    compile(program, examples[:2], "f1", lm=lm, n_trials=1, hold_out=0, **common)
-    assert bool(program.reranker.pairs) is calibrates
 
 
 def test_refusals():

@@ -213,7 +213,7 @@ def test_demonstrations_are_bootstrapped_for_a_module():
     examples = [dspy.Example(question=f"q{n}", answer="Isk", id=str(n)).with_inputs("question") for n in range(3)]
     lm, _ = scripted_lm(words)
     module = dspy.ChainOfThought("question -> answer")
-    found = knowgap.compile(module, examples, "exact_match", trainset=examples, optimizer="bootstrap", lm=lm)
+    found = knowgap.compile(module, examples, "exact_match", trainset=examples, optimizer="bootstrap", run=Run(lm))
     assert len(found.program.module.predict.demos) == 3
     assert module.predict.demos == []
 

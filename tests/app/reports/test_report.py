@@ -3,64 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sqlite3
-from contextlib import closing
 
 import dspy
-import optuna
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
-from compile_worker import study as run_study
-from compile_worker import study_arguments
 from page_reader import read_page
 
-from knowgap import Run, programs
-from knowgap.compiling import Evaluation, evaluate, save
+from knowgap import Run
+from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import Dataset
-from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
-from knowgap.compiling.study.storage import open_storage
-from knowgap.errors import DataError, StudyError, UnknownName, UsageError
+from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.reports.report import render_report
 from knowgap.retrieval import BM25Index, Passage
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    storage = tmp_path_factory.mktemp("study") / "study.db"
-    arguments, _ = study_arguments(30)
-    program = arguments.pop("program")
-    return run_study(program, n_trials=16, storage=storage, study_name="houses", num_threads=2, **arguments), storage
-
-
-class Plain(Tunable):
-    """Another program, without the settings that do better."""
-
-    name = "plain"
-    top_k = Integer(1, "passages read", low=1, high=3)
-    careful = Switch(False, "whether to be careful", tune=False)
-
-
-def test_a_study_of_several_programs_names_them_in_the_picture_of_score_against_cost():
-    arguments, _ = study_arguments(30)
-    retriever = arguments.pop("program").retriever
-    tuning = run_study(program=[Plain(retriever), Tunable(retriever)], n_trials=12, num_threads=2, **arguments)
-    page = read_page(render_report(tuning))
-    assert tuning.best.program == "tunable"
-    found = page.table("LM calls spent")[1:]
-    assert [row[0].split()[0] for row in found] == [each.name for each in tuning.by_program()]
-    assert [int(row[1]) for row in found] == [each.n_trials for each in tuning.by_program()]
-    assert "chosen" in found[0][0]
-    assert page.having("ol", "key")
-    assert len(page.having("h1", "finding")) == 1
-    assert "of tunable is chosen" in page.text
-    settings = {row[0]: row[1] for row in page.table("what it does")[1:]}
-    assert settings["top_k"] == "1"  # the paper's, of the chosen program
-    assert all(name.startswith("tunable.") for name in tuning.importances())
 
 
 def scored_on_test(program, examples) -> Evaluation:
@@ -71,91 +28,11 @@ def scored_on_test(program, examples) -> Evaluation:
 
 
 @pytest.fixture(scope="module")
-def tests_before_and_after(study):
+def tests_before_and_after():
     examples = make_examples(12, "x")
     retriever = make_retriever(examples)
-    after = Tunable(retriever, **study[0].best.values)
+    after = Tunable(retriever, top_k=4, careful=True)
     return {"test before": scored_on_test(Tunable(retriever), examples), "test after": scored_on_test(after, examples)}
-
-
-def test_a_study_without_a_test_evaluation_has_no_test_score(study):
-    tuning, storage = study
-    for source in (tuning, storage, f"sqlite:///{storage}", str(storage.parent)):
-        page = read_page(render_report(source))
-        assert "No test score" in page.text
-        assert not page.having("span", "test")  # no figure is marked as a test score
-        assert page.having("span", "dev")
-        assert f"{tuning.default.score:.3f} → {tuning.best.score:.3f}" in page.text
-
-
-def test_a_study_shows_every_trial_and_what_came_of_it(study):
-    tuning, storage = study
-    page = read_page(render_report(storage))
-    trials = page.table("LM calls made")[1:]
-    assert [row[0].split()[0] for row in trials] == [str(t.number) for t in tuning.trials]
-    assert [row[1] for row in trials] == [f"{t.score:.3f}" for t in tuning.trials]
-    assert sum("stopped after" in row[6] for row in trials) == sum(not t.complete for t in tuning.trials) > 0
-    assert [int(row[0].split()[0]) for row in trials if "chosen" in row[0]] == [tuning.best.number]
-    front = [int(row[0].split()[0]) for row in trials if "Pareto front" in row[0]]
-    assert front == sorted(trial.number for trial in tuning.front)
-    marks = {kind: len(page.having("g", kind)) for kind in ("pruned", "chosen", "default")}
-    assert all(marks.values()), marks
-    changes = {row[0]: tuple(row[1:3]) for row in page.table("what it does")[1:]}
-    values = {name: change for name, change in tuning.changes().items() if name != "weight"}
-    assert {name: cells for name, cells in changes.items() if name in values} == values
-    for name, (weight, low, high) in list(tuning.importances().items())[:2]:
-        assert f"{name} [{low:.2f}, {high:.2f}] {weight:.3f}" in page.text
-    few = few_questions([mean_interval(tuning.best.scores)])
-    assert few.startswith(f"few questions ({len(tuning.questions)}): scores are known to within ±0.")
-    assert few in page.text
-    for count in (tuning.calls.spent, tuning.calls.without_sharing, tuning.calls.without_pruning):
-        assert f"{count:,}" in page.text
-    assert f"trial {tuning.default.number} (default) on the dev questions" in page.text
-
-
-def test_only_what_was_asked_on_the_test_split_counts_as_a_test(study, tests_before_and_after):
-    tuning, _ = study
-    page = read_page(render_report(tuning, evaluations=tests_before_and_after))
-    assert "No test score" not in page.text
-    rows = {row[0]: row for row in page.table("difference [95% interval]")[1:]}
-    for label, evaluation in tests_before_and_after.items():
-        assert rows[f"{label} test: held out"][1] == f"exact match {evaluation.interval()}"
-    dev = [row for name, row in rows.items() if "dev: choices were made on it" in name]
-    assert [row[1].split()[2] for row in dev] == [f"{tuning.default.score:.3f}", f"{tuning.best.score:.3f}"]
-    assert "Test exact match, before → after" in page.text
-    assert f"{tuning.gain().wins + tuning.gain().losses} questions changed" in page.text
-
-
-def test_the_questions_of_the_trials_never_count_as_test_questions(study):
-    dev = make_examples(30)
-    page = read_page(render_report(study[0], evaluations={"sly": scored_on_test(Tunable(make_retriever(dev)), dev)}))
-    assert "No test score" in page.text
-    assert "not a test score: trials were compared on these questions" in page.text
-    assert not page.having("span", "test")
-
-
-def test_a_run_folder_is_reported_whole(study, tests_before_and_after, tmp_path, monkeypatch):
-    tuning, storage = study
-    folder = tmp_path / "run"
-    folder.mkdir()
-    shutil.copy(storage, folder / "study.db")
-    monkeypatch.setitem(programs.PROGRAMS, "tunable", "compile_helpers:Tunable")
-    others = [t for t in tuning.trials if t.complete and t.same_as is None and t.number != tuning.best.number]
-    runner_up = max(others, key=lambda trial: trial.score)
-    artifact = folder / "artifact"
-    save(tuning.program_of(runner_up), artifact, lm="test/quality", evaluations=tests_before_and_after)
-    page = read_page(render_report(folder))
-    assert "No test score" not in page.text
-    assert "Only means were kept with the compiled program" in page.text
-    assert f"Trial {runner_up.number} ({runner_up.label}) was chosen" in page.text  # as saved; another scored best
-    after = f"exact match {tests_before_and_after['test after'].interval()}"
-    assert after in {row[1] for row in page.table("difference [95% interval]")}
-    assert after in {row[1] for row in read_page(render_report(artifact)).table("difference [95% interval]")}
-    for label, evaluation in tests_before_and_after.items():
-        evaluation.save(folder / "evaluations" / f"{label}.json")
-    page = read_page(render_report(folder))
-    assert "Only means were kept" not in page.text
-    assert "Test, question by question" in page.text
 
 
 def test_evaluations_show_scores_types_and_every_question(tests_before_and_after, tmp_path):
@@ -251,49 +128,13 @@ def test_long_lists_keep_what_differs():
     assert "No traces were kept" in page.text
 
 
-def test_a_study_that_is_not_finished_says_so(tmp_path):
-    arguments, _ = study_arguments(10)
-    program = arguments.pop("program")
-    storage = tmp_path / "two.journal"
-    for name, n in (("one", 2), ("two", 1)):
-        run_study(program, n_trials=n, storage=storage, study_name=name, demos="none", **arguments)
-    with pytest.raises(StudyError, match="--study-name: one, two"):
-        render_report(storage)
-    with pytest.raises(StudyError, match="no study 'three'"):
-        render_report(storage, study_name="three")
-    page = read_page(render_report(storage, study_name="two"))  # one trial: no importances
-    assert "It changes nothing" in page.text
-    assert "Not known" in page.text
-    with pytest.raises(UnknownName, match="tokens"):
-        render_report(storage, study_name="one", cost="token")
-    assert "tokens per question" in read_page(render_report(storage, study_name="one", cost="tokens")).text
-
-
 def test_bad_places_get_one_clear_line(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
-    with closing(sqlite3.connect(tmp_path / "foreign.db")) as connection:
-        connection.execute("CREATE TABLE mine (x)")
-    before = (tmp_path / "foreign.db").read_bytes()
-    for name in ("absent", "empty", "notes.txt", "other.json", "foreign.db"):
+    for name in ("absent", "empty", "notes.txt", "other.json"):
         with pytest.raises(UsageError, match=name):
             render_report(tmp_path / name)
-    assert (tmp_path / "foreign.db").read_bytes() == before
     assert not (tmp_path / "absent").exists()
     with pytest.raises(UsageError, match="no evaluations"):
         render_report({})
-    scored = evaluate(programs.get_program("direct")(), make_examples(2), ["f1"], run=Run(lm=reading_lm()[0]))
-    for option in ({"study_name": "s"}, {"cost": "tokens"}):
-        with pytest.raises(UsageError, match="applies only to a study"):
-            render_report(scored, **option)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with open_storage(tmp_path / "plain.db") as opened:
-        optuna.create_study(study_name="plain", storage=opened)
-    with pytest.raises(StudyError, match="'plain' cannot be reported"):
-        render_report(tmp_path / "plain.db")
-    (tmp_path / "plain.db").rename(tmp_path / "empty" / "a.db")
-    with open_storage(tmp_path / "empty" / "b.db") as opened:
-        optuna.create_study(study_name="second", storage=opened)
-    with pytest.raises(UsageError, match=r"several studies \(a.db, b.db\)"):
-        render_report(tmp_path / "empty")

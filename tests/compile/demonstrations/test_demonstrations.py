@@ -1,12 +1,10 @@
 """Demonstrations: found by running the program, kept beside its hyperparameters, shown to the language model."""
 
 import dspy
-import numpy as np
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compiling import evaluate, save
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
@@ -51,7 +49,7 @@ def recorded(engine):
 
 
 def test_bootstrap_shows_runs_that_were_right(program, examples):
-    compiled = run_optimizer(program, examples, metric="exact_match", optimizer="bootstrap", lm=reading_lm()[0])
+    compiled = run_optimizer(program, examples, metric="exact_match", optimizer="bootstrap", run=Run(reading_lm()[0]))
     shown = demos(compiled)
     assert {len(shown["answer"]), len(shown["split"])} == {4}
     for demo in shown["answer"]:
@@ -66,7 +64,7 @@ def test_examples_need_not_name_their_input(program, examples):
     """`dspy.Example(question=…, answer=…)` suffices, as for `evaluate`."""
     bare = [dspy.Example(question=each.question, answer=each.answer) for each in examples]
     for optimizer, options in (("bootstrap", {}), ("random_search", {"num_candidate_programs": 1})):
-        options = {"metric": "exact_match", "optimizer": optimizer, "lm": reading_lm()[0], **options}
+        options = {"metric": "exact_match", "optimizer": optimizer, "run": Run(reading_lm()[0]), **options}
         shown = [demos(run_optimizer(program, each, **options)) for each in (bare, examples)]
         assert shown[0] == shown[1]
         assert bool(shown[0]["answer"]) == (optimizer == "bootstrap")
@@ -79,14 +77,14 @@ def test_wrong_runs_become_no_demonstrations(program, examples):
         wrong = any(f"q{n}?" in inputs["question"] for n in range(4))
         return {"answer": "Nobody of that name"} if wrong else reading_rule(outputs, inputs)
 
-    compiled = run_optimizer(program, examples, metric="f1", lm=scripted_lm(rule)[0])
+    compiled = run_optimizer(program, examples, metric="f1", run=Run(scripted_lm(rule)[0]))
     assert {d["question"] for d in demos(compiled)["answer"]} == {examples[4].question, examples[5].question}
 
 
 def test_a_demonstration_reaches_the_prompt_also_after_saving(program, examples, tmp_path):
     lm, engine = reading_lm()
     prompts = recorded(engine)
-    compiled = run_optimizer(program, examples[:4], metric="exact_match", lm=lm)
+    compiled = run_optimizer(program, examples[:4], metric="exact_match", run=Run(lm))
     compiled.save(str(tmp_path / "p.json"))
     again = Tunable(program.retriever)
     again.load(str(tmp_path / "p.json"))
@@ -114,7 +112,7 @@ class AsksThrice(RAG):
 def test_any_of_several_calls_can_be_shown(examples):
     program = AsksThrice(make_retriever(examples), top_k=5)
     shown = [
-        demos(run_optimizer(program, examples, metric="f1", lm=reading_lm()[0], seed=seed))["answer"]
+        demos(run_optimizer(program, examples, metric="f1", run=Run(reading_lm()[0], seed=seed)))["answer"]
         for seed in (0, 0, 1, 2, 3)
     ]
     assert shown[0] == shown[1]
@@ -124,8 +122,8 @@ def test_any_of_several_calls_can_be_shown(examples):
 
 
 def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
-    one = run_optimizer(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=1)
-    many = run_optimizer(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=6)
+    one = run_optimizer(program, examples, metric="f1", run=Run(lm), max_bootstrapped_demos=1)
+    many = run_optimizer(program, examples, metric="f1", run=Run(lm), max_bootstrapped_demos=6)
     drawn = DemoSets.draw(one, many, num_sets=4, max_demos=3)
     for name, options in drawn.sets.items():
         assert options[0] == []
@@ -138,7 +136,7 @@ def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
 
 
 def test_labeled_shows_examples_to_predictors_that_they_label(program, examples):
-    options = {"metric": "f1", "optimizer": "labeled", "lm": reading_lm()[0]}
+    options = {"metric": "f1", "optimizer": "labeled", "run": Run(reading_lm()[0])}
     rag = RAG(make_retriever(examples))
     shown = demos(run_optimizer(rag, examples, k=3, **options))
     assert [{*demo} for demo in shown["answer"]] == [{"question", "answer"}] * 3
@@ -152,19 +150,19 @@ def test_labeled_shows_examples_to_predictors_that_they_label(program, examples)
 def test_refusals(program, examples):
     lm, engine = reading_lm()
     with pytest.raises(UnknownName, match="unknown optimizer 'bootstrop': did you mean 'bootstrap'"):
-        run_optimizer(program, examples, metric="f1", optimizer="bootstrop", lm=lm)
-    with pytest.raises(UnknownName, match="unknown option of the optimizer bootstrap 'max_demos'"):
-        run_optimizer(program, examples, metric="f1", lm=lm, max_demos=3)
+        run_optimizer(program, examples, metric="f1", optimizer="bootstrop", run=Run(lm))
+    with pytest.raises(UnknownName, match="unknown option of BootstrapFewShot 'max_demos'"):
+        run_optimizer(program, examples, metric="f1", run=Run(lm), max_demos=3)
     with pytest.raises(UsageError, match="nothing to ask"):
-        run_optimizer(program, [], metric="f1", lm=lm)
+        run_optimizer(program, [], metric="f1", run=Run(lm))
     with pytest.raises(UsageError, match="the optimizer mipro cannot run: "):
-        run_optimizer(program, examples, metric="f1", lm=lm, optimizer="mipro", auto="light", num_candidates=2)
+        run_optimizer(program, examples, metric="f1", run=Run(lm), optimizer="mipro", auto="light", num_candidates=2)
     asked = len(engine.calls)
     lm.model = EXTRACTIVE
     for name, optimizer in OPTIMIZERS.items():
-        if optimizer.needs_lm:
+        if optimizer.writes:
             with pytest.raises(LanguageModelError, match=f"the optimizer {name} needs a language model to write"):
-                run_optimizer(program, examples, metric="f1", optimizer=name, lm=lm)
+                run_optimizer(program, examples, metric="f1", optimizer=name, run=Run(lm))
     assert len(engine.calls) == asked
 
 
@@ -172,10 +170,8 @@ def test_a_lost_language_model_is_named(program, examples):
     def rule(outputs, inputs):
         raise LanguageModelUnreachable("connection refused")
 
-    for optimizer in ("bootstrap", "knn"):
-        options = {"max_errors": 2} if optimizer == "bootstrap" else {"vectorizer": vectors}
-        with pytest.raises(LanguageModelUnreachable, match="connection refused"):
-            run_optimizer(program, examples, metric="f1", lm=scripted_lm(rule)[0], optimizer=optimizer, **options)
+    with pytest.raises(LanguageModelUnreachable, match="connection refused"):
+        run_optimizer(program, examples, metric="f1", run=Run(scripted_lm(rule)[0]), max_errors=2)
 
 
 def writing_lm(instruction="Name who lives there.", answer=reading_rule):
@@ -193,8 +189,6 @@ def writing_lm(instruction="Name who lives there.", answer=reading_rule):
     ("optimizer", "options"),
     [
         ("mipro", {"num_candidates": 2, "num_trials": 2, "max_bootstrapped_demos": 1}),
-        ("simba", {"bsize": 4, "max_steps": 1, "num_candidates": 2}),
-        ("copro", {"breadth": 2, "depth": 1}),
         ("random_search", {"num_candidate_programs": 2}),
         ("gepa", {"max_metric_calls": 12, "reflection_minibatch_size": 2}),
     ],
@@ -204,7 +198,7 @@ def test_optimizers_that_write(examples, optimizer, options):
     program = RAG(make_retriever(examples), top_k=4)
     lm, engine = writing_lm()
     compiled = run_optimizer(
-        program, examples, valset=examples[:3], metric="exact_match", optimizer=optimizer, lm=lm, **options
+        program, examples, valset=examples[:3], metric="exact_match", optimizer=optimizer, run=Run(lm), **options
     )
     assert {*vars(compiled)} == {*vars(program)}
     assert compiled.values() == program.values()
@@ -227,47 +221,3 @@ def test_feedback_names_missing_evidence(examples):
     assert "was retrieved but not used" in measure(examples[0], unused).feedback
     own = feedback_metric(lambda e, p, trace=None: dspy.Prediction(score=0.5, feedback="mine"))
     assert (own(examples[0], seen).score, own(examples[0], seen).feedback) == (0.5, "mine")
-
-
-def vectors(texts):
-    """One dimension for each house."""
-    return np.array([[float(f"house q{n}?" in text) + 0.01 * n for n in range(6)] for text in texts])
-
-
-def test_knn_says_on_how_many_training_questions_the_program_failed(program, examples, caplog):
-    def rule(outputs, inputs):
-        if "house q0" in inputs.get("question", ""):
-            raise RuntimeError("the reader broke")
-        return reading_rule(outputs, inputs)
-
-    lm, _ = scripted_lm(rule)
-    run_optimizer(program, examples, metric="exact_match", optimizer="knn", vectorizer=vectors, k=2, lm=lm)
-    assert f"no demonstration for 1 of {len(examples)} training questions" in caplog.text
-    assert "the reader broke" in caplog.text
-
-
-def test_knn_shows_the_nearest(program, examples, tmp_path):
-    lm, engine = reading_lm()
-    options = {"metric": "exact_match", "optimizer": "knn", "vectorizer": vectors}
-    compiled = run_optimizer(program, examples, lm=lm, k=2, **options)
-    shown = recorded(engine)
-    twin = compiled.deepcopy()
-    with dspy.context(lm=lm):
-        prediction, again = compiled(question=examples[3].question), twin(question=examples[3].question)
-    assert prediction.answer == again.answer == examples[3].answer
-    assert all("".join(texts[:-1]).count("Who lives in house q3?") == 1 for texts in shown)
-    assert all("".join(texts[:-1]).count("Who lives in house") == 2 for texts in shown)
-    assert prediction.trace.cost.lm_calls == 2
-    assert [step.kind for step in prediction.trace.steps] == [step.kind for step in again.trace.steps]
-    assert (twin.configure(top_k=1).top_k, compiled.top_k) == (1, 3)
-    result = evaluate(compiled, examples, "exact_match", run=Run(lm=lm))
-    assert result.mean() == 1.0
-    assert result.provenance.state != evaluate(program, examples, "exact_match", run=Run(lm=lm)).provenance.state
-    embedded = run_optimizer(program, examples, lm=lm, **{**options, "vectorizer": None})
-    with dspy.context(lm=lm):
-        assert embedded(question=examples[3].question).answer == examples[3].answer
-    with pytest.raises(UsageError, match="knn looks its demonstrations up"):
-        save(compiled, tmp_path / "knn")
-    wrong, _ = scripted_lm(lambda o, i: {"answer": "nobody", "questions": []})
-    with pytest.raises(UsageError, match="answers correctly"):
-        run_optimizer(program, examples, lm=wrong, **options)

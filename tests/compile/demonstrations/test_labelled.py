@@ -5,7 +5,7 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
 from support import OverlapRetriever
 
-from knowgap.compiling import StudyConfig, compile
+from knowgap.compiling import Run, StudyConfig, compile
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
 from knowgap.errors import DataError
@@ -66,14 +66,14 @@ def test_other_programs_are_run_instead(examples):
 def test_a_study_shows_them_for_no_call(examples):
     data = Dataset("houses", {"train": examples[:5], "dev": examples[5:], "test": []}, [], "houses")
     lm, engine = reading_lm()
-    found = compile(
-        RAG(make_retriever(examples)), data, "exact_match", lm=lm, n_trials=2, config=StudyConfig(prune=False)
-    )
-    assert [trial.label for trial in found.study.trials] == ["default", "bootstrapped"]
-    assert found.study.pool_of("rag").spent.asked == 0
+    study = StudyConfig(n_trials=2, prune=False)
+    found = compile(RAG(make_retriever(examples)), data, "exact_match", study=study, run=Run(lm))
+    assert [trial.user_attrs["label"] for trial in found.study.trials] == ["default", "bootstrapped"]
+    demos = found.study.objective.demos
+    assert demos.spent.asked == 0
     trained = {example.question for example in examples[:5]}
     assert not any(inputs["question"] in trained for _, inputs in engine.calls)
-    chosen = found.study.pool_of("rag").sets["answer"][1]
+    chosen = demos.sets["answer"][1]
     assert {demo["question"] for demo in chosen} <= trained
     assert dspy.settings.lm is None
 
@@ -82,5 +82,5 @@ def test_a_training_question_without_an_answer_is_named_before_anything_is_asked
     lm, engine = reading_lm()
     train = [*examples[:5], dspy.Example(question="Who?")]
     with pytest.raises(DataError, match="trainset: every example needs the field answer"):
-        compile(RAG(make_retriever(examples)), examples[5:], "exact_match", trainset=train, lm=lm, n_trials=2)
+        compile(RAG(make_retriever(examples)), examples[5:], "exact_match", trainset=train, run=Run(lm))
     assert engine.calls == []

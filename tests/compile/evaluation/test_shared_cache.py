@@ -12,7 +12,7 @@ from compile_helpers import make_examples, make_retriever
 from compile_worker import plain, study, study_arguments
 from support import TableEntailment, TableReranker
 
-from knowgap.compiling import StudyConfig
+from knowgap.compiling import Run, StudyConfig
 from knowgap.compiling.evaluation.provenance import provenance_of
 from knowgap.compiling.evaluation.shared_cache import Cached, open_cache
 from knowgap.programs.migres import MIGRES
@@ -106,23 +106,23 @@ def test_every_pair_is_scored_once(cache):
 def test_a_study_pays_once_and_finds_the_same(tmp_path):
     def run(reuse):
         arguments, engine = study_arguments()
-        arguments["config"] = StudyConfig(reuse=reuse, cache_dir=tmp_path / "cache", prune=False)
+        lm, cache = arguments.pop("lm"), tmp_path / "cache"
+        config = StudyConfig(reuse=reuse, cache_dir=cache, prune=False, n_trials=12)
         retriever = arguments["program"].retriever = Counting(arguments["program"].retriever)
         before = dspy.settings.lm
-        tuning = study(n_trials=12, **arguments)
+        found = study(**arguments, config=config, run=Run(lm))
         assert dspy.settings.lm is before
-        assert tuning.program.retriever is retriever
-        return tuning, len(engine.calls), retriever.asked
+        assert found.program.retriever is retriever
+        return found, len(engine.calls), retriever.asked
 
     (apart, apart_calls, apart_searches), (shared, shared_calls, shared_searches) = run(False), run(True)
     assert plain(apart) == plain(shared)
-    assert apart.calls.spent == apart_calls
-    assert shared.calls.spent == shared_calls < apart_calls
-    assert shared.calls.without_sharing == apart.calls.without_sharing >= apart_calls
+    assert apart.spent.calls == apart_calls
+    assert shared.spent.calls == shared_calls < apart_calls
+    assert shared.spent.asked == apart.spent.asked == apart_calls
     assert len(shared_searches) == len({*shared_searches}) < len(apart_searches)
     dspy.cache.reset_memory_cache()
     again, calls, searches = run(True)  # as another process would make it: everything is in the folder
     assert plain(again) == plain(apart)
     assert (calls, searches) == (0, [])
-    assert again.calls.spent == 0
-    assert again.calls.without_sharing == apart.calls.without_sharing
+    assert again.spent.calls == 0

@@ -50,7 +50,7 @@ def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial)
         evaluate(program, examples, ["recall@5"], run=Run(lm=lm))
     for optimizer in ("study", "bootstrap"):
         with pytest.raises(DataError, match=message):
-            compile(program, examples, "recall@5", trainset=examples, optimizer=optimizer, lm=lm)
+            compile(program, examples, "recall@5", trainset=examples, optimizer=optimizer, run=Run(lm))
     assert engine.calls == []
 
 

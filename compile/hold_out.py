@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ import numpy as np
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.statistics import Comparison
 from knowgap.compiling.study.config import StudyConfig, parse_rule
-from knowgap.errors import UsageError, shorten
+from knowgap.errors import UsageError
 
 T = TypeVar("T")
 
@@ -89,9 +88,8 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, config: StudyCo
 
     The choice is better if its score is higher and the paired permutation test is significant at 5%. Under the rule
     "within X", which looks for a cheap program, it is also better if it costs less and its score is no more than X
-    lower. Under "under X", it is also better if it costs at most X and the program as it was costs more, and likewise
-    if a price per question is the limit. `chosen` is the name of the choice, such as "trial 12"; both evaluations are
-    of the held-out questions.
+    lower. Under "under X", it is also better if it costs at most X and the program as it was costs more. `chosen` names
+    the choice; both evaluations are of the held-out questions.
     """
     config = config or StudyConfig()
     found, (kind, amount), cost = compare(before, after), parse_rule(config.rule), config.cost
@@ -105,10 +103,6 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, config: StudyCo
             return Verdict(True, f"{said}. It is within the cost limit, which the program as it was exceeds.", found)
         if kind == "within" and now < was and found.difference >= -amount:
             return Verdict(True, f"{said}. It is cheaper, and its score is within {amount:g}.", found)
-    if config.permits(after.costs()) and not config.permits(before.costs()):
-        prices = " instead of ".join(f"{config.price(evaluation.costs()):.3g}" for evaluation in (after, before))
-        within = "It is within the limit of the price, which the program as it was exceeds"
-        return Verdict(True, f"{said}; {prices} US dollars a question. {within}.", found)
     if found.difference > 0 and found.p_value < _SIGNIFICANT:
         return Verdict(True, f"{said}. It is better.", found)
     kept = "It is not better beyond chance, so the program as it was is kept"
@@ -127,29 +121,6 @@ def too_few(chosen: str, number: int) -> Verdict:
         False,
         f"{which} tell whether {chosen} is better than the program as it was, which is kept: bring at least "
         f"{2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept the choice untested.",
-    )
-
-
-def explain_zeros(evaluations: Iterable[Evaluation], metric: str) -> str:
-    """Say what is likely wrong if all answers score 0; empty if one does not, or if there is only one answer."""
-    records = [record for evaluation in evaluations for record in evaluation.records]
-    if len(records) < 2 or any(record.scores.get(metric) for record in records):
-        return ""
-    unanswered = [record for record in records if not record.answer]
-    answers = Counter(record.answer for record in records)
-    said = f"all {len(records)} answers score 0 by {metric}"
-    if 2 * len(unanswered) >= len(records):
-        problem = next((record.error for record in unanswered if record.error), "replies are empty or cannot be read")
-        return f"{said}: {len(unanswered)} questions have no answer ({shorten(problem, 200)})"
-    [(answer, times)] = answers.most_common(1)
-    if 2 * times > len(records):
-        return f"{said}: the language model answers {shorten(answer, 60)!r} to {times} questions"
-    example = next(record for record in records if record.answer)
-    expected = next(iter(example.reference), "")
-    return (
-        f"{said}: the answer to one question is {shorten(example.answer, 100)!r}, and the reference answer is "
-        f"{shorten(expected, 60)!r}; check that the index has the passages that the questions need, and that the "
-        "metric fits how answers are worded"
     )
 
 

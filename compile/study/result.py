@@ -1,0 +1,166 @@
+"""What a study found: Optuna's trials, the rules that choose one of them, and the program that was chosen."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.study.config import StudyConfig, parse_rule
+from knowgap.errors import StudyError
+from knowgap.lms.metering import Usage
+from knowgap.programs.base import Program
+
+if TYPE_CHECKING:
+    from knowgap.compiling.study.objective import Objective
+
+P = TypeVar("P", bound=Program)
+
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+LABEL, COSTS, SPENT = "label", "costs", "spent"
+"""The attributes of a trial: why it is tried, its mean costs per question, and what it has spent so far."""
+
+DEFAULT = "default"
+"""The label of the trial with the defaults and no demonstrations."""
+
+_ENOUGH = 20  # complete trials from which on it can be told what decides the score
+
+
+@dataclass(frozen=True)
+class StudyResult(Generic[P]):
+    """A study that has ended.
+
+    Attributes:
+        study: Optuna's study, for `optuna.visualization` and `optuna.importance`. The `user_attrs` of its trials have
+            the mean `costs` of a question, what the trial has `spent`, and the `label` of those that were not drawn.
+        objective: what it maximised; it knows the program as it was and its demonstration sets.
+        best: the trial that is chosen.
+        stopped: why the study ended: "trials", or the limit that was reached.
+    """
+
+    study: optuna.Study
+    objective: Objective[P]
+    best: FrozenTrial
+    stopped: str
+
+    def __repr__(self) -> str:
+        name, default = self.objective.metric, self.default
+        before = f"; {default.values[0]:.3f} with the defaults" if default is not None else ""
+        return (
+            f"StudyResult({self.objective.program.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
+            f"trial {self.best.number} is chosen with {name} {self.best.values[0]:.3f} on dev{before})"
+        )
+
+    @property
+    def config(self) -> StudyConfig:
+        """The settings of the study."""
+        return self.objective.config
+
+    @cached_property
+    def program(self) -> P:
+        """A copy of the program with the hyperparameters and demonstrations of the chosen trial."""
+        return self.objective.program_of(self.best)
+
+    @cached_property
+    def trials(self) -> list[FrozenTrial]:
+        """All finished trials, complete or stopped early, by number."""
+        return self.study.get_trials(states=FINISHED)
+
+    @property
+    def complete(self) -> list[FrozenTrial]:
+        """The trials that were asked all dev questions."""
+        return [trial for trial in self.trials if trial.state == TrialState.COMPLETE]
+
+    @property
+    def default(self) -> FrozenTrial | None:
+        """The trial with the defaults and no demonstrations; None if a limit was reached before."""
+        return next((trial for trial in self.complete if trial.user_attrs.get(LABEL) == DEFAULT), None)
+
+    @property
+    def spent(self) -> Usage:
+        """What all trials, the failed ones included, and the demonstrations cost."""
+        return spent_in(self.study.get_trials(deepcopy=False)) + self.objective.demos.spent
+
+    def choose(self, rule: str = "best") -> P:
+        """The program of the trial that another rule chooses; see `choose`."""
+        return self.objective.program_of(choose(self.trials, rule, self.config.cost))
+
+    def changes(self, trial: FrozenTrial | None = None) -> dict[str, tuple[Any, Any]]:
+        """Hyperparameters and numbers of demonstrations, before and after, that a trial (the chosen one) changes."""
+        before, after = map(_settings, (self.objective.program, self.objective.program_of(trial or self.best)))
+        return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
+    def importances(self) -> dict[str, float]:
+        """How much each parameter decides the score (Optuna's PED-ANOVA), in shares, the most important first.
+
+        Empty if fewer than 20 trials are complete, or all have the same score.
+        """
+        if len(self.complete) < _ENOUGH or len({trial.values[0] for trial in self.complete}) < 2:
+            return {}
+        with quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return optuna.importance.get_param_importances(self.study, target=lambda trial: trial.values[0])
+
+
+def _settings(program: Program) -> dict[str, Any]:
+    shown = {f"demonstrations of {name}": len(cast("Any", p).demos) for name, p in program.named_predictors()}
+    return {**program.values(), **shown}
+
+
+def spent_in(trials: Sequence[FrozenTrial]) -> Usage:
+    """What trials have spent together, those included that run or failed."""
+    started = [trial for trial in trials if trial.state != TrialState.WAITING]
+    return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), Usage())
+
+
+def cost_of(trial: FrozenTrial, name: str) -> float:
+    """The mean cost of a question; infinite if it is not known, since calls went around the meter."""
+    mean = trial.user_attrs[COSTS].get(name)
+    return math.inf if mean is None else mean
+
+
+def rank(trial: FrozenTrial, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:
+    """The key by which complete trials are sorted, best first.
+
+    The higher mean score comes first; among equals, the cheaper one by `cost`, then by tokens, then the default
+    settings, then the earlier one.
+    """
+    is_default = trial.user_attrs.get(LABEL) == DEFAULT
+    return -round(trial.values[0], 12), cost_of(trial, cost), cost_of(trial, "tokens"), not is_default, trial.number
+
+
+def choose(trials: Sequence[FrozenTrial], rule: str = "best", cost: str = "lm_calls") -> FrozenTrial:
+    """Choose a complete trial.
+
+    Args:
+        trials: finished trials.
+        rule: "best" takes the highest mean score, by `rank`. "within 0.02" takes the cheapest trial whose score is at
+            most 0.02 below the best. "under 12" takes the best trial that costs at most 12 per question.
+        cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
+
+    Raises:
+        StudyError: no trial is complete, or none is within the limit.
+        UsageError: the rule is none of these.
+    """
+    complete = sorted((t for t in trials if t.state == TrialState.COMPLETE), key=lambda trial: rank(trial, cost))
+    if not complete:
+        raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")
+    kind, amount = parse_rule(rule)
+    if kind == "within":
+        near = [trial for trial in complete if trial.values[0] >= complete[0].values[0] - amount - 1e-12]
+        return min(near, key=lambda trial: cost_of(trial, cost))
+    if kind == "under":
+        affordable = [trial for trial in complete if cost_of(trial, cost) <= amount + 1e-12]
+        if not affordable:
+            least = min(cost_of(trial, cost) for trial in complete)
+            raise StudyError(f"no trial costs {amount:g} {cost} or less: the cheapest costs {least:g}")
+        return affordable[0]
+    return complete[0]

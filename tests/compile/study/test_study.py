@@ -1,0 +1,331 @@
+"""Studies: every hyperparameter and demonstration counts, limits hold, and what was stopped goes on."""
+
+import dspy
+import optuna
+import pytest
+from compile_helpers import Tunable
+from compile_worker import plain, study_arguments
+from compile_worker import study as run_study
+from support import UNREADABLE, around_the_meter
+
+from knowgap.compiling import StudyConfig, evaluate
+from knowgap.compiling.run import Run
+from knowgap.compiling.study.result import choose
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError, UnknownName, UsageError
+from knowgap.lms.metering import dollars, token_prices
+
+
+def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=None, **config):
+    """A study; settings of `StudyConfig` may be given by name."""
+    given, engine = arguments or study_arguments(n_dev)
+    lm = given["lm"]
+    settings = StudyConfig(**{"reuse": False, "n_trials": n_trials, **config})
+    own = {name: value for name, value in given.items() if name != "lm"}
+    return run_study(**own, config=settings, run=Run(lm, num_threads, seed, progress)), engine
+
+
+@pytest.fixture(scope="module")
+def study():
+    return run(24, n_dev=30, num_threads=2)
+
+
+def demos_shown(trial):
+    return trial.params["demos.answer"] > 0
+
+
+def test_the_defaults_come_first_and_are_never_undercut(study):
+    found, engine = study
+    assert found.stopped == "trials"
+    assert len(found.trials) == 24
+    assert [trial.user_attrs.get("label") for trial in found.trials[:3]] == ["default", "bootstrapped", None]
+    assert found.default.values == [0.3]
+    assert found.trials[1].values == [0.4]  # the same settings with demonstrations
+    assert found.best.values[0] == max(trial.values[0] for trial in found.complete) >= 0.9
+    assert found.changes()["top_k"] == (1, 4)
+    assert "mode" not in found.changes()
+    assert found.objective.demos.spent.calls == 4
+    assert found.spent.calls == len(engine.calls)
+
+
+def test_the_chosen_program_does_what_its_trial_did(study):
+    found, _ = study
+    arguments, engine = study_arguments(30)
+    again = evaluate(found.program, arguments["devset"], "exact_match", run=Run(arguments["lm"]))
+    scores = [again.scores()[question] for question in found.objective.questions]
+    assert scores == [*found.best.intermediate_values.values()]
+    assert {*engine.demonstrations} == {len(found.program.answer.demos)}
+    assert found.objective.program.values() == Tunable().values()  # the original is as it was
+    assert not any(predictor.demos for predictor in found.objective.program.predictors())
+
+
+def test_every_trial_scores_what_its_settings_deserve(study):
+    """A hyperparameter or a demonstration that did not reach the program would show here."""
+    for trial in study[0].trials:
+        careful, weight = trial.params["careful"], trial.params.get("weight", 0.0)
+        quality = 3 + 3 * (trial.params["top_k"] == 4) + 2 * careful + (careful and weight >= 0.5) + demos_shown(trial)
+        deserved = [float(int(question[1:]) % 10 < quality) for question in study[0].objective.questions]
+        scores = [*trial.intermediate_values.values()]
+        assert scores == deserved[: len(scores)], trial
+
+
+def test_stopped_trials_are_never_chosen(study):
+    found, _ = study
+    stopped = [trial for trial in found.trials if trial not in found.complete]
+    assert stopped
+    assert all(len(trial.intermediate_values) < 30 for trial in stopped)
+    with pytest.raises(StudyError, match="no trial was completed"):
+        choose(stopped)
+
+
+def test_seeds_decide_and_threads_do_not():
+    first, second, other = (plain(run(8, seed=s, num_threads=n)[0]) for s, n in ((3, 1), (3, 4), (4, 2)))
+    assert first == second != other
+
+
+def test_another_study_of_that_name_is_refused(tmp_path):
+    storage = tmp_path / "study.db"
+    run(1, storage=storage)
+    others = (
+        ({"n_dev": 5, "seed": 1}, "differs in: data, seed"),
+        ({"exclude": ["limit"], "prune": False}, "differs in: exclude, prune"),
+        ({"max_demos": 2, "demos": "none"}, "differs in: demonstrations, max_demos"),
+    )
+    for other, message in others:
+        with pytest.raises(StudyError, match=message):
+            run(1, storage=storage, **other)
+    given, engine = study_arguments()
+    with pytest.raises(StudyError, match="differs in: metrics"):
+        run(1, storage=storage, arguments=({**given, "metric": "f1"}, engine))
+    _, engine = run(1, storage=storage, rule="within 0.1")  # which does not change what trials do
+    assert engine.calls == []
+    assert len(run(1, storage=storage, name="another", exclude=["limit"])[0].trials) == 1
+
+
+def test_a_study_in_a_storage_and_with_limits_continues(tmp_path):
+    storage, whole = tmp_path / "study.db", plain(run(5)[0])
+    stopped, engine = run(5, storage=storage, max_calls=40)
+    assert stopped.stopped == "limit of 40 calls"
+    assert len(engine.calls) == 40
+    assert plain(run(5, storage=storage)[0]) == whole
+    again, engine = run(5, storage=storage)
+    assert (plain(again), engine.calls) == (whole, [])
+
+
+def test_limits_of_money_and_time():
+    priced, _ = run(20, max_money=0.01, prices=(1.0, 2.0))
+    assert priced.stopped == "limit of 0.01 US dollars"
+    spent = priced.spent
+    assert spent.money == pytest.approx((spent.prompt_tokens + 2 * spent.completion_tokens) / 1e6)
+    given, engine = study_arguments(2)
+    given["lm"] = dspy.LM("openai/unheard-of", engine=engine, num_retries=0, cache=False)
+    with pytest.raises(UsageError, match="those of openai/unheard-of are not known"):
+        run(2, max_money=1.0, arguments=(given, engine))
+    assert engine.calls == []
+    assert run(20, timeout=0.5)[0].stopped == "limit of 0.5 seconds"
+
+
+def test_limits_also_hold_while_demonstrations_are_made():
+    given, engine = study_arguments()
+    with pytest.raises(StudyError, match="limit of 3 calls reached while demonstrations"):
+        run(2, max_calls=3, arguments=(given, engine))
+    assert len(engine.calls) == 3
+    with pytest.raises(StudyError, match="no trial was completed"):
+        run(2, max_calls=10)
+
+
+def test_what_a_teacher_spends_has_the_prices_of_the_teacher():
+    given, engine = study_arguments(2)
+    student, teacher = (
+        dspy.LM(f"openai/{name}", engine=engine, num_retries=0, cache=False) for name in ("gpt-4o-mini", "gpt-4o")
+    )
+    spent = run(2, arguments=({**given, "lm": student, "teacher_lm": teacher}, engine))[0].objective.demos.spent
+    assert spent.calls == 4
+    prices = token_prices("openai/gpt-4o")
+    assert spent.money == pytest.approx(dollars(spent.prompt_tokens, spent.completion_tokens, prices))
+    with pytest.raises(UsageError, match="the teacher openai/gpt-4o is not used"):
+        run(2, demos="none", arguments=({**given, "teacher_lm": teacher}, engine))
+
+
+def losing(losses, engine):
+    """Let the calls with these numbers fail."""
+    complete, calls = engine.complete, [0]
+
+    def answer(request):
+        calls[0] += 1
+        if calls[0] in losses:
+            raise LanguageModelUnreachable("connection reset")
+        return complete(request)
+
+    engine.complete = answer
+
+
+def test_a_trial_that_lost_a_question_is_run_again(caplog):
+    expected = plain(run(6, demos="none")[0])
+    given, engine = study_arguments()
+    losing((2, 3, 4), engine)  # a question is asked three times
+    found, _ = run(6, demos="none", arguments=(given, engine))
+    assert plain(found) == expected
+    assert [trial.state.name for trial in found.study.trials].count("FAIL") == 1
+    assert "connection reset; the trial is run again" in caplog.text
+
+
+def test_a_lost_language_model_ends_the_study_and_the_same_call_goes_on(tmp_path):
+    given, engine = study_arguments()
+    complete = engine.complete
+    losing(range(15, 100), engine)
+    with pytest.raises(LanguageModelUnreachable, match=r"3 trials in a row failed: .*connection reset"):
+        run(4, storage=tmp_path / "study.db", arguments=(given, engine))
+    engine.complete = complete
+    assert plain(run(4, storage=tmp_path / "study.db", arguments=(given, engine))[0]) == plain(run(4)[0])
+
+
+def test_a_study_stopped_by_ctrl_c_runs_that_trial_again(tmp_path):
+    def stop(done, total, text):
+        if "(default)" in text and "after 5 of" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(3, storage=tmp_path / "study.db", progress=stop)
+    found, _ = run(3, storage=tmp_path / "study.db")
+    assert sorted(map(repr, plain(found))) == sorted(map(repr, plain(run(3)[0])))
+
+
+def test_an_error_in_the_code_ends_the_study_at_once():
+    def broken(example, prediction):
+        return 1 / 0
+
+    given, engine = study_arguments()
+    with pytest.raises(ZeroDivisionError):
+        run(3, demos="none", arguments=({**given, "metric": broken}, engine))
+    assert len(engine.calls) == 1
+
+
+def test_a_study_whose_first_replies_are_all_unreadable_stops():
+    given, engine = study_arguments()
+    engine.rule = lambda *_: UNREADABLE
+    with pytest.raises(LanguageModelError, match="none of"):
+        run(2, demos="none", arguments=(given, engine))
+
+
+class AsksAnother(Tunable):
+    """Calls a model of its own, around the meter."""
+
+    own = around_the_meter()
+
+    def forward(self, question):
+        self.own(question=question)
+        return super().forward(question)
+
+
+@pytest.mark.parametrize("limit", [{"max_calls": 1000}, {"costs": ["lm_calls"]}])
+def test_what_nobody_counted_is_not_free(limit):
+    given, engine = study_arguments()
+    given["program"] = AsksAnother(given["program"].retriever)
+    found, _ = run(2, demos="none", arguments=(given, engine))
+    assert found.spent.uncounted_calls > 0
+    assert found.best.user_attrs["costs"]["lm_calls"] is None
+    with pytest.raises(StudyError, match="is not known"):
+        run(2, demos="none", arguments=(given, engine), **limit)
+
+
+def test_costs_are_minimised_besides_the_score():
+    found, _ = run(12, costs=["lm_calls"])
+    assert found.complete == found.trials
+    assert all(len(trial.values) == 2 for trial in found.study.best_trials)
+    assert found.choose("under 1").careful is False
+    with pytest.raises(StudyError, match="the cheapest costs 1"):
+        found.choose("under 0.5")
+
+
+def finished_trial(number, score, calls, label="sampled", tokens=0.0):
+    costs = {"lm_calls": calls, "tokens": tokens}
+    return optuna.trial.FrozenTrial(
+        number, optuna.trial.TrialState.COMPLETE, score, None, None, {}, {}, {"label": label, "costs": costs}, {}, {}, 0
+    )
+
+
+def test_rules_choose_as_they_say():
+    trial = finished_trial
+    trials = [trial(0, 0.50, 4, "default"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
+    assert choose(trials).number == 3  # the cheaper of the best
+    assert choose(trials[:2]).number == 1  # even if the dearer one has the defaults
+    assert choose([trial(0, 0.5, 4, tokens=90), trial(1, 0.5, 4, tokens=80)]).number == 1  # as many calls: fewer tokens
+    assert choose([trial(0, 0.5, 4), trial(1, 0.5, 4, "default")]).number == 1  # as dear: the defaults
+    assert choose([trial(1, 0.5, 4), trial(0, 0.5, 4)]).number == 0
+    assert choose(trials, "within 0.01").number == 4
+    assert choose(trials, "within 0.5").number == 1
+    assert choose(trials, "under 5").number == 4
+    assert choose(trials, "under 4").number == 1
+    for rule in ("bust", "within", "under -1", "within x", "best 3"):
+        with pytest.raises(UsageError, match="rule"):
+            choose(trials, rule)
+
+
+def test_the_programs_own_settings_and_demonstrations_are_tried():
+    given, engine = study_arguments()
+    given["program"].configure(careful=True)
+    given["program"].answer.demos = [dspy.Example(question="Who?", style="s", answer="Ada", passages=[])]
+    found, _ = run(3, arguments=(given, engine))
+    tried = [
+        (trial.user_attrs["label"], trial.params["careful"], trial.params["demos.answer"]) for trial in found.trials
+    ]
+    assert tried == [("default", False, 0), ("current", True, 1), ("bootstrapped", True, 2)]
+    assert found.choose("best").mode == "plain"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"n_trials": 0}, UsageError, "n_trials=0"),
+        ({"demos": "some"}, UsageError, "demos='some'"),
+        ({"costs": ["lm_call"]}, UnknownName, "did you mean 'lm_calls'"),
+        ({"costs": ["seconds"], "reuse": True}, UsageError, "seconds mean nothing"),
+        ({"rule": "worst"}, UsageError, "rule 'worst'"),
+        ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
+        ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
+        ({"storage": "nonsense://me:secret@somewhere"}, StudyError, "nonsense://somewhere"),
+        ({"max_calls": -1}, UsageError, "max_calls=-1"),
+        ({"timeout_seconds": 3}, UnknownName, "timeout_seconds"),
+    ],
+)
+def test_refusals(wrong, error, message):
+    with pytest.raises(error, match=message) as caught:
+        run(**wrong)
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_names_may_have_commas_between_them():
+    config = StudyConfig.model_validate({"costs": "lm_calls, prompt_tokens", "include": "top_k"})
+    assert (config.costs, config.include) == (["lm_calls", "prompt_tokens"], ["top_k"])
+
+
+def test_a_foreign_file_is_not_a_storage(tmp_path):
+    path = tmp_path / "study.db"
+    path.write_text("a shopping list\nmilk\n")
+    with pytest.raises(StudyError, match=r"study\.db"):
+        run(2, storage=path)
+    assert path.read_text() == "a shopping list\nmilk\n"
+
+
+def test_importances_are_told_from_twenty_complete_trials_on():
+    assert run(8)[0].importances() == {}
+    importances = run(22, prune=False)[0].importances()
+    assert next(iter(importances)) in ("top_k", "careful", "weight", "demos.answer")
+    assert sum(importances.values()) == pytest.approx(1.0)
+
+
+def test_optuna_is_left_as_it_was(capfd):
+    assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    run(2)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_counts_trials():
+    seen = []
+    run(3, progress=lambda *told: seen.append(told))
+    trials = [told for told in seen if told[2].startswith("trial")]
+    assert {total for _, total, _ in trials} == {3}
+    assert [done for done, _, _ in trials] == sorted(done for done, _, _ in trials)
+    assert seen[0][2].startswith("making demonstrations")
+    assert trials[-1][2].startswith("trial 2 (sampled): exact_match")
