@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +26,6 @@ _LONGEST = 24  # a longer word may be cut
 _BORDER = 3  # console columns that a table adds to each of its columns
 _INTERVAL = 5.0  # seconds between lines of progress
 _LONG = 60.0  # seconds; a shorter remaining time is not shown
-_LATEST = 8  # how many reports count as the latest
 _REMEMBERED = 3600.0  # seconds over which the speed is estimated, since a slow model does little in a minute
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
@@ -159,26 +157,19 @@ def progress(what: str) -> Iterator[Report]:
 
 
 def line_progress(what: str) -> Report:
-    """Show the progress of work by a line every few seconds.
-
-    The remaining time is estimated from the speed since the beginning, or from that of the latest reports if it is
-    lower, since the records of an earlier run count as done at once.
-    """
-    last, all_of = 0.0, None
-    began, latest = (time.monotonic(), 0), deque[tuple[float, int]](maxlen=_LATEST)
+    """Show the progress of work by a line every few seconds, with the remaining time at the speed so far."""
+    last, began = 0.0, (time.monotonic(), 0)
+    all_of: int | None = None
 
     def report(done: int, total: int | None = None, text: str = "") -> None:
         nonlocal last, began, all_of
         now = time.monotonic()
-        if total != all_of or done < began[1]:  # another piece of work
+        if total != all_of or done < began[1]:  # another piece of work; what an earlier run recorded took no time
             began, all_of = (now, done), total
-            latest.clear()
-        latest.append((now, done))
         if now - last >= _INTERVAL or done == total:
             last = now
             size = f"{done}/{total}" if total else str(done)
-            paces = [(now - since) / (done - then) for since, then in (began, latest[0]) if done > then]
-            left = max(paces, default=0.0) * ((total or done) - done)
+            left = (now - began[0]) / max(1, done - began[1]) * ((total or done) - done)
             until = f", {time_left(left)} left" if left >= _LONG else ""
             err.print(escape(f"{what}: {size} {text}".rstrip() + until))
 
