@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
 from knowgap.errors import IndexMissing, UnknownName, UsageError, check_address, is_address
+from knowgap.retrieval.index import NEW_INDEX
 from knowgap.version import __version__
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _open_own_index(engine: str | None, dataset: Dataset | None) -> Any:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
         )
-    engine = engine or os.environ.get("KNOWGAP_ENGINE") or o.NEW_INDEX
+    engine = engine or os.environ.get("KNOWGAP_ENGINE") or NEW_INDEX
     folder = home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:
         return open_or_build(folder, dataset.corpus, engine, progress=report)

@@ -17,10 +17,13 @@ from knowgap.cli.ask import Files
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.reading import said_of_update, show_reading
 from knowgap.errors import UsageError
+from knowgap.retrieval.index import NEW_INDEX
 
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
+    "bm25": {"stemmer": str},
     "colbert": {"checkpoint": str},
     "dense": {"encoder": str},
+    "hybrid": {"checkpoint": str, "stemmer": str},
     "plaid": {"checkpoint": str, "nbits": int},
     "qdrant": {"checkpoint": str, "url": str, "collection": str, "shard_number": int, "replication_factor": int},
 }
@@ -63,9 +66,10 @@ def index(
         list[str] | None,
         Option(
             "--engine-option",
-            help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert, plaid and qdrant: checkpoint (as "
-            "colbert-ai or PyLate saves it, by path or name; see `knowgap ls checkpoints`; embedded if absent); "
-            "dense: encoder (by path or hub name). qdrant: url (https://HOST:6333, with the key in QDRANT_API_KEY, "
+            help="A setting of the engine, as NAME=VALUE. Can be repeated. hybrid, colbert, plaid, qdrant: checkpoint "
+            "(as colbert-ai or PyLate saves it, by path or name; see `knowgap ls checkpoints`; embedded if absent). "
+            "hybrid and bm25: stemmer (the language of the words: english, german, french …). dense: encoder (by path "
+            "or hub name). qdrant: url (https://HOST:6333, with the key in QDRANT_API_KEY, "
             "or a folder; other commands ask only what QDRANT_URL names), collection (knowgap), shard_number and "
             "replication_factor (on a cluster). plaid: nbits (1, 2 or 4).",
         ),
@@ -96,7 +100,7 @@ def index(
         raise UsageError(
             "--column and --passage-tokens work only with --corpus: a data set's passages stay as they are"
         )
-    engine = engine or (None if overwrite or corpus is None else recorded_engine(folder)) or o.NEW_INDEX
+    engine = engine or (None if overwrite or corpus is None else recorded_engine(folder)) or NEW_INDEX
     options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
     embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
     if corpus is not None:

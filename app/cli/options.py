@@ -66,8 +66,6 @@ def _parse_prices(text: str) -> tuple[float, float]:
 
 RUNNING, STUDY = "Running", "Study"  # panels of help pages
 
-NEW_INDEX = "colbert"
-"""The engine of a new index if none is named."""
 DEFAULT_PROGRAM = "knowgap"
 """The program if none is named."""
 
@@ -76,9 +74,9 @@ Engine = Annotated[
     Option(
         "--engine",
         envvar="KNOWGAP_ENGINE",
-        help="Index engine: colbert (late interaction of token vectors; the default for new indexes), bm25 (words in "
-        "common), dense (one vector a passage), hybrid (these three, fused by rank), plaid (late interaction, "
-        "compressed by colbert-ai) or qdrant (late interaction on a Qdrant server).",
+        help="Index engine: hybrid (words in common and late interaction of token vectors; the default for new "
+        "indexes), bm25 (words alone), colbert (late interaction alone), dense (one vector a passage), plaid (late "
+        "interaction, compressed by colbert-ai) or qdrant (late interaction on a Qdrant server).",
     ),
 ]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Use only the first N questions.")]

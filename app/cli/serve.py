@@ -16,6 +16,7 @@ from knowgap.cli.ask import AskOptions, opened
 from knowgap.cli.display import line_progress, remark
 from knowgap.cli.stopping import EndedAtOnce
 from knowgap.errors import UsageError
+from knowgap.retrieval.index import NEW_INDEX
 
 
 @o.grouped
@@ -72,7 +73,7 @@ def serve(
         if options.folder or search_only:
             raise UsageError("a folder is served without --index and --search-only: leave them out, or the folder")
         told = {"progress": line_progress(documents.name), "say": remark}
-        live = LiveIndex(documents, factories.home() / "folders", engine=engine or o.NEW_INDEX, **told)
+        live = LiveIndex(documents, factories.home() / "folders", engine=engine or NEW_INDEX, **told)
     with factories.open_index(options) if search_only else opened(options, live) as served:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout, "grace": grace}

@@ -14,6 +14,7 @@ from knowgap.compiling.data.indexing import build_index, kept_folder
 from knowgap.errors import DataError, IndexMissing, KnowgapError
 from knowgap.retrieval.documents.reading import Reading, open_folder
 from knowgap.retrieval.hub import better_checkpoint
+from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage
 from knowgap.storage.progress import Progress, no_progress
@@ -53,7 +54,7 @@ class LiveIndex(NeverCopied):
         folder: str | Path,
         kept: Path,
         *,
-        engine: str = "colbert",
+        engine: str = NEW_INDEX,
         seconds: float = 5.0,
         progress: Progress = no_progress,
         say: Callable[[str], None] = _LOG.info,
@@ -163,7 +164,11 @@ class LiveIndex(NeverCopied):
             how = "by words" if engine == _WORDS else f"with {engine}"
             how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
             self._say(f"{len(index):,} passages can be searched {how}")
-            if engine == "colbert" and reading.update is None and (better := better_checkpoint(_OWN_CHECKPOINT)):
+            if (
+                engine in ("colbert", "hybrid")
+                and reading.update is None
+                and (better := better_checkpoint(_OWN_CHECKPOINT))
+            ):
                 self._say(better)
         return reading.remaining
 

@@ -23,6 +23,7 @@ from knowgap.retrieval.documents.reading import (
 )
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
+from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.build import lock_index
 from knowgap.retrieval.index.engines import engine_class, engine_window, open_index
 from knowgap.retrieval.index.manifest import Manifest
@@ -60,7 +61,7 @@ def build_index(
         source: a folder of documents, one document, or a file of JSON Lines, TSV or CSV; a data set; or passages. The
             passages of the last two are indexed as they are.
         folder: the folder of the index.
-        engine: a key of `ENGINES`; None for the engine of the existing index, or `colbert`.
+        engine: a key of `ENGINES`; None for the engine of the existing index, or `hybrid`.
         split: whether texts of JSON Lines and TSV that are longer than a passage are split; other documents always are.
         passage_tokens: the most tokens of a passage, which never has more than the encoder reads.
         columns: the columns of a CSV file that are `id`, `title` and `text`; those not given are found by their names.
@@ -83,13 +84,13 @@ def build_index(
     folder, report = Path(folder), progress or no_progress
     if not isinstance(source, (str, Path)):
         passages = source.corpus if isinstance(source, Dataset) else source
-        build = engine_class(engine or "colbert").build
+        build = engine_class(engine or NEW_INDEX).build
         return build(_counted(passages, report), folder, overwrite=overwrite, progress=progress, **options)
     source, reading = Path(source), Reading() if reading is None else reading
     with lock_index(folder):
         old = None if overwrite else Sources.of_index(folder)
         made_with = old.settings() if old is not None else {}
-        engine_name: str = engine or made_with.get("engine") or "colbert"
+        engine_name: str = engine or made_with.get("engine") or NEW_INDEX
         settings: dict[str, Any] = {
             "engine": engine_name,
             "split": split,
@@ -146,13 +147,13 @@ def open_documents(
     Args:
         folder: the documents.
         kept: where indexes are kept, as for `LiveIndex`.
-        engine: its engine; None for the one that is there, or `colbert`.
+        engine: its engine; None for the one that is there, or `hybrid`.
         progress: called now and then.
     """
     if not open_folder(folder).files:
         return None
     place = kept_folder(folder, kept)
-    engine = engine or next((name for name in ("colbert", "bm25") if (place / name).is_dir()), "colbert")
+    engine = engine or next((name for name in (NEW_INDEX, "bm25") if (place / name).is_dir()), NEW_INDEX)
     return build_index(folder, place / engine, engine=engine, progress=progress)
 
 
