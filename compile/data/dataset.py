@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ def split(
         return hashlib.sha256(f"{seed}\n{key(item)}".encode("utf-8", "surrogatepass")).digest()
 
     ranked, start, part_of = sorted({rank(item) for item in items}), 0, dict[bytes, str]()
-    whole = sum(parts.values()) == 1 and len(parts) > 1
+    whole = len(parts) > 1 and math.isclose(sum(parts.values()), 1)
     for name, size in parts.items():
         end = start + (round(size * len(ranked)) if size < 1 else int(size))
         end = len(ranked) if whole and name == [*parts][-1] else end

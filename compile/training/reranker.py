@@ -18,7 +18,7 @@ from typing import Any
 import dspy
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import contains_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.training.config import RerankerConfig
 from knowgap.compiling.training.fit import Job
@@ -54,11 +54,9 @@ class RankedQuestion:
     def negatives(self, count: int) -> list[Passage]:
         """The best-ranked passages that are not gold and hold no acceptable answer, since those might be relevant."""
         gold = {passage.text for passage in self.gold}
-        answers = {f" {normalize_answer(answer)} " for answer in reference_answers(self.example)} - {" yes ", " no "}
+        answers = [answer for answer in reference_answers(self.example) if answer not in ("yes", "no")]
         wrong = (
-            passage
-            for passage in self.found
-            if passage.text not in gold and not any(a in f" {normalize_answer(str(passage))} " for a in answers)
+            passage for passage in self.found if passage.text not in gold and not contains_answer(str(passage), answers)
         )
         return list(itertools.islice(wrong, count))
 

@@ -8,7 +8,6 @@ equation 1 (cross-entropy of the label given the input), table 4 and appendix A.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -16,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.data.dataset import Dataset, split
 from knowgap.compiling.evaluation.metrics import exact_match
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings
@@ -114,7 +113,9 @@ def ra_isf(
             items = [Item(example, passage) for example, passages in found for passage in passages]
         with main_process_first():
             made = label_items(items, task, program, file, run)
-        learnt, held_out = split_held_out(made.records, config.held_out, config.seed)
+        # By question: the same question is never in both.
+        parts = {"held_out": config.held_out, "learnt": 1 - config.held_out}
+        held_out, learnt = split(made.records, parts, config.seed).values()
         if not held_out:
             raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
         predictor: dspy.Predict = getattr(program, task)
@@ -190,19 +191,6 @@ def _labeller(task: Task, program: RAISF, teacher: dspy.BaseLM) -> tuple[Callabl
         return clean_lines(output.questions, len(output.questions))[0] or None
 
     return label, [predictor.dump_state()["signature"], without]
-
-
-def split_held_out(
-    examples: Sequence[LabelledExample], share: float, seed: int = 0
-) -> tuple[list[LabelledExample], list[LabelledExample]]:
-    """Divide examples into those to train on and those held out, by question: the same question is never in both.
-
-    `share` is the share of the questions that are held out, 0 to 1. Both parts keep the order of the examples.
-    """
-    ranked = sorted({e.question for e in examples}, key=lambda q: hashlib.sha256(f"{seed}\n{q}".encode()).digest())
-    held_out = set(ranked[: round(share * len(ranked))])
-    learnt = [example for example in examples if example.question not in held_out]
-    return learnt, [example for example in examples if example.question in held_out]
 
 
 def sub_model_job(

@@ -15,7 +15,7 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics import f1
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import contains_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples
@@ -244,9 +244,8 @@ def _turns(record: TranscriptRecord) -> list[Turn]:
 
 def _agrees(example: dspy.Example, answer: str) -> bool:
     """Whether a new answer is a known one in other words, or contains one."""
-    words = f" {normalize_answer(answer)} "
     known = [
         *reference_answers(example),
         *(short for reading in example.get("short_answers") or () for short in reading),
     ]
-    return f1(example, answer) >= _AGREES or any(f" {normalize_answer(each)} " in words for each in known)
+    return f1(example, answer) >= _AGREES or contains_answer(answer, known)

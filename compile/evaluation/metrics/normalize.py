@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from knowgap.signatures.values import is_unknown
@@ -41,6 +41,12 @@ def reference_answers(example: Any) -> list[str]:
     """All acceptable answers of an example: `answer` (one, or a list) first, then `aliases` not equal to it."""
     given = example.answer if isinstance(example.answer, (list, tuple)) else [example.answer]
     return list(dict.fromkeys(map(answer_text, [*given, *(getattr(example, "aliases", None) or [])])))
+
+
+def contains_answer(text: str, answers: Iterable[str]) -> bool:
+    """Whether a text has the words of some answer side by side, both normalised."""
+    words = f" {normalize_answer(text)} "
+    return any(f" {answer} " in words for answer in map(normalize_answer, answers) if answer)
 
 
 def is_unanswerable(references: Sequence[str]) -> bool:

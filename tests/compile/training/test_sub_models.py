@@ -21,7 +21,6 @@ from knowgap.compiling.training.sub_models import (
     as_conversation,
     ask_sub_model,
     label_items,
-    split_held_out,
     sub_model_job,
 )
 from knowgap.errors import CheckpointError, LanguageModelError, UsageError
@@ -112,17 +111,6 @@ def test_work_that_was_killed_continues_with_the_same_teacher_only(tmp_path):
     warm = dspy.LM("test/scripted", engine=lm.engine, cache=False, num_retries=0, temperature=0.7)
     with pytest.raises(UsageError, match="about another labeller"):
         label(items, "decompose", warm, file)
-
-
-def test_no_question_is_on_both_sides():
-    examples = [
-        LabelledExample(question=f"Question {n}?", passage=p.title, label=True) for n in range(20) for p in PASSAGES
-    ]
-    learnt, held_out = split_held_out(examples, 0.25)
-    one, other = ({e.question for e in part} for part in (learnt, held_out))
-    assert (len(one), len(other), one & other, len(learnt) + len(held_out)) == (15, 5, set(), 60)
-    assert split_held_out(examples[::-1], 0.25)[1] == held_out[::-1]
-    assert {e.question for e in split_held_out(examples, 0.25, seed=1)[1]} != other
 
 
 def test_agreement_is_by_question():
