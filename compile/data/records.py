@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import ijson
-import orjson
+import ujson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
@@ -183,10 +183,10 @@ def _read_lines_of_json(path: Path) -> Iterator[Record]:
 
 
 def _parse(line: str) -> Any:
-    """Parse a line by orjson, which is faster than `json`; `json` then says what is wrong with a line."""
+    """Parse a line by ujson, which is faster than `json`; `json` then says what is wrong with a line."""
     try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
+        return ujson.loads(line)
+    except ujson.JSONDecodeError:
         return json.loads(line)
 
 

@@ -31,6 +31,9 @@ NOT_IMPORTED = {
     "pymysql",
 }
 
+CARD = {"dspy-ai", "colbert-ai", "openai", "transformers", "torch", "ujson", "optuna"}
+"""The packages that the project is promised to be built on."""
+
 
 def applies(requirement: Requirement, python: str) -> bool:
     environment = {"python_version": python, "python_full_version": f"{python}.0"}
@@ -88,3 +91,7 @@ def test_a_pin_runs_on_every_python_that_it_is_for():
         assert all(f"{python}.0" in runs_on for python in PYTHONS if applies(pin, python)), f"{pin} runs on {runs_on}"
         checked += 1
     assert checked > 100
+
+
+def test_the_promised_packages_are_dependencies():
+    assert {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]} >= CARD
