@@ -13,7 +13,7 @@ from typer import Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import Job, open_job, show_comparisons, show_estimates, show_scores
+from knowgap.cli.evaluate import Job, open_job, show_estimates, show_scores
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -180,8 +180,6 @@ def _show(found: Compiled[Any], job: Job) -> None:
         }
         if results:
             show_scores(f"{job.dataset.name}, {split} ({meaning})", results)
-        if len(results) > 1:
-            show_comparisons(results, job.metrics[0])
     if found.verdict is not None:
         out.print(str(found.verdict), markup=False)
     if zeros := explain_zeros(found.evaluations.values(), job.metrics[0]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever
 
 _DEFAULT_METRICS = ("f1", "exact_match")
-_COSTS = {
-    "lm_calls": 1,
-    "tokens": 0,
-    "calls_per_right_answer": 1,
-    "tokens_per_right_answer": 0,
-}  # with the number of decimals
 
 
 @dataclass(frozen=True)
@@ -63,8 +57,8 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
-    from knowgap.compiling.evaluation.statistics import few_questions
     from knowgap.compiling.evaluation.zeros import explain_zeros
+    from knowgap.reports.tables import types_of
 
     base, *others = results.values()
     if base.defines(base.metrics[0]) and (zeros := explain_zeros(results.values(), base.metrics[0])):
@@ -83,15 +77,9 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
     else:
         asked = f"{facts.split} split, {asked}"
     show_scores(f"{facts.dataset}, {asked}, {facts.lm}", results)
-    if others:
-        show_comparisons(results, base.metrics[0])
-        return
-    kinds = base.by_type()
-    if len(kinds) > 1:
-        rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
-        columns = ["type", "questions", base.metrics[0]]
-        show_table("by type of question", columns, rows, caption=few_questions(kinds.values()))
-    for record in base.failures[:3]:
+    if not others and (types := types_of(results)):
+        show_table(types.title, types.columns, types.rows, caption=types.caption)
+    for record in base.failures[:3] if not others else ():
         remark(f"failed: {record.id}: {record.failure}")
 
 
@@ -192,108 +180,9 @@ def show_estimates(
     show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 
-def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first: bool = False) -> None:
-    """Show evaluations: scores with intervals, costs, and the shares and fates of the gold passages."""
-    from knowgap.compiling.evaluation.statistics import few_questions
+def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
+    """Show evaluations: scores with intervals and costs, the fates of the gold passages, and comparisons."""
+    from knowgap.reports.tables import score_tables
 
-    if evidence_first:
-        _show_evidence(results)
-    metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
-    spoilt = {label: result.spoilt() for label, result in results.items()}
-    shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
-    rows = []
-    for label, result in results.items():
-        costs = result.costs()
-        rows.append(
-            [
-                label,
-                *(str(result.interval(name)) if result.defines(name) else "" for name in metrics),
-                *("–" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()),
-                len(result.failures),
-                *(spoilt[label][name] for name in shown),
-            ]
-        )
-    columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
-    scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
-    notes = [few_questions(scores), _asked_of_fewer(results, metrics)]
-    show_table(title, columns, rows, caption="; ".join(filter(None, notes)))
-    _show_refusals(results)
-    if not evidence_first:
-        _show_evidence(results)
-
-
-def _show_refusals(results: Mapping[str, Evaluation]) -> None:
-    """Show how often what the documents do not answer was answered, and what they answer refused."""
-    counts = {label: said for label, result in results.items() if (said := result.refusals())}
-    if counts:
-        rows = [
-            [
-                label,
-                f"{said['answered']} of {said['unanswerable']}",
-                f"{said['refused']} of {said['answerable']}",
-                "the program's" if said["verdict"] else "none: every answer but unknown counts",
-            ]
-            for label, said in counts.items()
-        ]
-        columns = ["program", "unanswerable, but answered as supported", "answerable, but refused", "verdict"]
-        show_table("questions that the documents do not answer", columns, rows)
-
-
-def _asked_of_fewer(results: Mapping[str, Evaluation], metrics: Sequence[str]) -> str:
-    """Say which metrics are means over fewer questions than were asked; empty if none is."""
-    every = next(iter(results.values()))
-    counts = {metric: len(every.scores(metric)) for metric in metrics if every.defines(metric)}
-    fewer = [f"{metric} over {n}" for metric, n in counts.items() if n < len(every.records)]
-    return (
-        f"{', '.join(fewer)} of {len(every.records)} questions: the others lack what the metric needs" if fewer else ""
-    )
-
-
-def _show_evidence(results: Mapping[str, Evaluation]) -> None:
-    """Show the shares of gold passages that were found, shown and used, and their fates, if the questions have any."""
-    from knowgap.compiling.evaluation.metrics import EVIDENCE
-
-    fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
-    if not fates:
-        return
-    rows = []
-    for label, result in results.items():
-        calls = result.costs()["lm_calls"]
-        means = {name: result.mean(name) if result.defines(name) else None for name in EVIDENCE}
-        used = means["used"]
-        per_call = f"{used / calls:.2f}" if calls and used is not None else "–"
-        figures = ["" if mean is None else f"{mean:.3f}" for mean in means.values()]
-        rows.append([label, *figures, "–" if calls is None else f"{calls:.1f}", per_call])
-    title = "gold passages: found by a search, shown to the model, used for the answer"
-    every = next(iter(results.values()))
-    scored, asked = len(every.scores("found")), len(every.records)
-    over = (
-        "means over questions"
-        if scored == asked
-        else f"means over the {scored} of {asked} questions with gold passages"
-    )
-    show_table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, caption=over)
-    rows = [
-        [name, *(f"{shares[name]:.1%}" for shares in fates.values())]
-        for name in next(iter(fates.values()))
-        if any(shares[name] for shares in fates.values())
-    ]
-    left_out = max((result.provenance.model_extra or {}).get("unindexed_gold", 0) for result in results.values())
-    caption = "shares of gold passages, means over questions"
-    if left_out:
-        caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"
-    show_table("where the evidence went", ["fate", *fates], rows, caption=caption)
-
-
-def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
-    """Show every evaluation against the first: difference with interval, wins and losses, p-value."""
-    from knowgap.compiling import Evaluations
-    from knowgap.compiling.evaluation.statistics import undecidable
-    from knowgap.reports.rendering import format_gain, format_p
-
-    tests = Evaluations(results).comparisons(metric)
-    rows = [[name, format_gain(c), c.wins, c.losses, c.ties, format_p(c.p_value)] for name, c in tests.items()]
-    columns = ["program", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
-    show_table(
-        f"question by question against {next(iter(results))}", columns, rows, caption=undecidable(tests.values())
-    )
+    for table in score_tables(title, results):
+        show_table(table.title, table.columns, table.rows, caption=table.caption)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
-from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
-from knowgap.compiling.evaluation.statistics import Comparison, Interval
-from knowgap.errors import UnknownName, UsageError
-from knowgap.programs.trace.evidence import FATES
-
-COST_NAMES = (
-    *("lm_calls", "critical_calls", "unreadable", "cut", "tokens", *PER_RIGHT_ANSWER),
-    *("retrievals", "passages", "knowledge_tokens", "iterations", "seconds"),
-)
-"""The costs that pages show."""
+from knowgap.errors import UnknownName
+from knowgap.reports.tables import Table, costs_of, score_tables, types_of
 
 _SPLIT_ORDER = ("test", "dev", "train", "")
 _MOST_QUESTIONS = 500
@@ -64,60 +54,10 @@ class EvaluationGroup:
         return self.evaluations[self.base].metrics[0]
 
     @cached_property
-    def intervals(self) -> dict[str, dict[str, Interval]]:
-        """The mean with its interval, by metric and label, of the metrics that are defined for some question."""
-        metrics = dict.fromkeys(metric for e in self.evaluations.values() for metric in e.all_metrics)
-        by_metric = {
-            metric: {label: e.interval(metric) for label, e in self.evaluations.items() if e.defines(metric)}
-            for metric in metrics
-        }
-        return {metric: intervals for metric, intervals in by_metric.items() if intervals}
-
-    @property
-    def scored(self) -> list[str]:
-        """The metrics that were asked for."""
-        asked = {metric for evaluation in self.evaluations.values() for metric in evaluation.metrics}
-        return [metric for metric in self.intervals if metric in asked]
-
-    @property
-    def evidence_metrics(self) -> list[str]:
-        """The measures of the gold evidence."""
-        measures = {metric for evaluation in self.evaluations.values() for metric in evaluation.evidence_metrics}
-        return sorted((metric for metric in self.intervals if metric in measures), key=lambda name: "@" not in name)
-
-    @cached_property
-    def fates(self) -> dict[str, dict[str, str]]:
-        """The share of the gold passages with each fate, by fate and label; fates that do not occur are left out."""
-        by_label = {label: shares for label, e in self.evaluations.items() if (shares := e.evidence())}
-        return {
-            fate: {label: f"{shares[fate]:.1%}" for label, shares in by_label.items()}
-            for fate in FATES
-            if any(shares[fate] for shares in by_label.values())
-        }
-
-    @cached_property
-    def refusals(self) -> dict[str, dict[str, Any]]:
-        """`Evaluation.refusals` by label; empty if the questions have none that is unanswerable."""
-        return {label: said for label, e in self.evaluations.items() if (said := e.refusals())}
-
-    @cached_property
-    def comparisons(self) -> dict[str, Comparison]:
-        """Each evaluation but the first against the first, by label; those that cannot be compared are left out."""
-        comparisons: dict[str, Comparison] = {}
-        for label in list(self.evaluations)[1:]:
-            # an unfinished file of answers, or one with other metrics, cannot be compared
-            with contextlib.suppress(UsageError, UnknownName):
-                comparisons[label] = compare(self.evaluations[self.base], self.evaluations[label], self.metric)
-        return comparisons
-
-    @cached_property
-    def types(self) -> dict[str, dict[str, Interval]]:
-        """The main metric by type of question and label."""
-        by_label = {
-            label: self.evaluations[label].by_type(self.metric) for label in self.intervals.get(self.metric, {})
-        }
-        kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
-        return {kind: {label: by[kind] for label, by in by_label.items() if kind in by} for kind in kinds}
+    def tables(self) -> list[Table]:
+        """Scores, comparisons, fates of the gold passages, scores by type, and costs."""
+        tables = [*score_tables("scores", self.evaluations), types_of(self.evaluations), costs_of(self.evaluations)]
+        return [table for table in tables if table is not None]
 
     @cached_property
     def questions(self) -> list[Question]:

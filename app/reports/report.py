@@ -6,7 +6,7 @@ from pathlib import Path
 
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.results import Evaluation
-from knowgap.reports.evaluations import COST_NAMES, group_evaluations
+from knowgap.reports.evaluations import group_evaluations
 from knowgap.reports.rendering import render
 from knowgap.reports.sources import Source, read_source
 from knowgap.storage.files import write_file
@@ -37,7 +37,6 @@ def render_report(source: Source, *, base: str | None = None) -> str:
         report=report,
         origin=next((e.provenance for group in groups for e in group.evaluations.values()), Provenance()),
         groups=groups,
-        cost_names=COST_NAMES,
     )
 
 

@@ -1,0 +1,153 @@
+"""The tables of evaluations, which commands print and pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
+from knowgap.compiling.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.statistics import Comparison, few_questions, undecidable
+from knowgap.errors import UnknownName, UsageError
+
+_COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
+"""The costs beside scores, with the number of their decimals."""
+_MORE_COSTS = (
+    *("lm_calls", "critical_calls", "unreadable", "cut", "tokens", *PER_RIGHT_ANSWER),
+    *("retrievals", "passages", "knowledge_tokens", "iterations", "seconds"),
+)
+
+Results = Mapping[str, Evaluation]
+"""Evaluations of the same questions by label; the others are compared with the first."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, whose first column names the rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+
+def score_tables(title: str, results: Results) -> Iterator[Table]:
+    """Scores with intervals and costs, refusals, comparisons with the first, and what became of the gold passages."""
+    yield _scores(title, results)
+    if refusals := _refusals(results):
+        yield refusals
+    yield from _evidence(results)
+    if comparisons := compare_with_first(results):
+        yield comparisons
+
+
+def _scores(title: str, results: Results) -> Table:
+    metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
+    spoilt = {label: result.spoilt() for label, result in results.items()}
+    shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
+    rows = []
+    for label, result in results.items():
+        costs = result.costs()
+        means = [str(result.interval(name)) if result.defines(name) else "" for name in metrics]
+        spent = ["–" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()]
+        rows.append([label, *means, *spent, len(result.failures), *(spoilt[label][name] for name in shown)])
+    columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
+    scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
+    notes = [few_questions(scores), _asked_of_fewer(results, metrics)]
+    return Table(title, columns, rows, "; ".join(filter(None, notes)))
+
+
+def _asked_of_fewer(results: Results, metrics: Sequence[str]) -> str:
+    """Say which metrics are means over fewer questions than were asked; empty if none is."""
+    every = next(iter(results.values()))
+    counts = {metric: len(every.scores(metric)) for metric in metrics if every.defines(metric)}
+    fewer = ", ".join(f"{metric} over {n}" for metric, n in counts.items() if n < len(every.records))
+    return f"{fewer} of {len(every.records)} questions: the others lack what the metric needs" if fewer else ""
+
+
+def _refusals(results: Results) -> Table | None:
+    """How often what the documents do not answer was answered, and what they answer refused."""
+    rows = [
+        [
+            label,
+            f"{said['answered']} of {said['unanswerable']}",
+            f"{said['refused']} of {said['answerable']}",
+            "the program's" if said["verdict"] else "none: every answer but unknown counts",
+        ]
+        for label, result in results.items()
+        if (said := result.refusals())
+    ]
+    columns = ["program", "unanswerable, but answered as supported", "answerable, but refused", "verdict"]
+    return Table("questions that the documents do not answer", columns, rows) if rows else None
+
+
+def _evidence(results: Results) -> Iterator[Table]:
+    """The shares of gold passages that were found, shown and used, and their fates, if the questions have any."""
+    fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
+    if not fates:
+        return
+    rows = []
+    for label, result in results.items():
+        calls = result.costs()["lm_calls"]
+        means = {name: result.mean(name) if result.defines(name) else None for name in EVIDENCE}
+        used = means["used"]
+        figures = ["" if mean is None else f"{mean:.3f}" for mean in means.values()]
+        per_call = f"{used / calls:.2f}" if calls and used is not None else "–"
+        rows.append([label, *figures, "–" if calls is None else f"{calls:.1f}", per_call])
+    every = next(iter(results.values()))
+    asked = len(every.records)
+    scored = len(every.scores("found")) if every.defines("found") else asked
+    over = "questions" if scored == asked else f"the {scored} of {asked} questions with gold passages"
+    title = "gold passages: found by a search, shown to the model, used for the answer"
+    yield Table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, f"means over {over}")
+    names = [name for name in next(iter(fates.values())) if any(shares[name] for shares in fates.values())]
+    shares = [[name, *(f"{each[name]:.1%}" for each in fates.values())] for name in names]
+    caption = "shares of gold passages, means over questions"
+    if left_out := max((result.provenance.model_extra or {}).get("unindexed_gold", 0) for result in results.values()):
+        caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"
+    yield Table("where the evidence went", ["fate", *fates], shares, caption)
+
+
+def compare_with_first(results: Results) -> Table | None:
+    """Every evaluation against the first, by its main metric: difference with interval, wins and losses, p-value."""
+    (first, base), *others = results.items()
+    metric, rows, tests = base.metrics[0], list[list[Any]](), list[Comparison]()
+    for label, result in others:
+        with suppress(UsageError, UnknownName):  # a file of answers that lacks questions, or has other metrics
+            test = compare(base, result, metric)
+            gain = f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
+            p = "< 0.001" if test.p_value < 0.001 else f"{test.p_value:.3f}"
+            tests.append(test)
+            rows.append([label, gain, test.wins, test.losses, test.ties, p])
+    columns = ["program", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
+    return Table(f"question by question against {first}", columns, rows, undecidable(tests)) if rows else None
+
+
+def types_of(results: Results) -> Table | None:
+    """The main metric by type of question; None if there is one type."""
+    metric = next(iter(results.values())).metrics[0]
+    by_label = {label: e.by_type(metric) for label, e in results.items() if e.defines(metric)}
+    kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
+    every = [interval for intervals in by_label.values() for interval in intervals.values()]
+    rows = []
+    for kind in kinds:
+        found = [by.get(kind) for by in by_label.values()]
+        rows.append([kind or "(none)", max(each.n for each in found if each), *(str(each or "") for each in found)])
+    columns = ["type", "questions", *(by_label if len(by_label) > 1 else [metric])]
+    return Table("by type of question", columns, rows, few_questions(every)) if len(kinds) > 1 else None
+
+
+def costs_of(results: Results) -> Table:
+    """Every cost per question."""
+    rows = [[label, *(_amount(e.costs()[name]) for name in _MORE_COSTS)] for label, e in results.items()]
+    columns = ["program", *(name.replace("_", " ") for name in _MORE_COSTS)]
+    caption = "means per question, over those that did not fail; calls answered from a cache count"
+    return Table("costs", columns, rows, caption)
+
+
+def _amount(value: float | None) -> str:
+    """A cost with three significant digits, or whole from 1,000 on; "?" if it is not known."""
+    return "?" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
