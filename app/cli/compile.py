@@ -127,7 +127,7 @@ def _study_config(options: CompileOptions, generated: bool) -> StudyConfig | Non
         given["demos"] = "none"  # a generator reads no prompts
     if options.optimizer != "study" and not given:
         return None
-    return StudyConfig(**{"cache_dir": factories.cache_folder(), "prices": options.prices, **given})
+    return StudyConfig(**{"prices": options.prices, **given})
 
 
 def _parse_ranges(pieces: Sequence[str]) -> dict[str, tuple[float, float]]:

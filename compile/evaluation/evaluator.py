@@ -13,7 +13,6 @@ import dspy
 from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.delegating_program import AnyProgram
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_names_gold, without_missing_gold
 from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
@@ -22,6 +21,7 @@ from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, 
 from knowgap.compiling.run import Run
 from knowgap.errors import DataError, UsageError
 from knowgap.lms.metering import without_history
+from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
 from knowgap.storage.record_file import RecordFile, read_records
 
@@ -43,17 +43,17 @@ class _Options(TypedDict, total=False):
 
 @overload
 def evaluate(
-    program: AnyProgram | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: Program | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    program: Mapping[str, AnyProgram | dspy.Module],
+    program: Mapping[str, Program | dspy.Module],
     questions: Questions,
     metrics: Metrics = ...,
     **options: Unpack[_Options],
 ) -> Evaluations: ...
 def evaluate(
-    program: AnyProgram | dspy.Module | Mapping[str, AnyProgram | dspy.Module],
+    program: Program | dspy.Module | Mapping[str, Program | dspy.Module],
     questions: Questions,
     metrics: Metrics = ("exact_match", "f1"),
     *,

@@ -17,7 +17,6 @@ import dspy
 import orjson
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
 from knowgap.lms.providers import CONNECTION_OPTIONS, ENDPOINT_SETTINGS, is_secret
 from knowgap.plugins import outside_facts
@@ -103,8 +102,7 @@ def provenance_of(
 
 def outside_parts(program: Program) -> dict[str, dict[str, str]]:
     """The program, its index and its models, as far as they are not knowgap's own; see `Provenance.outside`."""
-    described = program.program if isinstance(program, DelegatingProgram) else program
-    return outside_facts({"program": described.kind, **program.parts()})
+    return outside_facts({"program": program.kind, **program.parts()})
 
 
 def state_of(program: Program) -> dict[str, Any]:

@@ -132,7 +132,6 @@ def run_questions(
     ahead: int | None = None,
     traces: bool = False,
     progress: Progress | None = None,
-    tally: Tally | None = None,
 ) -> Iterator[QuestionRecord]:
     """Ask a program questions and score its answers, for evaluations, cells of experiments and trials of studies.
 
@@ -147,7 +146,6 @@ def run_questions(
         ahead: how many questions may be started before the first record is taken; default: all.
         traces: whether the records keep their traces.
         progress: called after every question with how many are done, how many there are, and the running mean.
-        tally: counts the questions of several calls as those of one run; default: this call alone is the run.
 
     Yields:
         The record of every question, in order.
@@ -157,7 +155,7 @@ def run_questions(
         LanguageModelError: no reply to the first questions could be read.
         KnowgapError: a failure that would affect every other question as well.
     """
-    tally = tally or Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
+    tally = _Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
     fine: dict[str, QuestionRecord] = {}
     for id, record in file.records.items() if file is not None else ():
         example = questions.get(id)
@@ -184,7 +182,7 @@ def _gold(example: dspy.Example) -> list[str]:
     return [*map(str, example.get("gold_ids") or ())]
 
 
-class Tally:
+class _Tally:
     """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read.
 
     The run has `total` questions, and ends if `patience` of them are lost in a row, or unreadable at the start. The

@@ -1,15 +1,14 @@
-"""Means with bootstrap intervals, the paired comparison of two lists of scores, and the Pareto front."""
+"""Means with bootstrap intervals, the paired comparison of two lists of scores."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
-T = TypeVar("T")
 SIGNIFICANT = 0.05
 _PRECISE = 0.1  # margins up to this one are not reported
 
@@ -138,12 +137,3 @@ def holm(comparisons: Iterable[Comparison]) -> None:
     for rank, each in enumerate(ranked):
         highest = max(highest, min(1.0, (len(ranked) - rank) * each.p_value))
         each.p_corrected = highest
-
-
-def pareto_front(items: Iterable[T], cost: Callable[[T], float], score: Callable[[T], float]) -> list[T]:
-    """The items that no other beats in both cost and score, cheapest first; of equal ones, the first."""
-    front: list[T] = []
-    for item in sorted(items, key=lambda item: (cost(item), -score(item))):
-        if not front or score(item) > score(front[-1]) + 1e-12:
-            front.append(item)
-    return front

@@ -1,8 +1,7 @@
 """Run a table: ask every program the questions of every data set, and continue a run that was stopped.
 
 A run keeps everything in its output folder: a file of answers for each program and data set (`answers/`), indexes
-(`indexes/`), retrieved lists and scores of models (`cache/`). The same call reads them again and asks only what is
-missing, whether the run was killed or finished.
+(`indexes/`). The same call reads them again and asks only what is missing, whether the run was killed or finished.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Experiment:
         found = ExperimentResult(self.read)
         for column, data, programs in self._columns(found.left_out, run):
             folder = Path(self.output) / "answers" / file_name(column.title)
-            with share_results(programs, Path(self.output) / "cache") as cached:
+            with share_results(programs) as cached:
                 asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit}
                 found.evaluations[column.title] = evaluate(cached, data, _scores(column), **asked, output=folder)
         found.save(self.output)

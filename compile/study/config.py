@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import (
@@ -48,7 +47,6 @@ class StudyConfig(BaseModel):
         max_demos: the most demonstrations in a set.
         reuse: reuse answers of the language model, retrieved lists and scores of other models; a language model that
             samples is then asked only once for each prompt.
-        cache_dir: the folder in which other processes share them; None keeps them in memory and in DSPy's cache.
         heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
         max_calls: limit on the calls that reach the language model, over the whole study.
         max_money: limit on the price of these calls in US dollars.
@@ -76,7 +74,6 @@ class StudyConfig(BaseModel):
     num_sets: int = Field(default=6, ge=1)
     max_demos: int = Field(default=4, ge=1)
     reuse: bool = True
-    cache_dir: Path | None = None
     heartbeat: int = Field(default=60, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
