@@ -110,14 +110,6 @@ def test_worked_example_of_table_a5():
     assert engine.asked("generate") == [{"question": QUESTION, "note": NOTES[1], "style": STYLES["short"]}]
 
 
-def test_updates_start_from_the_best_note_never_from_a_rejected_one():
-    table = {**TABLE, "new 1 a?": [TOWN], "new 2 b?": [GALE], "new 3 a?": [COUNTY]}
-    prediction, engine = endless({"compare": [False, True, False]}, table, invalid_updates=3)
-    assert [inputs["best_note"] for inputs in engine.asked("update")] == ["first", "first", "note 2"]
-    assert (prediction.note, prediction.trace.stopped) == ("note 2", "iterations")
-    assert [passage.id for passage in prediction.passages] == ["district", "amherst", "lake", "gale"]
-
-
 def test_without_review_every_new_note_is_accepted_until_the_caps():
     prediction, engine = endless(review=False)
     assert prediction.trace.of(Compared) == engine.asked("compare") == []

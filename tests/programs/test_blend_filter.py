@@ -13,7 +13,6 @@ from support import TableRetriever, play
 from knowgap.programs.blend_filter import BlendFilter
 from knowgap.programs.trace.steps import Answered, Filtered, Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures import STYLES
 
 QUESTION = "SuperMansion starred the actress who had a recurring role as whom on Workaholics?"
 SHOW = Passage(
@@ -119,21 +118,6 @@ def test_strategyqa_has_no_turn_for_the_topic_and_possibly_nothing_is_relevant(p
     assert len(told) == 6
     assert {"none" in text for text in told} == {turns == 2}
     assert prediction.trace.cost.lm_calls == 8 + turns
-
-
-def test_the_whole_text_is_searched_before_the_question():
-    """Equations 2 and 4 blend what was generated as it is: it is neither cut nor left out where the model refuses."""
-    for memory in ("word " * 300, "I do not know."):
-        _, _, retriever = answered({"internal_knowledge": memory})
-        assert retriever.searched[2] == f"{' '.join(memory.split())} {QUESTION}"
-
-
-def test_the_final_answer_sees_only_what_was_kept_and_is_worded_in_the_style():
-    _, engine, _ = answered({"shorten": "Yes"}, style="yes_no")
-    (_, final), (shortened,) = engine.asked("answer"), engine.asked("shorten")
-    assert [p["title"] for p in final["passages"]] == ["SuperMansion", "Jillian Bell"]
-    assert shortened["text"] == f"{REASONING}\nThe answer is: as Jillian Belk"
-    assert final["style"] == shortened["style"] == STYLES["yes_no"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import threading
 import dspy
 import pytest
 from endpoint import endpoint
-from support import AroundTheMeter, ScriptedEngine, in_chat_format, lm_of, scripted_lm
+from support import ScriptedEngine, in_chat_format, lm_of, scripted_lm
 
 import knowgap
 from knowgap.compiling import evaluate, load, save
@@ -155,14 +155,6 @@ def test_a_module_keeps_what_it_was_set_to(index, tmp_path):
     assert load(save(module, tmp_path / "saved"), retriever=index, expect=Hops).module.num_docs == 3
 
 
-def test_what_goes_around_dspy_is_uncounted():
-    with dspy.context(lm=AroundTheMeter("openai/around")):
-        around = ModuleProgram(dspy.Predict("question -> answer"))(question="Where?")
-    assert (around.trace.cost.lm_calls, around.trace.cost.uncounted_calls) == (0, 1)
-    prediction, _ = asked(ModuleProgram(Uses(lambda question: [])))
-    assert (prediction.trace.cost.lm_calls, prediction.trace.cost.uncounted_calls) == (0, 1)
-
-
 def test_unreadable_and_cut_replies_are_counted():
     prediction, engine = asked(ModuleProgram(dspy.ChainOfThought("question -> answer, mood: int")), lambda *_: "[[ no")
     cost = prediction.trace.cost
@@ -209,15 +201,6 @@ def test_an_object_is_saved_and_loaded_into_another_object(tmp_path):
     assert len(fresh.react.demos) == 1
 
 
-def test_demonstrations_are_bootstrapped_for_a_module():
-    examples = [dspy.Example(question=f"q{n}", answer="Isk", id=str(n)).with_inputs("question") for n in range(3)]
-    lm, _ = scripted_lm(words)
-    module = dspy.ChainOfThought("question -> answer")
-    found = knowgap.compile(module, examples, "exact_match", trainset=examples, optimizer="bootstrap", run=Run(lm))
-    assert len(found.program.module.predict.demos) == 3
-    assert module.predict.demos == []
-
-
 def test_a_module_that_holds_what_cannot_be_copied_is_copied(index):
     module = Hops()
     module.lock = threading.Lock()
@@ -243,27 +226,11 @@ class Mine(knowgap.Program):
         return self.conclude(judged.verdict, passages)
 
 
-def test_own_signatures_with_texts_are_asked_without_a_warning(index, caplog):
-    with caplog.at_level(logging.WARNING):
-        prediction, engine = asked(Mine(index))
-    assert caplog.records == []
-    assert engine.calls[0][1]["passages"] == [str(TOWNS[1]), str(TOWNS[0])]
-    assert prediction.trace.cost.passages == 2
-    assert (prediction.trace.cost.lm_calls, len(engine.calls)) == (2, 2)
-
-
 def test_a_module_whose_predictors_have_models_of_their_own_is_asked(index):
     program = Mine(index)
     program.hops.set_lm(lm_of(ScriptedEngine(words)))
     prediction, engine = asked(program)
     assert (prediction.trace.cost.lm_calls, len(engine.calls), prediction.trace.cost.uncounted_calls) == (2, 1, 0)
-
-
-def test_call_arguments_that_a_program_does_not_take_are_refused(index):
-    program = knowgap.get_program("rag")(index)
-    for call in (lambda: program(question="Where?", k=3), lambda: program("Where?", 3)):
-        with pytest.raises(TypeError, match=r"rag takes only a question, not [k3]"):
-            call()
 
 
 SAVED = """

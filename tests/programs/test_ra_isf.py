@@ -108,15 +108,6 @@ def test_worked_example_of_table_5():
     assert [given["style"] for given in (*parts, last)] == [*[STYLES["short"]] * 4, STYLES["yes_no"]]
 
 
-def test_worked_example_of_table_6():
-    question = "When was the immigration reform and control act passed?"
-    prediction, engine = run(model(known=(question,), answers={question: "November 6, 1986"}), question)
-    assert [step.kind for step in prediction.trace.steps] == ["asked", "judged", "stopped", "answered"]
-    assert (prediction.answer, prediction.passages, prediction.sub_answers) == ("November 6, 1986", [], [])
-    assert prediction.trace.stopped == "own knowledge"
-    assert engine.acts == ["know", "answer"]
-
-
 # Table 9: one of five passages is named as relevant, and is sufficient.
 
 MOTHER = "Who is the mother of the director of film Polish-Russian War (Film)?"

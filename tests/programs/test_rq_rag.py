@@ -227,11 +227,3 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
 
 
 SAME = "who directed the salt road"
-
-
-def test_demonstrations_would_hold_no_log_probabilities():
-    with dspy.context(lm=lm_of(TreeEngine()), trace=[]):
-        RQRAG(TableRetriever(TABLE), depth=1)(question=QUESTION)
-        outputs = [set(output.keys()) for _, _, output in dspy.settings.trace]
-    assert len(outputs) == 7
-    assert set.union(*outputs) == {"query", "answer", "confidence"}

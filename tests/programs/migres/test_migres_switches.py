@@ -12,7 +12,6 @@ from migres_script import (
     THIRD,
     ask,
     decide,
-    last,
     learn,
     small,
     two_steps,
@@ -29,7 +28,6 @@ from knowgap.programs.trace.steps import (
     Rejected,
     Reranked,
 )
-from knowgap.retrieval.passage import Passage
 
 
 def read(engine):
@@ -59,13 +57,6 @@ def test_presets_are_those_of_table_12(name, iterations, delta, style):
     assert (program.top_k, program.retrieve_k, program.max_queries) == (5, 50, 3)
     with pytest.warns(UserWarning, match="delta"):  # δ is on the scale of BGE-reranker-base
         assert MIGRES.from_preset(name, reranker=other).delta is None
-
-
-def test_at_most_k_passages_are_read_best_first_and_ties_go_by_id():
-    passages = [Passage(name, name.upper(), "Text.") for name in "cabd"]
-    score = {(QUESTION, name.upper()): 5.0 for name in "abcd"}
-    _, engine = two_steps(small({QUESTION: passages}, score, top_k=3), leaf=[learn()], query=[ask()])
-    assert [title for title, _ in read(engine)[0]] == ["A", "B", "C"]
 
 
 def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
@@ -172,11 +163,6 @@ def test_the_main_module_says_whether_it_answers(said, answered):
     assert engine.acts.count("main") == (1 if answered else 2)
     assert (prediction.trace.stopped, prediction.supported) == ("answered", True)
     assert prediction.answer == (said["answer"] if answered else "Wick")
-
-
-def test_an_answer_without_statements_is_none():
-    prediction, _ = two_steps(small(iterations=1), leaf=[learn()], main=[decide("Wick")], last=[last("Tarn")])
-    assert (prediction.answer, prediction.supported) == ("Tarn", False)
 
 
 def test_after_the_last_iteration_the_model_may_use_its_own_knowledge():

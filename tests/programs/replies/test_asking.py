@@ -6,7 +6,7 @@ import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
 from endpoint import endpoint
-from support import AroundTheMeter, ProgramEngine, ScriptedEngine, TableRetriever, lm_of
+from support import ProgramEngine, ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.lms import make_lm, quiet_dspy
@@ -40,17 +40,6 @@ def test_temperature_0_is_sent_where_nothing_is_set(name, options, sampling):
 
 def test_a_model_in_this_process_samples_as_it_does():
     assert default_sampling(lm_of(ScriptedEngine(lambda *_: {}))) == {}
-
-
-@pytest.mark.parametrize("adapter", [None, dspy.ChatAdapter()])
-def test_a_call_around_the_meter_counts_once(adapter):
-    with dspy.context(lm=AroundTheMeter("openai/around"), adapter=adapter):
-        assert Direct()(question="Where?").trace.cost.uncounted_calls == 1
-
-
-def test_dspy_says_that_a_name_is_no_model():
-    with dspy.context(lm="openai/gpt-4o-mini"), pytest.raises(ValueError, match="not a string"):
-        Direct()(question="Where?")
 
 
 ANSWER = "[[ ## answer ## ]]\nTarn"

@@ -133,12 +133,3 @@ def test_long_text_is_cut_and_many_names_counted():
     )
     assert len(describe_step(trace, trace.steps[0])[0]) <= len("missing: ") + 150
     assert describe_step(trace, trace.steps[1])[1] == "q → 0, 1, 2, 3, 4 and 4 more"
-
-
-def test_of_passage_stopped_and_copies():
-    trace = trace_of(s.Stopped(reason="answered"), s.Answered(answer="Ada Moor"), s.Stopped(reason="at last"))
-    assert [step.reason for step in trace.of(s.Stopped)] == ["answered", "at last"]
-    assert (trace.stopped, trace_of().stopped) == ("at last", "")
-    assert trace.passage("a") == PASSAGES[0]
-    assert copy.deepcopy(trace) == trace
-    assert copy.deepcopy(trace).steps is trace.steps  # copies are cheap
