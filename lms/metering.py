@@ -1,9 +1,9 @@
-"""Meters language models: records the usage and cost of calls, repeats failed calls, and tells what is waited for.
+"""Meters language models: counts the calls of a model and what they cost, and repeats calls that failed.
 
-`metered` copies a DSPy language model so that each of its calls is reported, including those that a cache answers. The
-copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is replaced. A
-tracker is also a DSPy callback, which sees the calls of unmetered models, such as a predictor's own (`predictor.lm =
-…`), and counts them from the model's history. Calls that the history lacks are reported as uncounted.
+`metered` copies a DSPy language model so that each of its replies is reported, including those that a cache answers.
+The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each reply, is
+replaced. A tracker is also a DSPy callback: it sees requests that ended in an error, and the calls of unmetered models,
+such as those of a predictor in a module of the user's, which it counts from the model's history.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import os
 import re
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -22,10 +21,12 @@ import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
+    LMConfigurationError,
     LMError,
     LMInvalidRequestError,
     LMProviderError,
     LMServerError,
+    LMUnsupportedFeatureError,
     is_retryable_lm_error,
 )
 from pydantic import BaseModel
@@ -45,15 +46,18 @@ class Usage(BaseModel, extra="forbid"):
     """Calls to a language model, their tokens and their price.
 
     Attributes:
-        calls: calls that reached the language model; the tokens and the money are those of these calls.
+        calls: calls that were sent to the language model; the tokens and the money are those of these calls.
+        failed_calls: those of them that ended in an error.
         cached_calls: calls answered from a cache instead; their tokens are counted if the replies state them.
         cut: calls of either kind whose reply ended at the limit of tokens.
         money: US dollars, as far as prices are known.
-        unpriced_calls: calls whose price is not known.
+        unpriced_calls: answered calls whose price is not known.
+        unreported_calls: answered calls whose tokens are not known, since the reply does not state them.
         uncounted_calls: calls of models that bypassed the meter; no other number includes them.
     """
 
     calls: int = 0
+    failed_calls: int = 0
     cached_calls: int = 0
     cut: int = 0
     prompt_tokens: int = 0
@@ -62,12 +66,18 @@ class Usage(BaseModel, extra="forbid"):
     cached_completion_tokens: int = 0
     money: float = 0.0
     unpriced_calls: int = 0
+    unreported_calls: int = 0
     uncounted_calls: int = 0
 
     @property
     def asked(self) -> int:
-        """Calls in all: those that would have reached the language model without a cache."""
+        """Calls in all: those that would have been sent to the language model without a cache."""
         return self.calls + self.cached_calls
+
+    @property
+    def answered(self) -> int:
+        """Calls of either kind that did not end in an error."""
+        return self.asked - self.failed_calls
 
     @property
     def tokens(self) -> int:
@@ -98,7 +108,7 @@ class UsageTracker(BaseCallback):
         self._asked: dict[str, int] = {}  # running predictors, and how many calls they have made
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Count a call, from the entry that DSPy makes for its history."""
+        """Count a reply, from the entry that DSPy makes for its history."""
         self.add(_usage_of(entry, self._prices))
 
     def add(self, usage: Usage) -> None:
@@ -115,15 +125,17 @@ class UsageTracker(BaseCallback):
             self._unmetered[call_id] = instance
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Count the call of an unmetered model by the entry in its history that holds the same outputs."""
-        if call_id not in self._unmetered:
-            return
-        history = getattr(self._unmetered.pop(call_id), "history", ())
-        if exception is None:
+        """Count a request that was sent and failed, and the reply of an unmetered model."""
+        unmetered = self._unmetered.pop(call_id, None)
+        if exception is not None and _was_sent(exception):
+            self.add(Usage(calls=1, failed_calls=1))
+        elif exception is None and unmetered is not None:
             # An entry keeps the very object that the call returns: the outputs, or the response to a whole request.
-            mine = (entry for entry in [*history][::-1] if outputs is entry["outputs"] or outputs is entry["response"])
+            history = [*getattr(unmetered, "history", ())][::-1]
+            mine = (entry for entry in history if outputs is entry["outputs"] or outputs is entry["response"])
             entry = next(mine, None)
-            self.add(Usage(uncounted_calls=1) if entry is None else _usage_of(entry, None))
+            unknown = Usage(calls=1, unpriced_calls=1, unreported_calls=1)
+            self.add(unknown if entry is None else _usage_of(entry, None))
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Note that a predictor begins to ask."""
@@ -136,14 +148,20 @@ class UsageTracker(BaseCallback):
             self.add(Usage(uncounted_calls=1))
 
 
-class _Meter:
-    """Passes the entry of each call on: to trackers, and to the model's own history if one is kept."""
+def _was_sent(error: BaseException) -> bool:
+    """Whether a request that ended in this error may have reached the language model."""
+    kept_back = isinstance(error, (LMConfigurationError, LMUnsupportedFeatureError))
+    return isinstance(error, LMError) and not kept_back and not _refuses_connections(error)
 
-    def __init__(self, lm: dspy.BaseLM, counting: Sequence[UsageTracker]):
-        self.lm, self._counting, self._keeps = lm, counting, keeps_history()
+
+class _Meter:
+    """Passes the entry of each reply on: to the active trackers, and to the model's own history if one is kept."""
+
+    def __init__(self, lm: dspy.BaseLM):
+        self.lm, self._keeps = lm, keeps_history()
 
     def __call__(self, entry: Mapping[str, Any]) -> None:
-        for tracker in (*trackers(), *self._counting):
+        for tracker in trackers():
             tracker.append(entry)
         if self._keeps:
             self.lm.update_history(entry)
@@ -160,18 +178,17 @@ def unmetered(lm: Any) -> Any:
     return lm if meter is None else meter.lm
 
 
-def metered(lm: Any, *counting: UsageTracker, **changes: Any) -> Any:
-    """A copy of a language model that reports each of its calls to the active trackers.
+def metered(lm: Any, **changes: Any) -> Any:
+    """A copy of a language model that reports each of its replies to the active trackers.
 
     Args:
         lm: a DSPy language model; anything else is returned unchanged.
-        *counting: trackers that count the calls of this copy, besides the active ones.
         **changes: as for `dspy.LM.copy`.
     """
     if not isinstance(lm, dspy.BaseLM):
         return lm
     lm = unmetered(lm)
-    return lm.copy(update_history=_Meter(lm, counting), **changes)
+    return lm.copy(update_history=_Meter(lm), **changes)
 
 
 def trackers() -> list[UsageTracker]:
@@ -186,23 +203,17 @@ def keeps_history() -> bool:
 
 
 @contextmanager
-def metering() -> Iterator[None]:
-    """Let DSPy make the entries that meters and trackers read, even if it is set to keep no history."""
-    size = dspy.settings.max_history_size if keeps_history() else _SMALL_HISTORY
-    with dspy.context(disable_history=False, max_history_size=size):
-        yield
-
-
-@contextmanager
 def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
-    """Let `tracker` count the calls made in this context, those included that a cache answers.
+    """Let `tracker` count the calls made in this context, those included that a cache answers or that fail.
 
-    Calls of any DSPy model are counted; those of a model whose class overrides `__call__` are only reported as
-    uncounted.
+    Calls of a model whose class overrides `__call__` are only reported as uncounted.
     """
     tracker.keeps_history = keeps_history()
+    size = dspy.settings.max_history_size if tracker.keeps_history else _SMALL_HISTORY
     callbacks = [*(dspy.settings.callbacks or ()), tracker]
-    with metering(), dspy.context(callbacks=callbacks, lm=metered(dspy.settings.lm)):
+    # DSPy makes the entries that meters read only while it is set to keep a history.
+    kept = dspy.context(disable_history=False, max_history_size=size, callbacks=callbacks)
+    with kept, dspy.context(lm=metered(dspy.settings.lm)):
         yield tracker
 
 
@@ -251,7 +262,8 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
     cut = int(any(get_part(choice, "finish_reason") == "length" for choice in choices))
     if get_part(response, "cache_hit") or (not billed and prompt + completion > 0):
         return Usage(cached_calls=1, cut=cut, cached_prompt_tokens=prompt, cached_completion_tokens=completion)
-    price = dollars(prompt, completion, prices) if prices is not None else entry.get("cost")
+    unreported = not prompt + completion
+    price = dollars(prompt, completion, prices) if prices is not None and not unreported else entry.get("cost")
     return Usage(
         calls=1,
         cut=cut,
@@ -259,6 +271,7 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
         completion_tokens=completion,
         money=price or 0.0,
         unpriced_calls=price is None,
+        unreported_calls=unreported,
     )
 
 
@@ -273,32 +286,8 @@ _TOO_LONG = re.compile(
     re.I,
 )
 
-_begun: dict[object, tuple[float, str]] = {}
-"""When each request under way began, and the model that it asks."""
-_last_reply = 0.0
 _answered: set[tuple[str, Any]] = set()
 """Models, with their addresses, that have answered: only for others does a refused connection mean an absent server."""
-
-
-@contextmanager
-def _under_way(model: str) -> Iterator[None]:
-    global _last_reply
-    key = object()
-    _begun[key] = time.monotonic(), model
-    try:
-        yield
-    finally:
-        del _begun[key]
-        _last_reply = time.monotonic()
-
-
-def current_wait() -> tuple[str, float] | None:
-    """The model that this process waits for, and the seconds since its last reply; None if no request is under way."""
-    begun = list(_begun.values())
-    if not begun:
-        return None
-    first, model = min(begun)
-    return model, time.monotonic() - max(first, _last_reply)
 
 
 def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
@@ -316,28 +305,27 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
         CallsCancelled: the question is cancelled.
     """
     key = lm.model, lm.kwargs.get("api_base")
-    with _under_way(lm.model):
-        attempt = 0
-        while True:
-            check_cancelled()
-            try:
-                reply = request()
-                _answered.add(key)
-                return reply
-            except LMInvalidRequestError as error:
-                if _TOO_LONG.search(str(error)) and not isinstance(error, ContextWindowExceededError):
+    attempt = 0
+    while True:
+        check_cancelled()
+        try:
+            reply = request()
+            _answered.add(key)
+            return reply
+        except LMInvalidRequestError as error:
+            if _TOO_LONG.search(str(error)) and not isinstance(error, ContextWindowExceededError):
+                raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
+            raise
+        except LMError as error:
+            passes = is_retryable_lm_error(error) or is_garbled(error)
+            absent = key not in _answered and (_refuses_connections(error) or _is_page(error))
+            if attempt >= lm.num_retries or absent or not passes:
+                if isinstance(error, LMServerError) and _TOO_LONG.search(str(error)):
                     raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
                 raise
-            except LMError as error:
-                passes = is_retryable_lm_error(error) or is_garbled(error)
-                absent = key not in _answered and (_refuses_connections(error) or _is_page(error))
-                if attempt >= lm.num_retries or absent or not passes:
-                    if isinstance(error, LMServerError) and _TOO_LONG.search(str(error)):
-                        raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
-                    raise
-                seconds = 2.0**attempt if error.retry_after is None else error.retry_after
-            pause(min(seconds, _LONGEST_PAUSE))
-            attempt += 1
+            seconds = 2.0**attempt if error.retry_after is None else error.retry_after
+        pause(min(seconds, _LONGEST_PAUSE))
+        attempt += 1
 
 
 def _refuses_connections(error: BaseException | None) -> bool:

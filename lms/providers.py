@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,8 +12,6 @@ from urllib.parse import urlsplit
 
 import dspy
 import orjson
-from dspy.clients import DISK_CACHE_LIMIT
-from dspy.clients.cache import Cache
 from dspy.utils.exceptions import (
     LMAuthError,
     LMError,
@@ -35,18 +30,13 @@ from knowgap.errors import (
     check_address,
     shorten,
 )
+from knowgap.lms.cache import cache_replies
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
-from knowgap.lms.metering import ask_patiently
+from knowgap.lms.metering import UsageTracker, ask_patiently, metered, track_usage
 
 EXTRACTIVE = "knowgap/extractive-5"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
 apart."""
-
-ENDPOINT_SETTINGS = ("api_base", "base_url")
-"""The settings of a `dspy.LM` that say which server answers."""
-
-CONNECTION_OPTIONS = ("timeout", "num_retries")
-"""Options that do not change what a model answers: they are part of no identity and of no key of a cache."""
 
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 _SHORTEST_KEY = 8  # characters
@@ -208,21 +198,33 @@ def check_option(name: str, value: Any) -> Any:
     return value
 
 
-def check_reachable(lm: dspy.BaseLM) -> None:
+def check_reachable(lm: dspy.BaseLM, *, tokens: bool = False) -> None:
     """Ask an endpoint for one word, so that long work does not fail halfway.
 
     The call is repeated after transient faults. A model that runs in this process is not called.
 
+    Args:
+        lm: the language model.
+        tokens: whether its replies must state their tokens, since they are limited.
+
     Raises:
+        UsageError: they do not.
         LanguageModelUnreachable: nothing answers.
         LanguageModelError: the endpoint refuses the key, the model name, or the request.
     """
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
+    ask = functools.partial(metered(lm, num_retries=0), "Answer with one word: ready", cache=False)
     try:
-        ask_patiently(lm, functools.partial(lm.copy(num_retries=0), "Answer with one word: ready", cache=False))
+        with track_usage(UsageTracker()) as tracker:
+            ask_patiently(lm, ask)
     except LMError as error:
         raise as_language_model_error(error, lm) from error
+    if tokens and tracker.usage.unreported_calls:
+        raise UsageError(
+            f"the server of {lm.model!r} does not report the tokens of its replies, so that a limit on tokens or money "
+            "could not be kept: limit the calls instead"
+        )
 
 
 def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> LanguageModelError:
@@ -279,115 +281,3 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     cache_replies(cache_dir)
-
-
-class OneThread:
-    """A cache on disk that is accessed from a single thread.
-
-    diskcache opens its database once for each thread that uses it, and does not close it when the thread ends.
-
-    Args:
-        folder: the folder of the database.
-        **options: those of `diskcache.Cache`.
-    """
-
-    def __init__(self, folder: str | Path, **options: Any) -> None:
-        import diskcache
-
-        self.directory = str(folder)
-        self._cache: Any = diskcache.Cache.__new__(diskcache.Cache)
-        try:
-            diskcache.Cache.__init__(self._cache, self.directory, **options)
-        finally:
-            self._cache.close()  # the connection of this thread, even if the cache is unusable
-        self._thread: ThreadPoolExecutor | None = None
-        self._pid = 0
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> Any:
-        """The value of a key, or None."""
-        return self._do(self._cache.get, key)
-
-    def set(self, key: str, value: Any) -> bool:
-        """Store a value; return whether it was stored."""
-        return self._do(self._cache.set, key, value)
-
-    def update(self, values: Mapping[str, Any]) -> None:
-        """Store values in one transaction."""
-
-        def write() -> None:
-            with self._cache.transact(retry=True):
-                for key, value in values.items():
-                    self._cache[key] = value
-
-        self._do(write)
-
-    def delete(self, key: str) -> bool:
-        """Remove a key; returns whether it was there."""
-        return self._do(self._cache.delete, key)
-
-    def __contains__(self, key: str) -> bool:
-        return self._do(self._cache.__contains__, key)
-
-    def close(self) -> None:
-        """Close the database; another use opens it again."""
-        self._do(self._cache.close)
-        with self._lock:
-            if self._thread is not None:
-                self._thread.shutdown()
-            self._thread = None
-
-    def _do(self, function: Callable[..., Any], *args: Any) -> Any:
-        with self._lock:
-            if self._thread is None or self._pid != os.getpid():  # a forked process has no threads
-                self._thread, self._pid = ThreadPoolExecutor(1, "knowgap-cache"), os.getpid()
-            asked = self._thread.submit(function, *args)
-        return asked.result()
-
-
-class _EndpointCache(Cache):
-    """DSPy's cache, separate for each endpoint: two servers may serve different models under one name.
-
-    The key leaves out timeouts and retries. A damaged cache raises a `UsageError` that names its folder.
-
-    Args:
-        folder: the folder of its one database (DSPy's own cache has sixteen); None keeps it in memory only.
-    """
-
-    def __init__(self, folder: str | None) -> None:
-        # What is kept in memory is limited: the answers of a study would take gigabytes, and are on disk.
-        options: dict[str, Any] = {"memory_max_entries": 10_000} if folder is not None else {}
-        super().__init__(False, True, folder, **options)
-        if folder is not None:
-            self.enable_disk_cache = True
-            self.disk_cache = OneThread(folder, timeout=60, size_limit=DISK_CACHE_LIMIT)
-
-    def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
-        try:
-            return super().get(request, ignored_args_for_cache_key)
-        except (sqlite3.Error, OSError) as error:
-            raise UsageError(f"{self.disk_cache_dir} cannot be used as a cache ({error}): remove it") from error
-
-    def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
-        ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]
-        return super().cache_key(request, [*ignored, *CONNECTION_OPTIONS])
-
-
-def cache_replies(folder: str | Path | None) -> None:
-    """Let DSPy cache replies of language models, separately for each endpoint, in a folder or only in memory (None).
-
-    The database of the cache that DSPy had before is closed; it is opened again if it is used again.
-    """
-    module: Any = dspy
-    before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read
-    if isinstance(before, OneThread):
-        before.close()
-    if folder is None:
-        module.cache = _EndpointCache(None)
-        return
-    folder = Path(folder).expanduser()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        module.cache = _EndpointCache(str(folder))
-    except (sqlite3.Error, OSError) as error:
-        raise UsageError(f"{folder} cannot be used as a cache ({error}): free some space, or remove it") from error

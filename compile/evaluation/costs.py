@@ -20,7 +20,7 @@ COSTS: dict[str, CostItem] = {
     **{
         name: CostItem(f"{str(field.description).capitalize()}.", attrgetter(name))
         for name, field in Cost.model_fields.items()
-        if name not in ("uncounted_calls", "unseen_searches")
+        if name not in ("uncounted_calls", "unreported_calls", "unseen_searches")
     },
     "tokens": CostItem("Tokens of prompts and completions.", lambda c: c.prompt_tokens + c.completion_tokens),
     "passages_per_iteration": CostItem(
@@ -36,16 +36,20 @@ SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens", "passages_pe
 METERED = frozenset(COSTS) - SEARCHED - {"iterations", "seconds"}
 """The costs that are not known if calls went around the meter (`Cost.uncounted_calls`)."""
 
+REPORTED = frozenset({"prompt_tokens", "completion_tokens", "tokens"})
+"""The costs that are not known if replies do not state their tokens (`Cost.unreported_calls`)."""
 
 PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
 """The costs per right answer: each is the mean of the cost named here, divided by the mean score."""
 
 
 def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
-    """The names of the costs that are not known for these questions: those of `METERED`, of `SEARCHED`, or both."""
+    """The names of the costs that are not known for these questions: of `METERED`, `SEARCHED` and `REPORTED`."""
     unseen = bool(costs) and all(cost.unseen_searches for cost in costs)
     unmetered = any(cost.uncounted_calls for cost in costs)
-    return (METERED if unmetered else frozenset[str]()) | (SEARCHED if unseen else frozenset[str]())
+    unreported = any(cost.unreported_calls for cost in costs)
+    unknown = (METERED if unmetered else frozenset[str]()) | (SEARCHED if unseen else frozenset[str]())
+    return unknown | (REPORTED if unreported else frozenset[str]())
 
 
 def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:

@@ -18,7 +18,8 @@ import orjson
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
-from knowgap.lms.providers import CONNECTION_OPTIONS, ENDPOINT_SETTINGS, is_secret
+from knowgap.lms.cache import CONNECTION_OPTIONS, ENDPOINT_SETTINGS
+from knowgap.lms.providers import is_secret
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling

@@ -16,6 +16,7 @@ from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, ref
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.errors import DataError, LanguageModelUnreachable, UsageError, shorten
+from knowgap.lms.metering import UsageTracker, track_usage
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
@@ -247,14 +248,17 @@ def run_example(
         type=str(example.get("type") or ""),
         gold=_gold(example),
     )
+    tracker = UsageTracker()
     try:
-        prediction = ask_again_if_lost(program, example.question)
+        with track_usage(tracker):
+            prediction = ask_again_if_lost(program, example.question)
     except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
         record.lost = is_connection_error(error)
         cause = fatal_cause(error)
         if cause is not None:
             raise cause from error
         record.error = shorten(f"{type(error).__name__}: {error}", 1000)
+        record.cost = Cost().of_calls(tracker.usage)
         _LOG.debug("the question %s failed", id, exc_info=True)
         scored = [name for name in (*metrics, *EVIDENCE) if record.gold or not scores_passages(name)]
         record.scores = {**dict.fromkeys(metrics), **dict.fromkeys(scored, 0.0)}

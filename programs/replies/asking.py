@@ -30,9 +30,7 @@ from knowgap.lms.metering import (
     ask_patiently,
     get_part,
     metered,
-    metering,
     track_usage,
-    trackers,
     unmetered,
 )
 from knowgap.programs.replies.adapter import adapter_in_use
@@ -146,18 +144,12 @@ def _call(
     lm = lm_of(predictor, inputs)
     if not isinstance(lm, dspy.BaseLM):
         return predictor(**inputs)  # DSPy says what is wrong with it
-    counting, callbacks = [tracker] if tracker else [], dspy.settings.callbacks
-    if isinstance(predictor, dspy.Predict) and dspy.settings.adapter is None:
-        # No other model can be called, so that DSPy's slow callbacks are not needed to detect one.
-        counting += trackers()
-        callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
     if not isinstance(predictor, (dspy.Predict, dspy.ChainOfThought)):
         # Other modules take only their inputs. Their own predictors may ask several times; DSPy repeats their calls.
         with dspy.context(**module_settings(lm)), track_usage(tracker) if tracker else nullcontext():
             return predictor(**inputs)
-    asked = metered(lm, *counting, num_retries=0)
+    asked, adapter = metered(lm, num_retries=0), adapter_in_use()
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(predict_of(predictor), "lm", None) else dict(inputs)
-    adapter = adapter_in_use()
     said = _config_of(predictor, inputs).keys() & _SAMPLING
     added = {
         **({} if said else default_sampling(lm)),
@@ -166,7 +158,7 @@ def _call(
     }
     refused: Collection[str] = _REFUSED.get(lm, ())
     given_up = set[str]()
-    with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):
+    with track_usage(tracker or UsageTracker()), dspy.context(adapter=adapter, lm=asked):
         while True:
             added = {name: value for name, value in added.items() if name not in refused}
             chosen = {**given, "config": {**inputs.get("config", {}), **added}} if added else given
@@ -185,9 +177,6 @@ def _call(
                     raise
                 given_up |= refused
                 _REFUSED.setdefault(lm, set()).update(refused)
-    if tracker is not None and not tracker.usage.asked:  # the model's class overrides `__call__`
-        for each in counting:
-            each.add(Usage(uncounted_calls=1))
     return prediction
 
 
@@ -253,7 +242,7 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     if first.prediction is None and _fills_window(lm, first.usage):
         raise ContextWindowExceededError(message="the prompt leaves too little room for a reply in the model's window")
     unbound = refused != _refused_by(lm)  # the next reply's thoughts are not limited
-    if (first.prediction is not None and not first.usage.cut) or (first.usage.calls > 1 and not unbound):
+    if (first.prediction is not None and not first.usage.cut) or (first.usage.answered > 1 and not unbound):
         return first
     if not unbound and _same_again(first, lm, predictor, inputs):
         return first
@@ -277,7 +266,7 @@ def _fills_window(lm: Any, usage: Usage) -> bool:
     """
     written = usage.completion_tokens + usage.cached_completion_tokens
     reported = written + usage.prompt_tokens + usage.cached_prompt_tokens > 0
-    few = min(_SHORT_REPLY * usage.asked, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
+    few = min(_SHORT_REPLY * usage.answered, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
     return usage.cut > 0 and reported and written < few
 
 
@@ -288,7 +277,7 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], again: Reply | None 
     except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
         # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before one,
         # something is wrong with the request itself.
-        if not tracker.usage.asked:
+        if not tracker.usage.answered:
             raise
         problem = shorten(error, 300) or type(error).__name__
         _LOG.debug("an unreadable reply: %s", error)

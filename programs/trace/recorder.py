@@ -161,10 +161,7 @@ class TraceRecorder:
         outer, usage = _RECORDER.get(), self.tracker.usage
         if outer is not None and (self.cost.retrievals or self.cost.unseen_searches):
             outer.cost.unseen_searches += 1
-        self.cost.lm_calls, self.cost.cached_calls = usage.asked, usage.cached_calls
-        self.cost.uncounted_calls, self.cost.cut = usage.uncounted_calls, usage.cut
-        self.cost.prompt_tokens = usage.prompt_tokens + usage.cached_prompt_tokens
-        self.cost.completion_tokens = usage.completion_tokens + usage.cached_completion_tokens
+        self.cost = self.cost.of_calls(usage)
         self.cost.passages = len(self.shown)
         self.cost.seconds = time.perf_counter() - self.started
         passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}

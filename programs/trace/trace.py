@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
+    from knowgap.lms.metering import Usage
+
 S = TypeVar("S", bound=Step)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -42,6 +44,8 @@ class Cost(BaseModel):
     )
     unreadable: int = Field(default=0, description="calls of requests to which no reply could be read")
     cut: int = Field(default=0, description="calls whose reply ended at the limit of tokens")
+    failed_calls: int = Field(default=0, description="calls that ended in an error")
+    unreported_calls: int = Field(default=0, description="calls whose reply does not state its tokens")
     prompt_tokens: int = Field(default=0, description="tokens of prompts")
     completion_tokens: int = Field(default=0, description="tokens of completions")
     retrievals: int = Field(default=0, description="queries sent to the retriever")
@@ -66,13 +70,23 @@ class Cost(BaseModel):
         """Whether the language model was asked and no reply could be read."""
         return 0 < self.lm_calls == self.unreadable
 
+    def of_calls(self, usage: Usage) -> Cost:
+        """The same cost, with the counts of calls and tokens that a tracker has."""
+        counts = {name: getattr(usage, name) for name in ("cached_calls", "failed_calls", "uncounted_calls", "cut")}
+        counts |= {"lm_calls": usage.asked, "unreported_calls": usage.unreported_calls}
+        counts["prompt_tokens"] = usage.prompt_tokens + usage.cached_prompt_tokens
+        counts["completion_tokens"] = usage.completion_tokens + usage.cached_completion_tokens
+        return self.model_copy(update=counts)
+
     def __str__(self) -> str:
         spoilt = f"{self.unreadable} unreadable, {self.cut} cut off, " if self.unreadable or self.cut else ""
+        spoilt += f"{self.failed_calls} failed, " if self.failed_calls else ""
         around = f"{self.uncounted_calls} uncounted calls, " if self.uncounted_calls else ""
         searched = "searches unseen" if self.unseen_searches else f"{self.retrievals} retrievals"
+        tokens = "–" if self.unreported_calls else f"{self.prompt_tokens + self.completion_tokens}"
         return (
             f"{self.lm_calls} LM calls ({self.cached_calls} from cache, {spoilt}{self.critical_calls} in sequence), "
-            f"{around}{self.prompt_tokens + self.completion_tokens} tokens\n"
+            f"{around}{tokens} tokens\n"
             f"{searched}, {self.passages} passages read, {self.knowledge_tokens} knowledge tokens, "
             f"{self.seconds:.2f} s"
         )

@@ -6,7 +6,6 @@ import functools
 import io
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -19,10 +18,11 @@ from endpoint import endpoint
 from rich.console import Console
 from support import AroundTheMeter, scripted_lm
 
-from knowgap.errors import LanguageModelUnreachable
+from knowgap.compiling.evaluation.costs import mean_costs
+from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
-from knowgap.lms.metering import Usage, UsageTracker, current_wait, dollars, token_prices, track_usage
+from knowgap.lms.metering import Usage, UsageTracker, dollars, token_prices, track_usage
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.retrieval.passage import Hit, Passage
@@ -118,20 +118,6 @@ def test_a_page_where_a_model_should_be_is_not_asked_again(server, pauses):
     assert pauses == [1]
 
 
-def test_a_wait_is_known_while_it_lasts(server):
-    server.delay_of = lambda text: 0.5
-    asking = threading.Thread(target=asked, args=(server,))
-    asking.start()
-    seen = []
-    while asking.is_alive():
-        seen.append(current_wait())
-        time.sleep(0.05)
-    models, seconds = zip(*filter(None, seen), strict=True)
-    assert set(models) == {"openai/local"}
-    assert seconds[-1] > seconds[0]
-    assert current_wait() is None
-
-
 def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(server):
     begun, free, ended, searches = threading.Event(), threading.Event(), threading.Event(), []
     server.delay_of = lambda text: (begun.set(), free.wait(60), 0.0)[-1]
@@ -194,17 +180,53 @@ def test_calls_of_models_that_predictors_and_code_bring_along_are_counted():
             third("Where?")
             third(Request(model=third.model, messages=(Message.user("Where?"),)))
     usage = tracker.usage
-    assert (usage.calls, usage.cached_calls, usage.uncounted_calls) == (160 + 2, 6, 0)
+    assert (usage.calls, usage.cached_calls, usage.unreported_calls) == (160 + 2, 6, 0)
     assert usage.prompt_tokens > 20
     assert len(other.history) <= 100
 
 
-def test_calls_of_which_a_history_has_nothing_are_uncounted():
+def test_a_call_of_which_a_history_has_nothing_has_unknown_tokens():
     other = answering()
     other.update_history = lambda entry: None
     with dspy.context(lm=answering()), track_usage(UsageTracker()) as tracker:
         other("Where?")
-    assert tracker.usage == Usage(uncounted_calls=1)
+    assert tracker.usage == Usage(calls=1, unpriced_calls=1, unreported_calls=1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls"), [((500, {}, "busy"), 4), ((400, {}, '{"error": {"message": "content filter"}}'), 1)]
+)
+def test_requests_that_end_in_an_error_are_counted(server, pauses, fault, calls):
+    server.fault_of = lambda text: fault
+    lm = make_lm("openai/local", api_base=server.api_base)
+    with dspy.context(lm=lm), track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
+        Direct()(question="Where?")
+    lm.close()
+    assert len(server.bodies) == calls
+    assert tracker.usage == Usage(calls=calls, failed_calls=calls)
+
+
+def test_a_request_that_no_server_got_is_not_counted():
+    with endpoint() as gone:
+        pass
+    lm = make_lm("openai/local", api_base=gone.api_base, num_retries=0)
+    with dspy.context(lm=lm), track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
+        Direct()(question="Where?")
+    assert tracker.usage == Usage()
+
+
+def test_tokens_that_a_server_does_not_report_are_not_zero(server):
+    server.usage_of = lambda written: {}
+    lm = make_lm("openai/local", api_base=server.api_base)
+    with dspy.context(lm=lm):
+        cost = Direct()(question="Where?").trace.cost
+    check_reachable(lm)
+    with pytest.raises(UsageError, match="limit the calls instead"):
+        check_reachable(lm, tokens=True)
+    lm.close()
+    assert (cost.lm_calls, cost.unreported_calls) == (1, 1)
+    assert "– tokens" in str(cost)
+    assert mean_costs([cost], [1.0])["tokens"] is None
 
 
 def answering(**kwargs):
@@ -265,7 +287,7 @@ def test_calls_without_usage_count_as_paid_for():
         tracker.append({"usage": {}, "response": response})
     tracker.append({"usage": {"prompt_tokens": 3, "completion_tokens": None}, "cost": 0.5})
     tracker.add(Usage(cached_calls=1))
-    expected = Usage(calls=3, cached_calls=1, prompt_tokens=3, money=0.5, unpriced_calls=2)
+    expected = Usage(calls=3, cached_calls=1, prompt_tokens=3, money=0.5, unpriced_calls=2, unreported_calls=2)
     assert tracker.usage == expected
 
 

@@ -1,0 +1,125 @@
+"""A cache on disk for replies of language models and for results, which threads and processes share."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+from dspy.clients.cache import Cache
+
+from knowgap.errors import UsageError
+
+ENDPOINT_SETTINGS = ("api_base", "base_url")
+"""The settings of a `dspy.LM` that say which server answers."""
+
+CONNECTION_OPTIONS = ("timeout", "num_retries")
+"""Options that do not change what a model answers: they are part of no identity and of no key of a cache."""
+
+
+class Store:
+    """Values by key in an SQLite file, over one connection, which all threads share and a forked process makes anew.
+
+    Args:
+        folder: its folder, which is made.
+        dumps: writes a value as bytes.
+        loads: reads it.
+
+    Raises:
+        sqlite3.Error, OSError: here, or when it is used: the file cannot be written, or is damaged.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        dumps: Callable[[Any], bytes] = pickle.dumps,
+        loads: Callable[[bytes], Any] = pickle.loads,
+    ) -> None:
+        self.directory, self._dumps, self._loads = str(folder), dumps, loads
+        self._lock, self._database, self._pid = threading.Lock(), None, 0
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.update({})
+
+    def get(self, key: str) -> Any:
+        """The value of a key, or None."""
+        with self._lock:
+            found = self._open().execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
+        return None if found is None else self._loads(found[0])
+
+    def set(self, key: str, value: Any) -> None:
+        """Store a value."""
+        self.update({key: value})
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Store values in one transaction."""
+        rows = [(key, self._dumps(value)) for key, value in values.items()]
+        with self._lock, self._open() as database:
+            database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows)
+
+    def __contains__(self, key: str) -> bool:
+        return self.get(key) is not None
+
+    def close(self) -> None:
+        """Close the file; another use opens it again."""
+        with self._lock:
+            if self._database is not None and self._pid == os.getpid():
+                self._database.close()
+            self._database = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None or self._pid != os.getpid():
+            path = Path(self.directory) / "cache.db"
+            database = sqlite3.connect(path, timeout=120, check_same_thread=False)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
+            self._database, self._pid = database, os.getpid()
+        return self._database
+
+
+class _EndpointCache(Cache):
+    """DSPy's cache, separate for each endpoint: two servers may serve different models under one name.
+
+    The key leaves out timeouts and retries. A damaged cache raises a `UsageError` that names its folder.
+
+    Args:
+        folder: the folder of its one file (DSPy's own cache has sixteen); None keeps it in memory only.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        # What is kept in memory is limited: the answers of a study would take gigabytes, and are on disk.
+        options: dict[str, Any] = {"memory_max_entries": 10_000} if folder is not None else {}
+        super().__init__(False, True, folder, **options)
+        if folder is not None:
+            self.enable_disk_cache = True
+            self.disk_cache = Store(folder)
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
+        try:
+            return super().get(request, ignored_args_for_cache_key)
+        except (sqlite3.Error, OSError, pickle.UnpicklingError) as error:
+            raise UsageError(f"{self.disk_cache_dir} cannot be used as a cache ({error}): remove it") from error
+
+    def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
+        ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]
+        return super().cache_key(request, [*ignored, *CONNECTION_OPTIONS])
+
+
+def cache_replies(folder: str | Path | None) -> None:
+    """Let DSPy cache replies of language models, separately for each endpoint, in a folder or only in memory (None).
+
+    The file of the cache that DSPy had before is closed; it is opened again if it is used again.
+    """
+    module: Any = dspy
+    before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read
+    if isinstance(before, Store):
+        before.close()
+    try:
+        module.cache = _EndpointCache(None if folder is None else str(Path(folder).expanduser()))
+    except (sqlite3.Error, OSError) as error:
+        raise UsageError(f"{folder} cannot be used as a cache ({error}): free some space, or remove it") from error
