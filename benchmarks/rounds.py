@@ -1,6 +1,6 @@
 """Draw the rounds in which KnowGap answers a question of the sample, as its trace prints them.
 
-    python benchmarks/rounds.py FILE.svg [QUESTION]
+python benchmarks/rounds.py FILE.svg [QUESTION]
 """
 
 from __future__ import annotations

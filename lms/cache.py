@@ -1,4 +1,4 @@
-"""A cache on disk for replies of language models and for results, which threads and processes share."""
+"""A cache of the replies of language models on disk, which threads and processes share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import pickle
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,39 +26,30 @@ class Store:
 
     Args:
         folder: its folder, which is made.
-        dumps: writes a value as bytes.
-        loads: reads it.
 
     Raises:
         sqlite3.Error, OSError: here, or when it is used: the file cannot be written, or is damaged.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        dumps: Callable[[Any], bytes] = pickle.dumps,
-        loads: Callable[[bytes], Any] = pickle.loads,
-    ) -> None:
-        self.directory, self._dumps, self._loads = str(folder), dumps, loads
-        self._lock, self._database, self._pid = threading.Lock(), None, 0
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self.update({})
+    def __init__(self, folder: str | Path) -> None:
+        self._path = Path(folder) / "cache.db"
+        self._lock, self._pid = threading.Lock(), 0
+        self._database: sqlite3.Connection | None = None
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._open()
 
     def get(self, key: str) -> Any:
         """The value of a key, or None."""
         with self._lock:
             found = self._open().execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
-        return None if found is None else self._loads(found[0])
+        return None if found is None else pickle.loads(found[0])
 
     def set(self, key: str, value: Any) -> None:
         """Store a value."""
-        self.update({key: value})
-
-    def update(self, values: Mapping[str, Any]) -> None:
-        """Store values in one transaction."""
-        rows = [(key, self._dumps(value)) for key, value in values.items()]
+        row = key, pickle.dumps(value)
         with self._lock, self._open() as database:
-            database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows)
+            database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", row)
 
     def __contains__(self, key: str) -> bool:
         return self.get(key) is not None
@@ -73,8 +63,7 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None or self._pid != os.getpid():
-            path = Path(self.directory) / "cache.db"
-            database = sqlite3.connect(path, timeout=120, check_same_thread=False)
+            database = sqlite3.connect(self._path, timeout=120, check_same_thread=False)
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")

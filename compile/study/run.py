@@ -38,7 +38,7 @@ from knowgap.compiling.study.result import DEFAULT, FINISHED, LABEL, StudyResult
 from knowgap.compiling.study.storage import open_storage, sqlite_file
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
 from knowgap.lms.metering import Usage, token_prices, without_history
-from knowgap.lms.providers import EXTRACTIVE
+from knowgap.lms.providers import EXTRACTIVE, check_reachable
 from knowgap.programs.base import Program
 from knowgap.storage.files import acquire_lock
 
@@ -72,6 +72,8 @@ def run_study(
     model = resolve_lm(run.lm, program)
     given = config or StudyConfig()
     config, teacher = given.with_prices(lm_name(model)), lm_name(teacher_lm or model)
+    if config.max_money is not None:
+        check_reachable(model, tokens=True)
     purse = Purse(config, token_prices(teacher) or given.with_prices(teacher).prices, Usage(), time.monotonic())
     searches = shows_demos(config.demos, model, teacher_lm)
     if searches and trainset:
