@@ -21,9 +21,7 @@ from table import note, seconds
 
 BENCHMARKS = (
     "concurrency",
-    "load",
     "service",
-    "faults",
     "mutations",
     "retrieval",
     "commands",

@@ -35,7 +35,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         ),
         *((f"From outside: {role}", _outside(each)) for role, each in config["outside"].items()),
         ("Data", f"{data.get('name', 'not said')}, fingerprint {_first_digits(data.get('fingerprint'))}"),
-        ("Made", f"{config['created']}, at commit {_first_digits(config['git_commit'])}"),
+        ("Made", config["created"]),
         ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),
     ]
     declared = program.hyperparameters()

@@ -6,7 +6,6 @@ import copy
 import functools
 import hashlib
 import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -44,7 +43,6 @@ class Provenance(BaseModel, extra="allow"):
         split: the split of the data ("train", "dev", "test"); empty if the caller did not say.
         data: digest of the questions and their answers.
         seed: the seed of the bootstrap intervals and other random numbers.
-        git_commit: the commit that is checked out in the working directory, if any.
         versions: versions of Python and of the packages that matter.
         outside: the program, index, models and metrics that are not knowgap's own: `name` as `module:Name`, `sha256` of
             the file that defines it, or in a notebook of its code, `version` of its package.
@@ -63,7 +61,6 @@ class Provenance(BaseModel, extra="allow"):
     split: str = ""
     data: str = ""
     seed: int = 0
-    git_commit: str | None = None
     versions: dict[str, str] = {}
     outside: dict[str, dict[str, str]] = {}
 
@@ -94,7 +91,6 @@ def provenance_of(
         split=split,
         data=examples_digest(examples) if examples else "",
         seed=seed,
-        git_commit=git_commit(str(Path.cwd())),
         versions=versions(),
         outside=outside_parts(program) | outside_facts(measured),
         **more,
@@ -207,12 +203,3 @@ def versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             installed[package] = version(package)
     return installed
-
-
-@functools.cache
-def git_commit(folder: str) -> str | None:
-    """The commit that is checked out in a folder; None without a checkout or without git."""
-    with suppress(OSError, subprocess.SubprocessError):
-        command = ["git", "-C", folder, "rev-parse", "HEAD"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip() or None
-    return None

@@ -10,10 +10,9 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from knowgap.compiling.evaluation.costs import COSTS, mean_costs, unknown_costs
-from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
-from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
+from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, holm, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
@@ -61,11 +60,6 @@ class Evaluation(BaseModel, extra="forbid"):
     def all_metrics(self) -> list[str]:
         """The metrics that were asked for, and those that are added for questions with gold passages."""
         return list(dict.fromkeys([*self.metrics, *(name for r in self.records for name in r.scores)]))
-
-    @property
-    def evidence_metrics(self) -> list[str]:
-        """The measures of the gold evidence: the first search's recall at each k, and those of `EVIDENCE`."""
-        return [n for n in self.all_metrics if n in EVIDENCE or n.startswith(FIRST_SEARCH_RECALL)]
 
     def evidence(self) -> dict[str, float]:
         """The share of gold passages that had each fate of `FATES`, in their order; empty without gold passages.

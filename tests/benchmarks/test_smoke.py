@@ -128,16 +128,6 @@ def test_killed_jobs_end_with_the_same_result():
 
 
 @pytest.mark.long
-def test_threads_end_with_their_questions():
-    evaluated, deep, awaited = tables(run("load")[0]).values()
-    for rows in (evaluated, deep):
-        assert rows[0]["threads"] == rows[-1]["threads"] == "1"
-    assert len(awaited) == 7
-    for row in (*evaluated, *deep, *awaited):
-        assert row["calls in DSPy's history"] == "0"
-
-
-@pytest.mark.long
 def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left():
     sizes = ("--service-seconds", "1", "--service-clients", "2", "--service-delay-ms", "50")
     report, _ = run("service", "--service-programs", "adaptive_note", *sizes)
@@ -149,18 +139,6 @@ def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left(
     assert ended["calls of the model"] == ended["calls of answers that came"] != "0"
     assert left["calls 1 s later"] == "0"
     assert int(left["calls until then"]) < int(left["calls that their answers take"])
-
-
-@pytest.mark.long
-def test_questions_under_faults_are_answered_or_named_and_asked_once():
-    programs, kinds = tables(run("faults", "--faults", "0.5", "--faults-programs", "rag,migres")[0]).values()
-    assert [row["program"] for row in programs] == ["rag", "migres"]
-    for row in programs:
-        assert int(row["answered"]) + int(row["failed, named"]) == 2
-        assert row["answered more often than needed"] == "0"
-        again = int(row["questions asked"])  # also those of which no reply could be read
-        assert int(row["failed, named"]) <= again <= int(row["failed, named"]) + int(row["replies unreadable"])
-    assert sum(int(row["calls"]) for row in kinds) > 2
 
 
 @pytest.mark.long

@@ -111,7 +111,6 @@ def test_what_became_of_the_gold_passages_is_counted(examples):
     examples[2].gold_ids = ["q2", "elsewhere"]
     examples[4].gold_ids = ["q4", "noise"]
     found = evaluate(RAG(make_retriever(examples), top_k=1), examples, "exact_match", run=Run(lm=lm))
-    assert found.evidence_metrics == ["found", "shown", "used", "shown_precision"]
     # One passage is retrieved and read for each question; the fourth fails; the second has no gold passage.
     others = {"q0": 1.0, "q5": 1.0, "q6": 1.0, "q7": 1.0}
     assert (
