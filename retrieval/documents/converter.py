@@ -10,7 +10,6 @@ limited, and it writes no files.
 from __future__ import annotations
 
 import json
-import math
 import os
 import pickle
 import subprocess
@@ -31,6 +30,7 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds to wait for the process to start, before the time of a file begins
+_SHARE = 0.1  # seconds that each file that was read adds to the time of all
 _PATIENCE = 10  # a file may take this many times its CPU time on the clock, if other processes keep the CPU busy
 
 
@@ -43,14 +43,12 @@ class Budget:
     Args:
         file: the time for one file of any size.
         mib: the time added for each MiB of a file; an Excel file gets four times as much.
-        all: the time that all files together may take beyond `share` for each file read and `mib` for each MiB.
-        share: see `all`.
+        all: the time that all files together may take beyond `mib` for each MiB and a tenth of a second for each file.
     """
 
     file: float = 15.0
     mib: float = 30.0
     all: float = 300.0
-    share: float = 0.1
 
 
 class Converter:
@@ -77,12 +75,11 @@ class Converter:
         kind: str,
         content: bytes,
         waiting: Callable[[str], None] = lambda text: None,
-        most: float = math.inf,
     ) -> tuple[list[tuple[Passage, Source]], str]:
         """The passages of a file with their places, and a note about how it was read, which may be empty.
 
         The name is the path of the file, relative to its folder. `waiting` is called about once a second with a text
-        for the user. `most` limits the CPU time in seconds if it is less than the size of the file allows.
+        for the user.
 
         Raises:
             Unreadable: the file cannot be read, or takes too long.
@@ -95,19 +92,16 @@ class Converter:
         if self._left <= 0:
             raise NotNow(used_up)
         by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
-        by_size = min(by_size, max(0.0, most - self._budget.file))
         self._left += by_size
-        allowed = min(self._budget.file + by_size, most)
+        allowed = self._budget.file + by_size
         seconds = min(allowed, self._left)
         try:
             answer = self._ask(name, kind, content, seconds, waiting)
-            self._left += self._budget.share
+            self._left += _SHARE
         except TimeoutError as error:
             if seconds < allowed:
                 raise NotNow(used_up) from error
             reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
-            if allowed == most:
-                reason = f"takes longer than the {seconds:.3g} seconds that a file that was added here may take"
             if error.args == (True,):
                 raise NotNow(f"{reason}, since the machine is busy; run the same command again to read it") from error
             raise Unreadable(f"{reason}; save it in another format, or in parts") from error

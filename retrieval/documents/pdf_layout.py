@@ -234,15 +234,17 @@ class _Table:
         title = []
         while len(grid) > 2 and len({self._owner[len(title), column] for column in range(width)}) == 1:
             title.append(grid.pop(0)[0])  # one cell over the whole width
-        goes_on = above is not None and len(above.columns) == len(self.columns)
-        goes_on = goes_on and all(abs(a - b) < 2 * _NEAR for a, b in zip(above.columns, self.columns, strict=True))
-        heads = 0 if goes_on and not title else 1
+        heads, self.names = 1, []
+        if above is not None and len(above.columns) == len(self.columns) and not title:
+            same = all(abs(a - b) < 2 * _NEAR for a, b in zip(above.columns, self.columns, strict=True))
+            heads, self.names = (0, above.names) if same else (1, [])
         while (
             heads and heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]
         ):
             heads += 1  # names above several columns, with names of their own below
-        self.names = joined(grid[:heads]) if heads else above.names if above is not None else []
-        if grid[0] == self.names:
+        if heads:
+            self.names = joined(grid[:heads])
+        elif grid[0] == self.names:
             heads = 1  # the names are repeated on the next page
         if not all(any(map(str.isalpha, name)) or not name for name in self.names):
             self.names, heads = [], 0

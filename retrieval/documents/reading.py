@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import math
 import os
 import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -169,7 +168,6 @@ class Reading:
         update: the changes to an index that existed already; None if it was built.
         until: the time, of `time.monotonic`, after which no file is read, except the first; None for no limit.
         remaining: how many files were left for another call because of `until`.
-        most: the most seconds of CPU time that some files may take, by their names.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -182,7 +180,6 @@ class Reading:
     update: Update | None = None
     until: float | None = None
     remaining: int = 0
-    most: Mapping[str, float] = field(default_factory=dict)
 
     def count(self, passages: int) -> None:
         """Count a document that was split into this many passages."""
@@ -246,16 +243,15 @@ def read_documents(
 ) -> Iterator[ReadFile]:
     """Read the files of a folder, and keep `reading` up to date.
 
-    Files are read in the order of their names, or the smallest first if `reading.until` or `reading.most` limits the
-    time. A file whose digest is the same as in `known` is not converted again; its problem, if any, is reported again.
-    A file with the same titles and texts as one before it is a copy, and has no passages of its own. While a file is
-    being read, `progress` is called once a second. A file that `reading.until` leaves for another call keeps its record
-    in `known`.
+    Files are read in the order of their names, or the smallest first if `reading.until` limits the time. A file whose
+    digest is the same as in `known` is not converted again; its problem, if any, is reported again. A file with the
+    same titles and texts as one before it is a copy, and has no passages of its own. While a file is being read,
+    `progress` is called once a second. A file that `reading.until` leaves for another call keeps its record in `known`.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
     files, known, originals = list(folder.files.items()), known or {}, dict[str, str]()
-    if reading.until is not None or reading.most:
+    if reading.until is not None:
         files.sort(key=lambda file: _size(file[1]))  # so that many files can be searched soon
 
     def original(name: str, content: str) -> str:
@@ -288,7 +284,7 @@ def read_documents(
                         yield ReadFile(name, before)
                     continue
                 waiting = partial(progress or no_progress, number, len(folder.files))
-                placed, note = converter.convert(name, kind, content, waiting, reading.most.get(name, math.inf))
+                placed, note = converter.convert(name, kind, content, waiting)
             except Unreadable as problem:
                 reading.problems[name] = str(problem)
                 # A record without a digest is tried again, since a permission, library or time may be missing only now.

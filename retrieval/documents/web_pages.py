@@ -60,27 +60,28 @@ def read_html(content: str) -> Text:
         if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
             for element in leading.values():
                 element.decompose()
+        tables: list[str] = []
         for table in soup("table"):
             if table.find(_NOT_IN_CELLS) is not None:
                 _dissolve(table)
-            elif table.find(["td", "th"], attrs={"rowspan": True}) or table.find(attrs={"colspan": True}):
-                _spread_out(table)
-        return Text(_markdown(soup), title.replace("\xa0", " "), markdown=True)
+            elif any(cell.get("rowspan") or cell.get("colspan") for cell in table(["td", "th"])):
+                place = soup.new_tag("p")
+                place.string = f"\ue000{len(tables)}\ue000"  # no page has such characters: they are dropped
+                tables.append(_spread_out(table))
+                table.replace_with(place)
+        text = re.sub("\ue000(\\d+)\ue000", lambda found: tables[int(found[1])], _markdown(soup))
+        return Text(text.replace("\xa0", " ").strip(), title.replace("\xa0", " "), markdown=True)
     except RecursionError:
         return Text(soup.get_text("\n", strip=True), title, note=NESTED)
 
 
-def _spread_out(table: Any) -> None:
-    """Replace a table with merged cells by its lines of Markdown, in which each cell is in all of its places."""
+def _spread_out(table: Any) -> str:
+    """The Markdown of a table with merged cells, in which each cell is in all of its places."""
     rows = [row(["td", "th"]) for row in table("tr")]
     grid = spread([[_cell(cell) for cell in row] for row in rows])
     heads = next((n for n, row in enumerate(rows) if any(cell.name == "td" for cell in row)), 0) or 1
-    lines = markdown([joined(grid[:heads]), *grid[heads:]]) if grid else ""
-    caption = table.caption.get_text(" ", strip=True) if table.caption else ""
-    table.name, table.string = "pre", lines
-    table.attrs = {"class": "table"}
-    if caption:
-        table.insert_before(f"{caption}\n\n")
+    caption = f"{table.caption.get_text(' ', strip=True)}\n\n" if table.caption else ""
+    return caption + markdown([joined(grid[:heads]), *grid[heads:]])
 
 
 def _cell(cell: Any) -> Cell:
@@ -94,14 +95,7 @@ def _markdown(soup: Any) -> str:
 
     for block in soup(["blockquote", "dl", "dt", "dd"]):
         block.name = "div"
-
-    class Converter(MarkdownConverter):
-        def convert_pre(self, el: Any, text: str, *arguments: Any, **named: Any) -> str:
-            if "table" in el.get_attribute_list("class"):  # lines of Markdown already
-                return f"\n\n{el.get_text()}\n\n"
-            return super().convert_pre(el, text, *arguments, **named)
-
-    converter = Converter(
+    converter = MarkdownConverter(
         heading_style=ATX,
         strip=["a", "b", "strong", "i", "em"],
         escape_misc=False,
@@ -111,7 +105,7 @@ def _markdown(soup: Any) -> str:
         wrap=True,
         wrap_width=None,
     )
-    return converter.convert_soup(soup).replace("\xa0", " ").strip()
+    return converter.convert_soup(soup)
 
 
 def _not_found(hidden: str | None) -> bool:
