@@ -136,7 +136,7 @@ class PlaidIndex(NeverCopied):
             config = json.loads((folder / "metadata.json").read_bytes())["config"]
             own, named = folder / "checkpoint", str(config["checkpoint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise IndexDamaged(f"{folder}: metadata.json cannot be read ({shorten(repr(error), 120)})") from error
+            raise IndexDamaged(f"{folder}: metadata.json cannot be read ({type(error).__name__})") from error
         try:
             checkpoint = resolve_checkpoint(own if own.is_dir() else named, named_by=folder)
         except CheckpointError as error:

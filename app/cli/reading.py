@@ -39,5 +39,4 @@ def said_of_update(update: Update) -> str:
     if not update.files:
         return f"nothing has changed: {update.kept:,} passages"
     files, added = _counted(update.files, "file"), _counted(update.added, "passage")
-    again = "; the whole index was built again," if update.rebuilt else ""
-    return f"{files} changed: {added} added, {update.removed:,} removed, {update.kept:,} kept{again}"
+    return f"{files} changed: {added} added, {update.removed:,} removed, {update.kept:,} kept"

@@ -26,8 +26,6 @@ from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitte
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.build import lock_index
 from knowgap.retrieval.index.engines import engine_class, engine_window, open_index
-from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
@@ -53,7 +51,7 @@ def build_index(
     """Build an index, or update an existing one where its documents have changed.
 
     The ids of passages depend only on their own document. A passage that is the same as before is not encoded again:
-    An index is changed in place, except for a `plaid` one, which is rebuilt as a whole. Files are compared by their
+    An index is changed in place, except for a `plaid` one, which has to be built again. Files are compared by their
     digests, and only those that have changed are read. A file that has become unreadable keeps the
     passages that it had.
 
@@ -114,17 +112,15 @@ def build_index(
                 some = _at_least_one(_counted(passages, report), source, reading)
                 index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
             else:
-                new, in_place = list(passages), hasattr(engine_class(engine_name), "add")
-                if not changes.any or in_place:
-                    named = {name: value for name, value in options.items() if name in ("encoder", "checkpoint", "url")}
-                    index = open_index(folder, engine=engine_name, **named)
-                    if changes.any:
-                        old.begin_change(beside)
-                    _change(index, new, list(changes.stale), report)
-                else:
-                    every = _with_kept(beside, new, folder)
-                    index = build(every, folder, overwrite=True, progress=progress, **options)
-                reading.update = changes.summary(rebuilt=changes.any and not in_place)
+                new = list(passages)
+                named = {name: value for name, value in options.items() if name in ("encoder", "checkpoint", "url")}
+                index = open_index(folder, engine=engine_name, **named)
+                if changes.any and not hasattr(index, "add"):
+                    raise UsageError(f"{folder}: documents have changed; build {engine_name} again (--overwrite)")
+                if changes.any:
+                    old.begin_change(beside)
+                _change(index, new, list(changes.stale), report)
+                reading.update = changes.summary()
             if old is None or changes.any or made_with != settings:
                 beside.move_to(folder)
         finally:
@@ -265,9 +261,9 @@ class _Changes:
     def _digests(self, file: str) -> dict[str, str]:
         return self._old.digests(file) if self._old is not None and file in self.known else {}
 
-    def summary(self, *, rebuilt: bool) -> Update:
+    def summary(self) -> Update:
         """The figures, after all files were compared."""
-        return Update(self._files, self._added, len(self.stale) + self._replaced, self._kept, rebuilt)
+        return Update(self._files, self._added, len(self.stale) + self._replaced, self._kept)
 
 
 def _change(index: Any, new: list[Passage], stale: list[str], report: Progress) -> None:
@@ -279,19 +275,6 @@ def _change(index: Any, new: list[Passage], stale: list[str], report: Progress) 
         index.delete(stale)
     if hasattr(index, "merge") and 0 < _MERGED_FROM * len(index) < len(new) + len(stale):
         index.merge()
-
-
-def _with_kept(beside: Sources, new: list[Passage], folder: Path) -> Iterator[Passage]:
-    """All passages in the order of the files: the new ones, and those of the old index that stay."""
-    fresh = {passage.id: passage for passage in new}
-    store = PassageStore(folder / Manifest.read(folder).segments[0].name)
-    for name in beside.files():
-        for id in beside.digests(name):
-            place = store.position(id)
-            if id in fresh:
-                yield fresh[id]
-            elif place is not None:
-                yield store[place]
 
 
 def _counted(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]:

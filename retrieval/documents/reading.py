@@ -198,14 +198,12 @@ class Update:
         added: how many passages were added, including those that replace others.
         removed: how many passages were removed, including those that were replaced.
         kept: how many passages did not change.
-        rebuilt: whether the whole index was built again, because its engine cannot update it in place.
     """
 
     files: int
     added: int
     removed: int
     kept: int
-    rebuilt: bool
 
 
 class ReadFile(NamedTuple):

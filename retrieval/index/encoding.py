@@ -32,7 +32,6 @@ class EncodingState:
     passages: int = 0  # how many passages are encoded
     tokens: int = 0  # how many vectors are on disk for them
     cut: int = 0  # how many of them are longer than the encoder's window
-    collection: bool = False  # whether the Qdrant collection was made by this build
 
     @classmethod
     def resume(cls, build: IndexBuild, job: dict[str, Any]) -> EncodingState:
@@ -44,9 +43,7 @@ class EncodingState:
             state = None
         if state is None or state.job != job:
             build.clear()
-            place = ("url", "collection")
-            made = state is not None and state.collection and all(state.job.get(key) == job.get(key) for key in place)
-            state = cls(path, job, collection=made)
+            state = cls(path, job)
             state.save()
         return state
 
