@@ -43,10 +43,10 @@ def opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tupl
     Raises:
         IndexMissing: a real language model is to be asked, and no index is named.
     """
-    artifact = factories.artifact_of(options.program)[1]
-    if artifact is None and not factories.is_module(factories.program_class_of(options.program)):
+    program_class, artifact = factories.program_of(options.program)
+    if artifact is None and not factories.is_module(program_class):
         options = replace(options, settings=["style=sentence", *(options.settings or [])])
-    checked = factories.check_program(options)
+    [checked] = factories.check_programs(options).values()
     if checked.retrieves and options.lm not in (None, "extractive") and index is None and options.folder is None:
         raise IndexMissing(
             "no index: name one with --index FOLDER (`knowgap index` builds it, or a folder of documents), or ask the "
@@ -54,7 +54,7 @@ def opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tupl
         )
     lm = factories.load_lm(options, artifact, generator=checked.generator)
     with factories.open_index(options) if checked.retrieves and index is None else nullcontext(index) as retriever:
-        yield checked.make(retriever, lm, ""), lm
+        yield checked.make(retriever, lm), lm
 
 
 @o.grouped

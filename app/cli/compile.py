@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -28,7 +28,7 @@ _SPLITS = {
 
 
 @dataclass(frozen=True)
-class CompileOptions(o.StudyOptions):
+class CompileOptions(o.JobOptions):
     """A program, or several, and how it is improved."""
 
     optimizer: Annotated[
@@ -40,33 +40,28 @@ class CompileOptions(o.StudyOptions):
             "questions (MIGRES, table 12).",
         ),
     ] = "study"
-    optimizer_option: Annotated[
+    n_trials: Annotated[
+        int | None,
+        Option("--n-trials", help="Trials of a study in all, earlier runs of it included.", show_default="20"),
+    ] = None
+    ranges: Annotated[
         list[str] | None,
         Option(
-            "--optimizer-option",
-            rich_help_panel=o.STUDY,
-            help="A setting of another optimizer than study, as NAME=VALUE: share (of calibrate: the share of "
-            "questions with a passage above δ; 0.8), or an option of a DSPy optimizer by DSPy's name. Can be repeated.",
+            "--range",
+            help="Search a number within other bounds, as NAME=LOW:HIGH; the numbers of a dspy.Module are searched "
+            "only so. Can be repeated.",
         ),
     ] = None
-    demos: Annotated[
-        Literal["auto", "search", "none"] | None,
+    study: Annotated[
+        list[str] | None,
         Option(
-            "--demos",
-            rich_help_panel=o.STUDY,
-            help="Whether a study searches demonstrations: search; none leaves those of the program alone; auto "
-            "searches unless the embedded reader answers, which ignores them.",
-            show_default="auto",
-        ),
-    ] = None
-    hold_out: Annotated[
-        int | None,
-        Option(
-            "--hold-out",
-            min=0,
-            help="Dev questions that a study does not see, on which its choice is tested: the program as it was is "
-            "saved if the choice is not better. 0 saves the choice untested.",
-            show_default="a third; 20 of 40 to 59; none of fewer than 40; and training questions besides",
+            "--study",
+            help="A setting of the study, as NAME=VALUE. Can be repeated. demos=none leaves demonstrations alone. "
+            "hold_out=N dev questions (a third, if there are 40) test the choice; 0 saves it untested. storage is a "
+            ".db file, or a database URL that several machines name. costs=lm_calls, tokens, … (see `knowgap ls "
+            "costs`) are minimized besides. rule='within 0.02' chooses the cheapest trial so close to the best, "
+            "'under 12' the best below that cost. prune=false stops no trial early. max_calls, max_money and timeout "
+            "(seconds) end the study. With another optimizer, its settings: share (of calibrate), or DSPy's own.",
         ),
     ] = None
     teacher: Annotated[
@@ -83,19 +78,17 @@ def compile_(*, options: CompileOptions) -> None:
     """
     from knowgap.compiling import Run, compile
 
-    given = factories.named_values(options.optimizer_option, "--optimizer-option")
-    settings = {name: _parse(text) for name, text in given.items()}
-    checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
-    study = _study_config(options, generated=any(each.generator is not None for each in checked))
+    checked = [*factories.check_programs(options, searching=True).values()]
+    settings = _settings(options, generated=any(each.generator is not None for each in checked))
     teacher_lm = None
     if options.teacher is not None:
         teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as job:
-        programs = [each.make(job.retriever, job.lm, job.dataset.name) for each in checked]
+        programs = [each.make(job.retriever, job.lm) for each in checked]
         name = programs[0].name if len(programs) == 1 else "programs"
         folder = options.output_dir or Path(f"{name}-{job.dataset.name}")
         if options.dry_run:
-            _show_estimate(job, programs, options, study)
+            _show_estimate(job, programs, options, settings.get("study"))
         else:
             with progress(f"compiling {name} on {job.dataset.name}") as report:
                 run = Run(job.lm, options.num_threads, options.seed, report)
@@ -104,7 +97,6 @@ def compile_(*, options: CompileOptions) -> None:
                     job.dataset,
                     job.metrics,
                     optimizer=options.optimizer,
-                    study=study,
                     teacher_lm=teacher_lm,
                     limit=options.limit,
                     output=folder,
@@ -114,20 +106,18 @@ def compile_(*, options: CompileOptions) -> None:
             _show(found, job)
 
 
-def _study_config(options: CompileOptions, generated: bool) -> StudyConfig | None:
-    """The settings of a study; None if another optimizer is named, and none of them is given."""
+def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
+    """The settings of a study, or of another optimizer."""
     from knowgap.compiling import StudyConfig
 
-    named = ("n_trials", "storage", "demos", "hold_out", "ranges")
-    given = {name: value for name in named if (value := getattr(options, name)) is not None}
-    if "ranges" in given:
-        given["ranges"] = _parse_ranges(given["ranges"])
-    given |= factories.named_values(options.study, "--study")
+    given: dict[str, Any] = {**factories.named_values(options.study, "--study")}
+    own = {"n_trials": options.n_trials, "ranges": _parse_ranges(options.ranges or ())}
+    own = {name: value for name, value in own.items() if value}
+    if options.optimizer != "study":
+        return {name: _parse(text) for name, text in given.items()} | ({"study": StudyConfig(**own)} if own else {})
     if generated:
         given["demos"] = "none"  # a generator reads no prompts
-    if options.optimizer != "study" and not given:
-        return None
-    return StudyConfig(**{"prices": options.prices, **given})
+    return {"study": StudyConfig(**{"prices": options.prices, **own, **given})}
 
 
 def _parse_ranges(pieces: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -43,10 +43,10 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     Several programs are asked the same questions, and each is tested against the first, question by question. With an
     output folder, the same command continues a run that was stopped.
     """
-    checked = {label: factories.check_program(each) for label, each in factories.named_programs(options).items()}
+    checked = factories.check_programs(options)
     split = options.split if options.whole else None
     with open_job(options, [options.split], checked.values(), split_as=split) as job:
-        made = {label: each.make(job.retriever, job.lm, job.dataset.name) for label, each in checked.items()}
+        made = {label: each.make(job.retriever, job.lm) for label, each in checked.items()}
         programs = {label or program.name: program for label, program in made.items()}
         if options.dry_run:
             estimates = {label: job.estimate(each, options.split) for label, each in programs.items()}
@@ -148,11 +148,8 @@ def open_job(
     for split in splits:
         dataset.questions(split, options.limit)
     generated = all(each.generator is not None for each in checked) and not any(map(asks_lm, metrics))
-    lm = factories.load_lm(
-        options,
-        factories.artifact_of(options.program)[1],
-        generator=checked[0].generator if generated else None,
-    )
+    artifact = checked[0].artifact if len(checked) == 1 else None
+    lm = factories.load_lm(options, artifact, generator=checked[0].generator if generated else None)
     retrieves = any(each.retrieves for each in checked)
     with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
         yield Job(options, dataset, metrics, lm, retriever)

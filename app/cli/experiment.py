@@ -75,7 +75,7 @@ def experiment(
         rows=options.rows,
         baseline=options.baseline,
         limit=options.limit,
-        models=factories.load_parts(options.parts, ["reranker", "entailment"]),
+        models=factories.load_parts(factories.named_values(options.parts, "--part"), ["reranker", "entailment"]),
     )
     lm = factories.load_lm(options)
     run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)

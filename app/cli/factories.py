@@ -216,15 +216,11 @@ def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
     return values
 
 
-def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None) -> dict[str, Any]:
-    """Load the models of --part, as arguments of a program's constructor.
-
-    Args:
-        pieces: the values of the option, as NAME=WHERE.
-        known: the names that are allowed; None allows all.
+def load_parts(parts: Mapping[str, str], known: Sequence[str] = ()) -> dict[str, Any]:
+    """Load the models of --part, given as WHERE by NAME, as arguments of a program's constructor.
 
     Raises:
-        UnknownName: there is no such part.
+        UnknownName: the name is not among the `known` ones, or is none.
         CheckpointError: a folder holds no such model.
     """
     from knowgap.lms.trained import TRAINED, load_trained
@@ -232,66 +228,10 @@ def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None)
     from knowgap.retrieval import make_reranker
 
     makers = {"reranker": make_reranker, "entailment": entailment_of}
-    parts = named_values(pieces, "--part")
     for name in parts:
-        if name not in (names := [*makers, *TRAINED] if known is None else known):
+        if name not in (names := known or [*makers, *TRAINED]):
             raise UnknownName.among("part", name, names)
     return {name: makers[name](w) if name in makers else load_trained(name, w) for name, w in parts.items()}
-
-
-def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dict[str, o.ProgramOptions]:
-    """The options of each program of --program, by label; for `all`, a remark names the programs that are left out.
-
-    With `searching`, the programs that search no index are left out too, since they only serve for comparison. A single
-    program has an empty label and all options. Each of several has those of --part that it takes.
-    """
-    from knowgap.programs import PROGRAMS, get_program
-
-    text = options.program
-    if text is None or (text != "all" and "," not in text):
-        return {"": options}
-    names = [*filter(None, map(str.strip, text.split(",")))]
-    if names == ["all"]:
-        programs = {name: get_program(name) for name in PROGRAMS}
-        without_index = [name for name, each in programs.items() if searching and not each.needs_retriever]
-        remark(f"left out: {', '.join(f'{name}, which needs no index' for name in without_index)}")
-        names = [_BASE, *(name for name in programs if name not in (*without_index, _BASE))]
-    if "all" in names:
-        raise UsageError(f"--program {text}: all already includes every program; leave the other names out")
-    if not names:
-        raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
-    if options.settings:
-        raise UsageError(f"--set {' '.join(options.settings)} applies to one program, but --program names several")
-    parts = named_values(options.parts, "--part")
-    takers = {name: {*(kind := program_class_of(name)).part_names, *kind.sub_models} for name in names}
-    for name in parts:
-        if not any(name in taken for taken in takers.values()):
-            raise UsageError(f"--part {name}={parts[name]}: none of the programs has the part {name}")
-    return {
-        name: o.ProgramOptions(
-            name,
-            parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]],
-        )
-        for name in names
-    }
-
-
-def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
-    """Split --program into the name of a program, or None, and the folder of a compiled program, or None.
-
-    `module:Name:FOLDER` is a compiled program of a plugin; `module:Name:FILE` is a program, see `get_program`.
-    """
-    from knowgap.plugins import split_argument
-    from knowgap.programs import PROGRAMS
-
-    if program is None or program in PROGRAMS:
-        return program, None
-    if Path(program).is_dir():
-        return None, Path(program)
-    name, folder = split_argument(program)
-    if folder is None or Path(folder).is_file():
-        return program, None
-    return name, Path(folder)
 
 
 class CheckedProgram(NamedTuple):
@@ -299,46 +239,99 @@ class CheckedProgram(NamedTuple):
 
     Attributes:
         retrieves: whether it searches an index.
-        make: makes it from the index and the language model that it will be asked with, and the name of the data set;
-            an artifact that was compiled with others warns.
+        make: makes it from the index and the language model that it will be asked with; an artifact that was compiled
+            with others warns.
+        artifact: the folder of a compiled program.
         generator: the model that writes everything in place of the language model, if the program has one.
     """
 
     retrieves: bool
-    make: Callable[[Retriever | None, dspy.LM | None, str], Program]
+    make: Callable[[Retriever | None, dspy.LM | None], Program]
+    artifact: Path | None = None
     generator: Any = None
 
 
-def check_program(options: o.ProgramOptions) -> CheckedProgram:
-    """Check every name and value of the options, before anything is asked.
+def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dict[str, CheckedProgram]:
+    """The programs of --program by label, which is empty for a single one; each gets the parts that it takes.
 
-    Settings take precedence over those of the artifact or preset.
+    For `all` with `searching`, a remark names the programs that search no index: they only serve for comparison, and
+    are left out.
 
     Raises:
-        UnknownName: there is no such program, preset or hyperparameter.
+        UnknownName: there is no such program, preset, part or hyperparameter.
         UsageError: options contradict each other, or a part would have no effect.
-        ArtifactError: the artifact cannot be loaded.
+        ArtifactError: an artifact cannot be loaded.
     """
+    from knowgap.programs import PROGRAMS, get_program
+
+    text, settings = options.program or o.DEFAULT_PROGRAM, named_values(options.settings, "--set")
+    names = [*filter(None, map(str.strip, text.split(",")))]
+    if names == ["all"]:
+        left_out = [name for name in PROGRAMS if searching and not get_program(name).needs_retriever]
+        if left_out:
+            remark(f"left out, since they search no index: {', '.join(left_out)}")
+        names = sorted((name for name in PROGRAMS if name not in left_out), key=lambda name: name != _BASE)
+    if not names or "all" in names:
+        raise UsageError(f"--program {text}: name programs or artifact folders, separated by commas, or all alone")
+    if len(names) > 1 and settings:
+        raise UsageError(
+            f"--set {' '.join(options.settings or ())} applies to one program, but --program names several"
+        )
+    parts, found = named_values(options.parts, "--part"), {name: program_of(name) for name in names}
+    takes = {name: {*program.part_names, *program.sub_models} for name, (program, _) in found.items()}
+    for name, where in parts.items():
+        if not any(name in taken for taken in takes.values()):
+            raise UsageError(f"--part {name}={where}: {text} has no {name}")
+    models, named = load_parts(parts), getattr(options, "folder", None) is not None
+    checked = {
+        name: _check(*found[name], {part: model for part, model in models.items() if part in takes[name]}, settings)
+        for name in names
+    }
+    if named:  # a module may search in a way that cannot be seen
+        checked = {n: each._replace(retrieves=each.retrieves or is_module(found[n][0])) for n, each in checked.items()}
+    return checked if len(names) > 1 else {"": checked[names[0]]}
+
+
+def program_of(program: str | None) -> tuple[Any, Path | None]:
+    """The class that --program names, and the folder of a compiled program, or None.
+
+    `module:Name:FOLDER` is a compiled program of a plugin; `module:Name:FILE` is a program, see `get_program`.
+    """
+    from knowgap.compiling.artifact import artifact_class
+    from knowgap.plugins import split_argument
+    from knowgap.programs import PROGRAMS, get_program
+
+    name = program or o.DEFAULT_PROGRAM
+    if name not in PROGRAMS and Path(name).is_dir():
+        return artifact_class(Path(name), None), Path(name)
+    reference, folder = split_argument(name)
+    if folder is not None and not Path(folder).is_file():
+        return artifact_class(Path(folder), reference), Path(folder)
+    if "/" in name.partition(":")[0]:
+        raise UsageError(f"{name}: no such folder")
+    return get_program(name), None
+
+
+def is_module(program_class: Any) -> bool:
+    """Whether a program class is a factory of programs from a `dspy.Module`."""
+    return not isinstance(program_class, type)
+
+
+def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], given: dict[str, str]) -> CheckedProgram:
+    """Check the values for one program; settings take precedence over those of the artifact or preset."""
     from knowgap.compiling import load
     from knowgap.plugins import reference_of, source_of
 
-    settings: dict[str, Any] = {**named_values(options.settings, "--set")}
+    settings: dict[str, Any] = {**given}
     preset = settings.pop("preset", None)
-    _, artifact = artifact_of(options.program)
-    program_class: Any = program_class_of(options.program)
     if artifact is not None and not (reference := reference_of(program_class)).startswith("knowgap."):
         remark(f"the program {reference} of {artifact} runs {source_of(program_class)}")
     if artifact is not None and preset is not None:
         raise UsageError(f"--set preset={preset}: {artifact} has settings of its own; leave it out")
-    named = named_values(options.parts, "--part")
-    for name, where in named.items():
-        if name not in (*program_class.part_names, *program_class.sub_models):
-            raise UsageError(f"--part {name}={where}: the program {program_class.name} has no {name}")
     if preset is not None:
         program_class.preset(preset)
-    models = load_parts(options.parts)
 
-    def make(retriever: Retriever | None, lm: dspy.LM | None, dataset: str) -> Program:
+    def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
         import dspy
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
@@ -351,24 +344,5 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = make(None, None, "sample")
-    may_retrieve = is_module(program_class) and isinstance(options, o.IndexOptions) and options.folder is not None
-    return CheckedProgram(program_class.needs_retriever or may_retrieve, make, program.parts().get("generator"))
-
-
-def is_module(program_class: Any) -> bool:
-    """Whether a program class is a factory of programs from a `dspy.Module`."""
-    return not isinstance(program_class, type)
-
-
-def program_class_of(program: str | None) -> type[Program]:
-    """The class that --program names, or the artifact's; a plugin's class has to be named with the artifact."""
-    from knowgap.compiling.artifact import artifact_class
-    from knowgap.programs import get_program
-
-    name, artifact = artifact_of(program)
-    if artifact is None:
-        if "/" in (name or "").partition(":")[0]:
-            raise UsageError(f"{program}: no such folder")
-        return get_program(name or o.DEFAULT_PROGRAM)
-    return artifact_class(artifact, name)
+        program = make(None, None)
+    return CheckedProgram(program_class.needs_retriever, make, artifact, program.parts().get("generator"))

@@ -64,8 +64,6 @@ def _parse_prices(text: str) -> tuple[float, float]:
     return prompt, completion
 
 
-RUNNING, STUDY = "Running", "Study"  # panels of help pages
-
 DEFAULT_PROGRAM = "knowgap"
 """The program if none is named."""
 
@@ -233,43 +231,3 @@ class JobOptions(ModelOptions, DataOptions, ProgramOptions):
     output_dir: OutputDir = None
     dry_run: DryRun = False
     prices: Prices = None
-
-
-@dataclass(frozen=True)
-class StudyOptions(JobOptions):
-    """An Optuna study: its trials, its limits, and its storage."""
-
-    n_trials: Annotated[
-        int | None,
-        Option("--n-trials", help="Trials in all, earlier runs of the study included.", show_default="20"),
-    ] = None
-    storage: Annotated[
-        str | None,
-        Option(
-            "--storage",
-            envvar="KNOWGAP_STORAGE",
-            rich_help_panel=STUDY,
-            help="Where the study is kept: a .db file, or a database URL.",
-            show_default="in the output folder",
-        ),
-    ] = None
-    ranges: Annotated[
-        list[str] | None,
-        Option(
-            "--range",
-            rich_help_panel=STUDY,
-            help="Search a number within other bounds, as NAME=LOW:HIGH; the numbers of a dspy.Module are searched "
-            "only so. Can be repeated.",
-        ),
-    ] = None
-    study: Annotated[
-        list[str] | None,
-        Option(
-            "--study",
-            rich_help_panel=STUDY,
-            help="A setting of the study, as NAME=VALUE. Can be repeated. costs=lm_calls, tokens, … (see `knowgap ls "
-            "costs`) are minimized besides. rule='within 0.02' chooses the cheapest trial so close to the best, 'under "
-            "12' the best below that cost. prune=false stops no trial early. max_calls, max_money and timeout "
-            "(seconds) end the study. name tells studies in one storage apart.",
-        ),
-    ] = None

@@ -71,7 +71,6 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     assert "two/artifact" in table
     assert len(list((indexed.folder / "out").glob("*-artifact.json"))) == 2
     assert list(indexed.json(*compare)) == programs.split(",")
-    assert "--program is empty" in indexed.refusal("eval", "--program", " , ")
 
 
 def test_says_what_may_be_wrong_where_every_answer_scores_0(indexed):

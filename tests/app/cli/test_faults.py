@@ -128,7 +128,7 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     refusing = True
     for demos in ("none", "search"):
         asked.clear()
-        study = (*TUNE[:-2], "--demos", demos, "--output-dir", demos, "--program", "rag")
+        study = (*TUNE[:-2], "--study", f"demos={demos}", "--output-dir", demos, "--program", "rag")
         assert says in indexed.refusal(*study, "--num-threads", "1")
     asked.clear()
     bootstrap = ("compile", *TUNE[1:-4], "--limit", "6", "--optimizer", "bootstrap", "--output-dir", "boot")

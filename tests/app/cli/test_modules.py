@@ -164,7 +164,7 @@ def compiled(bench: tuple[Outside, Endpoint]) -> tuple[Outside, Endpoint]:
     """The folder with `compiled/artifact`, in which a study has searched the number of passages."""
     outside, server = bench
     words = ("--data", "rivers.jsonl", "--index", "idx", "--metric", "f1", *lm(server))
-    tuned = ("--range", "num_docs=1:4", "--n-trials", "6", "--hold-out", "0", "--demos", "none")
+    tuned = ("--range", "num_docs=1:4", "--n-trials", "6", "--study", "hold_out=0", "--study", "demos=none")
     printed, _ = outside("compile", "--program", "hops:Hops", *tuned, *words, "--output-dir", "compiled")
     assert "saved in compiled/artifact" in printed
     return bench

@@ -73,7 +73,7 @@ REFUSED = {
     "ls": [("ls progams", "did you mean 'programs'?")],
     "eval": [
         ("eval --program all,rag --data questions.jsonl", "all"),
-        ("eval --program ' , ' --data questions.jsonl", "--program is empty"),
+        ("eval --program ' , ' --data questions.jsonl", "all alone"),
         ("eval --program json:loads --data questions.jsonl", "is of the type function"),
         ("eval --program rag --data questions.jsonl --whole", "no index"),
         (f"{EVAL} --split tset", "did you mean 'test'?"),
