@@ -15,7 +15,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.device import choose_device, precision_on
-from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.hub import loading_model, refuse_code
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
@@ -113,6 +113,7 @@ def load_sentence_transformer(folder: Path, device: str) -> Any:
     Raises:
         CheckpointError: it cannot be loaded.
     """
+    refuse_code(folder)
     with loading_model(folder) as (source, arguments):
         from sentence_transformers import SentenceTransformer
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from knowgap.errors import ValueOutOfBounds
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _WIDTH_STEP = 16
 
@@ -100,31 +94,3 @@ def padded_batches(texts: Sequence[Sequence[int]], capacity: int, padding: int) 
                 ids[row, : len(texts[i])] = torch.tensor(texts[i])
                 attention[row, : len(texts[i])] = 1
             yield batch, ids, attention
-
-
-def two_at_once(compute: Callable[[T], R], batches: Sequence[T]) -> Iterator[R]:
-    """Compute batches in two threads, and yield the results in the order of the batches.
-
-    torch uses all cores for a matrix product, but only one for most of the work between two products; the second batch
-    keeps the other cores busy. The results are the same as with one thread. All callers share the two threads. If torch
-    is limited to one core, the batches are computed one after another.
-    """
-    import torch
-
-    if len(batches) < 2 or torch.get_num_threads() < 2:
-        yield from map(compute, batches)
-        return
-    pool = _two_threads(os.getpid())
-    waiting: deque[Future[R]] = deque()
-    for batch in batches:
-        waiting.append(pool.submit(compute, batch))
-        if len(waiting) > 2:
-            yield waiting.popleft().result()
-    for future in waiting:
-        yield future.result()
-
-
-@lru_cache(maxsize=1)
-def _two_threads(process: int) -> ThreadPoolExecutor:
-    """The threads of the process with this id; a forked process does not inherit those of its parent."""
-    return ThreadPoolExecutor(2, thread_name_prefix="knowgap-batches")

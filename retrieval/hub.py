@@ -19,6 +19,8 @@ from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
 _TIMEOUT = 2.0  # seconds
 
+_OWN_MODULES = ("sentence_transformers.", "pylate.models.Dense.")  # those that sentence-transformers has
+
 CHECKPOINTS = {
     "answerdotai/answerai-colbert-small-v1": "English, 33 million parameters, 96 numbers a token; Apache 2.0",
     "colbert-ir/colbertv2.0": "English, 110 million parameters, 128 numbers a token; MIT",
@@ -157,11 +159,14 @@ def why_not_loaded(error: Exception, source: str) -> str:
 
 
 def refuse_code(folder: Path) -> None:
-    """Raise `CheckpointError` if a JSON file in a folder is unreadable or asks to run code from the checkpoint."""
+    """Raise `CheckpointError` if a JSON file in a folder is unreadable, or asks to run code that is not installed."""
     for file in sorted(folder.glob("*.json")):
         try:
             settings = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{file}: cannot be read ({shorten(error, 100)})") from error
-        if isinstance(settings, dict) and "auto_map" in settings:
+        modules = settings if file.name == "modules.json" and isinstance(settings, list) else []
+        kinds = [str(module.get("type")) for module in modules if isinstance(module, dict)]
+        foreign = [kind for kind in kinds if not kind.startswith(_OWN_MODULES)]
+        if foreign or (isinstance(settings, dict) and "auto_map" in settings):
             raise CheckpointError(f"{folder}: its {file.name} asks to run code from the checkpoint; refused")

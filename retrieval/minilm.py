@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.device import half_precision, padded_batches, two_at_once
+from knowgap.retrieval.device import half_precision, padded_batches
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.storage.files import file_digest, write_file, write_json
 
@@ -181,14 +181,10 @@ class SentenceEncoder:
         """The position of each tokenized text with its states, [tokens, 384], in no particular order."""
         import torch
 
-        def states(batch: tuple[list[int], Any, Any]) -> tuple[list[int], npt.NDArray[np.float32]]:
-            texts, ids, attention = batch
+        for texts, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
             with torch.inference_mode(), half_precision("cpu"):
-                return texts, self._model(ids, attention).float().numpy()
-
-        batches = list(padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id))
-        for texts, of_texts in two_at_once(states, batches):
-            for i, own in zip(texts, of_texts, strict=True):
+                states = self._model(ids, attention).float().numpy()
+            for i, own in zip(texts, states, strict=True):
                 yield i, own[: len(tokens[i])]
 
     @cached_property

@@ -19,7 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, ValueOutOfBounds
-from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEncoder
+from knowgap.retrieval.colbert.embedded import (
+    EMBEDDED,
+    PASSAGE_MARK,
+    PASSAGE_TOKENS,
+    QUERY_MARK,
+    SETTINGS,
+    TOKEN_WEIGHTS,
+    EmbeddedModel,
+    is_embedded,
+)
+from knowgap.retrieval.colbert.encoder import TokenEncoder, passage_length
 from knowgap.retrieval.hub import is_hub_name, loading_model, local_path, not_allowed
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
@@ -29,7 +39,6 @@ from knowgap.retrieval.window import Window, embedded_window, tokenizer_of
 from knowgap.storage.files import file_digest, write_json
 from knowgap.storage.progress import Progress
 
-EMBEDDED = "embedded MiniLM"
 WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
 """Widths of the embedded checkpoint's token vectors up to `FULL_WIDTH` passages, and for more passages."""
 
@@ -42,12 +51,12 @@ _PASSAGES_FOR_PROJECTION = 400
 _PASSAGES_FOR_WEIGHTS = 20_000
 _METADATA = {
     "query_maxlen": 64,
-    "doc_maxlen": 300,
+    "doc_maxlen": PASSAGE_TOKENS,
     "mask_punctuation": True,
     "attend_to_mask_tokens": False,
     "similarity": "cosine",
-    "query_token_id": "[unused0]",
-    "doc_token_id": "[unused1]",
+    "query_token_id": QUERY_MARK,
+    "doc_token_id": PASSAGE_MARK,
     "query_token": "[Q]",
     "doc_token": "[D]",
 }
@@ -127,12 +136,12 @@ def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *
     """
     dim, folder = embedded_width(dim, len(passages)), Path(folder)
     _write(folder, np.eye(WIDTH, dtype=np.float32))
-    encoder = TokenEncoder(folder)
-    vectors, _ = encoder.encode_passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
-    _write(folder, fit_projection(vectors, dim))
+    model = EmbeddedModel(folder, "cpu")
+    vectors = model.passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
+    _write(folder, fit_projection(np.concatenate(vectors), dim))
     sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)
-    weights = fit_token_weights((encoder.token_ids([str(passage)])[0] for passage in sample), encoder.vocabulary)
-    weights[encoder.begin_token] = 1.0  # it represents the whole query, and is in every passage
+    weights = fit_token_weights((model.token_ids([str(passage)])[0] for passage in sample), model.vocabulary)
+    weights[model.begin_token] = 1.0  # it represents the whole query, and is in every passage
     np.save(folder / TOKEN_WEIGHTS, weights)
     write_json(folder / SETTINGS, {"query_expansion": False, "encoder": EMBEDDED})
 
@@ -234,21 +243,14 @@ def checkpoint_window(checkpoint: str | Path | None) -> Window:
     """
     if checkpoint is None:
         return embedded_window()
-    from knowgap.retrieval.colbert.pylate_model import PyLateColBERT, document_length
-
     folder = resolve_checkpoint(checkpoint)
-    metadata = folder / "artifact.metadata"
-    try:
-        by_pylate = PyLateColBERT.can_load(folder)
-        size = document_length(folder) if by_pylate else json.loads(metadata.read_text("utf-8"))["doc_maxlen"]
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{folder}: not a ColBERT checkpoint (doc_maxlen of {metadata.name}: {error})") from error
+    size = PASSAGE_TOKENS if is_embedded(folder) else passage_length(folder)
     if (folder / "tokenizer.json").is_file():
-        return Window(tokenizer_of(folder), int(size), 3)
+        return Window(tokenizer_of(folder), size, 3)
     with loading_model(folder) as (source, arguments):
         from transformers import AutoTokenizer
 
-        return Window(tokenizer_of(AutoTokenizer.from_pretrained(source, **arguments)), int(size), 3)
+        return Window(tokenizer_of(AutoTokenizer.from_pretrained(source, **arguments)), size, 3)
 
 
 def checkpoint_digest(folder: str | Path) -> str:

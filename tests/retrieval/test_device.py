@@ -1,12 +1,10 @@
-import threading
-
 import numpy as np
 import pytest
 import torch
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval import ColBERTIndex, DenseIndex
-from knowgap.retrieval.device import choose_device, half_precision, padded_batches, precision_on, two_at_once
+from knowgap.retrieval.device import choose_device, half_precision, padded_batches, precision_on
 from tests.retrieval.conformance import corpus
 
 
@@ -25,28 +23,6 @@ def test_batches_have_one_width():
         np.testing.assert_array_equal(ids == 7, attention == 1)
         np.testing.assert_array_equal(ids == 9, attention == 0)
         assert attention.sum(1).tolist() == [len(texts[i]) for i in batch]
-
-
-def test_two_batches_are_computed_at_once_and_come_in_order(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    both = threading.Barrier(2, timeout=30)
-
-    def compute(number):
-        both.wait()  # until another batch is computed, too
-        return number, threading.get_ident()
-
-    numbers, threads = zip(*two_at_once(compute, range(6)), strict=True)
-    assert numbers == tuple(range(6))
-    assert len(set(threads)) == 2
-    with pytest.raises(ZeroDivisionError):
-        list(two_at_once(lambda number: 1 // number, [1, 0, 1]))
-
-
-def test_one_batch_or_one_core_takes_no_thread(monkeypatch):
-    here = threading.get_ident()
-    assert list(two_at_once(lambda _: threading.get_ident(), [1])) == [here]
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert list(two_at_once(lambda _: threading.get_ident(), [1, 2])) == [here, here]
 
 
 @pytest.mark.parametrize("kind", [ColBERTIndex, DenseIndex])

@@ -44,7 +44,7 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     from transformers import BertModel
 
     tokenizer = write_tokenizer(folder, texts)
-    config = bert_config(tokenizer)
+    config = bert_config(tokenizer, architectures=["HF_ColBERT"])
     model = random_model(BertModel, config, seed, add_pooling_layer=False)
     config.save_pretrained(folder)
     tensors = {f"bert.{name}": tensor.numpy() for name, tensor in model.state_dict().items()}

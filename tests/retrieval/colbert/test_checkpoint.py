@@ -10,20 +10,56 @@ from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.colbert.checkpoint import (
     checkpoint_digest,
+    checkpoint_window,
     fit_projection,
     resolve_checkpoint,
     write_embedded_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.stock_runtime import colbert
 from tests.retrieval.conformance import QUERIES, corpus
+from tests.retrieval.tiny import write_colbert, write_pylate
 
 TEXTS = [*map(str, corpus()), *QUERIES]
 
 
-@pytest.fixture(scope="module")
-def encoder(checkpoint):
-    return TokenEncoder(checkpoint)
+@pytest.fixture(scope="module", params=[write_colbert, write_pylate])
+def saved(request, tmp_path_factory):
+    """A checkpoint as colbert-ai or PyLate saves it."""
+    return request.param(tmp_path_factory.mktemp("saved") / "checkpoint", TEXTS)
+
+
+def test_vectors_are_those_of_sentence_transformers(saved, tmp_path):
+    from sentence_transformers import MultiVectorEncoder
+
+    encoder, expected = TokenEncoder(saved, device="cpu"), MultiVectorEncoder(str(saved), device="cpu")
+    vectors, lengths = encoder.encode_passages(TEXTS[:4])
+    wanted = [np.asarray(each) for each in expected.encode_document(TEXTS[:4])]
+    assert [*lengths] == [len(each) for each in wanted]
+    np.testing.assert_allclose(vectors, np.concatenate(wanted), atol=1e-5)
+    query = encoder.encode_query(QUERIES[0])
+    assert len(query) == 32  # filled up with [MASK]
+    np.testing.assert_allclose(query, np.asarray(expected.encode_query(QUERIES[0])), atol=1e-5)
+    assert 32 < len(encoder.encode_query("the river rises in the hills " * 8)) < 256
+    assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
+    assert checkpoint_window(saved).size == encoder.window.size
+    index = ColBERTIndex.build(corpus(12), tmp_path / "index", checkpoint=saved)
+    assert index.search([str(corpus(12)[5])], 1)[0][0].passage == corpus(12)[5]
+    assert ColBERTIndex.open(tmp_path / "index").search(QUERIES, 3) == index.search(QUERIES, 3)
+
+
+def test_the_embedded_checkpoint_is_one_for_other_tools(tmp_path):
+    from sentence_transformers import MultiVectorEncoder
+
+    write_embedded_checkpoint(corpus(), tmp_path / "mine", dim=128)
+    encoder, other = TokenEncoder(tmp_path / "mine"), MultiVectorEncoder(str(tmp_path / "mine"), device="cpu")
+    vectors, lengths = encoder.encode_passages(TEXTS[:4])
+    wanted = [np.asarray(each) for each in other.encode_document(TEXTS[:4])]
+    assert [*lengths] == [len(each) for each in wanted]
+    np.testing.assert_allclose(vectors, np.concatenate(wanted), atol=1e-4)
+    query, filled_up = encoder.encode_query(QUERIES[0]), np.asarray(other.encode_query(QUERIES[0]))
+    assert len(query) < len(filled_up)
+    weights = np.linalg.norm(query, axis=1, keepdims=True)
+    np.testing.assert_allclose(query, filled_up[: len(query)] * weights, atol=1e-4)  # nothing attends to a [MASK]
 
 
 def test_loading_a_checkpoint_draws_no_random_weights(checkpoint):
@@ -32,61 +68,48 @@ def test_loading_a_checkpoint_draws_no_random_weights(checkpoint):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_short_queries_are_filled_up_with_masks_that_the_checkpoint_knows(encoder, tmp_path):
-    colbert()
-    from colbert.infra.config import ColBERTConfig
-    from colbert.modeling.colbert import ColBERT
-    from colbert.modeling.tokenization import QueryTokenizer
-
-    folder = str(encoder.folder)
-    config = ColBERTConfig.load_from_checkpoint(folder)
-    ids, mask = QueryTokenizer(config, verbose=0).tensorize([QUERIES[0]])
-    expected = ColBERT(folder, config).query(ids, mask)[0].detach().numpy()
-    assert expected.shape == (32, 32)
-    np.testing.assert_allclose(encoder.encode_query(QUERIES[0]), expected, atol=1e-5)
-    mine = shutil.copytree(folder, tmp_path / "mine")
-    (mine / "knowgap.json").write_text(json.dumps({"query_expansion": False}), encoding="utf-8")
-    plain = TokenEncoder(mine).encode_query(QUERIES[0])
-    assert 5 < len(plain) < 32
-    np.testing.assert_allclose(plain, expected[: len(plain)], atol=1e-5)  # nothing attends to a [MASK]
-
-
-def test_long_queries_keep_their_words(encoder):
-    assert 32 < len(encoder.encode_query("the river rises in the hills " * 8)) < 256
+def test_vectors_are_unit_vectors_of_passages_in_order(checkpoint):
+    encoder = TokenEncoder(checkpoint)
+    vectors, lengths = encoder.encode_passages(TEXTS)
+    assert (len(lengths), lengths.sum()) == (len(TEXTS), len(vectors))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    start = lengths[:7].sum()
+    alone, _ = encoder.encode_passages([TEXTS[7]])
+    np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=1e-4)
+    plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
+    assert plain == pointed  # punctuation has no vectors
     assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
 
 
-def test_vectors_are_unit_vectors_of_passages_in_order(encoder):
-    vectors, lengths = encoder.encode_passages(TEXTS)
-    assert (len(lengths), lengths.sum()) == (len(TEXTS), len(vectors))
-    np.testing.assert_allclose(np.linalg.norm(vectors.astype(float), axis=1), 1, atol=2e-3)
-    start = lengths[:7].sum()
-    alone, _ = encoder.encode_passages([TEXTS[7]])
-    np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=2e-2)
-    plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
-    assert plain == pointed  # punctuation has no vectors
-
-
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("write", "name", "change", "message"),
     [
-        ("artifact.metadata", None, r"no artifact\.metadata"),
-        ("config.json", None, r"no config\.json"),
-        ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "asks to run code"),
-        ("artifact.metadata", {"similarity": "l2"}, "trained for the similarity 'l2'"),
-        ("artifact.metadata", {"dim": 24}, "cannot be loaded"),
-        ("model.safetensors", None, "cannot be loaded"),
+        (write_colbert, "artifact.metadata", None, "not a ColBERT checkpoint"),
+        (write_colbert, "config.json", None, "not a ColBERT checkpoint"),
+        (write_colbert, "config.json", {"architectures": ["BertModel"]}, "would be random"),
+        (write_colbert, "config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "asks to run code"),
+        (write_colbert, "artifact.metadata", {"similarity": "l2"}, "trained for the similarity 'l2'"),
+        (write_colbert, "model.safetensors", None, "cannot be loaded"),
+        (write_pylate, "modules.json", [{"idx": 0, "name": "0", "path": "", "type": "own.Own"}], "asks to run code"),
+        (write_pylate, "config_sentence_transformers.json", {"document_length": None}, "not a ColBERT checkpoint"),
     ],
 )
-def test_folders_that_are_no_checkpoints(checkpoint, tmp_path, name, change, message):
-    mine = shutil.copytree(checkpoint, tmp_path / "mine")
+def test_folders_that_are_no_checkpoints(tmp_path, write, name, change, message):
+    mine = write(tmp_path / "mine", TEXTS)
     if change is None:
         (mine / name).unlink()
     else:
         record = json.loads((mine / name).read_text(encoding="utf-8"))
-        (mine / name).write_text(json.dumps(record | change), encoding="utf-8")
+        (mine / name).write_text(json.dumps(change if isinstance(change, list) else record | change), encoding="utf-8")
     with pytest.raises(CheckpointError, match=message):
         ColBERTIndex.build(corpus(4), tmp_path / "index", checkpoint=mine)
+
+
+def test_damaged_weights_of_the_embedded_checkpoint(checkpoint, tmp_path):
+    mine = shutil.copytree(checkpoint, tmp_path / "mine")
+    (mine / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="cannot be loaded"):
+        TokenEncoder(mine)
 
 
 def test_names(checkpoint, tmp_path, monkeypatch):

@@ -187,28 +187,6 @@ def test_embedded_checkpoint_retrieves(embedded):
     assert embedded.manifest.checkpoint["name"] == "embedded MiniLM"
 
 
-def test_embedded_checkpoint_is_one_for_colbert_ai(embedded):
-    from knowgap.retrieval.colbert.stock_runtime import colbert, quiet_transformers
-
-    colbert()
-    from colbert.infra.config import ColBERTConfig
-    from colbert.modeling.colbert import ColBERT
-    from colbert.modeling.tokenization import DocTokenizer, QueryTokenizer
-
-    folder = str(embedded.path / "checkpoint")
-    config = ColBERTConfig.load_from_checkpoint(folder)
-    assert (config.dim, config.doc_maxlen, config.mask_punctuation) == (128, 300, True)
-    with quiet_transformers():
-        model = ColBERT(folder, config)
-    texts = [str(passage) for passage in corpus(5)]
-    ids, _ = DocTokenizer(config).tensorize(texts)
-    assert [[i for i in row if i] for row in ids.tolist()] == embedded.encoder.token_ids(texts)
-    ids, mask = QueryTokenizer(config, verbose=0).tensorize([QUERIES[0]])
-    vectors = model.query(ids, mask)[0][mask[0].bool()].detach().numpy()
-    weights = np.load(embedded.path / "checkpoint" / "token_weights.npy")[ids[0][mask[0].bool()].numpy()]
-    np.testing.assert_allclose(embedded.encoder.encode_query(QUERIES[0]), vectors * weights[:, None], atol=1e-5)
-
-
 def test_embedded_checkpoint_moves_with_its_index_unaltered(embedded, tmp_path):
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)

@@ -1,0 +1,106 @@
+"""The embedded ColBERT checkpoint as a model: MiniLM's token vectors, projected and scaled to unit length.
+
+It needs neither Transformers nor colbert-ai, whose imports take seconds, and gives the same vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+
+from knowgap.retrieval.bert import Bert, FastTokenizer
+from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+from knowgap.retrieval.device import half_precision, padded_batches
+from knowgap.retrieval.window import Window, tokenizer_of
+
+EMBEDDED = "embedded MiniLM"
+SETTINGS, TOKEN_WEIGHTS = "knowgap.json", "token_weights.npy"
+"""The files beside colbert-ai's: what the checkpoint is; and the weight of each token in a query, float32 [tokens]."""
+QUERY_MARK, PASSAGE_MARK, PASSAGE_TOKENS = "[unused0]", "[unused1]", 300
+
+_QUERY_TOKENS = 256
+_TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, as many as fit into its cache
+
+
+def is_embedded(folder: Path) -> bool:
+    """Whether a folder is an embedded checkpoint."""
+    try:
+        return json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["encoder"] == EMBEDDED
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+class EmbeddedModel:
+    """A loaded checkpoint that `write_embedded_checkpoint` wrote to a folder. Thread-safe.
+
+    Attributes:
+        dim: width of a token vector.
+        window: how much of a passage is encoded.
+
+    Raises:
+        OSError, KeyError, ValueError, RuntimeError, SafetensorError: a file is missing or damaged.
+    """
+
+    def __init__(self, folder: Path, device: str) -> None:
+        self._bert, rest = Bert.load(folder, "bert.")
+        self._linear = torch.nn.Linear(*reversed(rest["linear.weight"].shape), bias=False)
+        self._linear.load_state_dict({"weight": rest["linear.weight"].float()})
+        pack_linear_layers(self._bert.to(device))
+        self._linear.to(device)
+        self.dim, self._device = self._linear.out_features, device
+        self._tokenizer, self._lock = FastTokenizer(folder / "tokenizer.json"), threading.Lock()
+        self.window = Window(tokenizer_of(folder), PASSAGE_TOKENS, 3)
+        marks = self._tokenizer([*string.punctuation], add_special_tokens=False)["input_ids"]
+        self._without = torch.tensor([*(ids[0] for ids in marks), self._tokenizer.pad_token_id])
+        weights = folder / TOKEN_WEIGHTS
+        self._weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
+
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids there are."""
+        return len(self._tokenizer)
+
+    @property
+    def begin_token(self) -> int:
+        """The id of the token at the beginning of every text."""
+        return self._tokenizer.cls_token_id
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of passages, cut off at the window, with [CLS], the passage mark and [SEP]."""
+        return self._ids(texts, PASSAGE_TOKENS, PASSAGE_MARK)
+
+    def passages(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
+        """The unit vectors of each passage without its punctuation, [tokens, dim]."""
+        tokens = self.token_ids(texts)
+        capacity = _TOKENS_PER_BATCH["cpu" if self._device == "cpu" else "cuda"]
+        encoded: list[npt.NDArray[np.float32]] = [np.empty((0, self.dim), np.float32)] * len(tokens)
+        for numbers, ids, attention in padded_batches(tokens, capacity, self._tokenizer.pad_token_id):
+            vectors, kept = self._vectors(ids, attention), ~torch.isin(ids, self._without).numpy()
+            for i, of_passage, own in zip(numbers, vectors, kept, strict=True):
+                encoded[i] = of_passage[own]
+        return encoded
+
+    def query(self, text: str) -> npt.NDArray[np.float32]:
+        """Unit vectors of at most 256 tokens of a query, multiplied by the weights of its tokens, [tokens, dim]."""
+        [ids] = self._ids([text], _QUERY_TOKENS, QUERY_MARK)
+        [vectors] = self._vectors(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))
+        return vectors if self._weights is None else vectors * self._weights[ids][:, None]
+
+    def _ids(self, texts: Sequence[str], most: int, mark: str) -> list[list[int]]:
+        with self._lock:
+            tokens = self._tokenizer(list(texts), truncation=True, max_length=most - 1)["input_ids"] if texts else []
+        number = self._tokenizer.convert_tokens_to_ids(mark)
+        return [[ids[0], number, *ids[1:]] for ids in tokens]
+
+    def _vectors(self, ids: torch.Tensor, attention: torch.Tensor) -> npt.NDArray[np.float32]:
+        with torch.inference_mode(), half_precision(self._device):
+            states = self._bert(ids.to(self._device), attention.to(self._device))
+            return functional.normalize(self._linear(states), p=2, dim=2).float().cpu().numpy()
