@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 
 import dspy
@@ -10,14 +9,11 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.replies.text import known_text
 from knowgap.programs.statements import strip_numbers
+from knowgap.retrieval.words import WORD
 from knowgap.signatures import CompleteFollowUp
 from knowgap.signatures.types import SubAnswer
 
 _MARKS = ("?", "？", "؟")
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-"""Characters of scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-"""A word, or a single character of a script that is written without spaces."""
 
 
 class FollowUp(Program):
@@ -54,8 +50,8 @@ class FollowUp(Program):
     def _fits(self, complete: str, question: str) -> bool:
         """Whether a text is a question, copies nothing from the conversation, and contains only names from it."""
         said = [text for turn in self.said for text in (turn.question, turn.answer)]
-        words = _WORD.findall(complete[1:] if complete[:1].isupper() else complete)
-        heard = {word.casefold() for word in _WORD.findall(" ".join([*said, question]))}
+        words = WORD.findall(complete[1:] if complete[:1].isupper() else complete)
+        heard = {word.casefold() for word in WORD.findall(" ".join([*said, question]))}
         asks = complete.endswith(_MARKS) or not question.rstrip().endswith(_MARKS)
         return bool(complete) and asks and complete not in said and all(_is_heard(word, heard) for word in words)
 

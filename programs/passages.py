@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.words import WORD
 from knowgap.signatures import SourcePassage
-
-_WORDS = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+")
 
 
 def number_passages(inputs: Mapping[str, Any], signature: Any = None) -> tuple[dict[str, Any], list[Passage]]:
@@ -47,7 +45,7 @@ def split_words(text: str) -> list[str]:
 
     These are the tokens of external knowledge: the same for every language model, with no vocabulary to load.
     """
-    return _WORDS.findall(text)
+    return WORD.findall(text)
 
 
 def knowledge_tokens(passages: Iterable[Passage], model_texts: Collection[str] = ()) -> int:

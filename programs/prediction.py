@@ -16,9 +16,9 @@ from knowgap.programs.replies.text import fits_style
 from knowgap.programs.statements import MAX_CITATIONS, LMEntailment, strip_numbers
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.retrieval.grounding import MOST, GroundingEntailment, grounded, support
-from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import FUNCTION_WORDS, words
 from knowgap.signatures.values import is_unknown
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import Citation, CitedPrediction
 from knowgap.programs.statements import MAX_CITATIONS, strip_numbers
 from knowgap.retrieval.documents.sources import Source, places_of
-from knowgap.retrieval.lexical import content_words
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import content_words
 
 _NEAREST = 5  # passages shown beside an answer that is not supported
 _CLOSING = ".!?。！？…"

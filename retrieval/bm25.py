@@ -20,9 +20,9 @@ from knowgap.retrieval.index.folder_index import FolderIndex
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import MemoryStore, Positions, corpus_digest
 from knowgap.retrieval.index.snapshot import WORDS, OpenSegment, Snapshot
-from knowgap.retrieval.lexical import Analyzer
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.postings import count_words, write_words
+from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress, no_progress
 
 

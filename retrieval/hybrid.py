@@ -26,8 +26,8 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Positions, Where
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import nearest
-from knowgap.retrieval.lexical import Analyzer
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
+from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress
 
 SHARE = 0.5

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.index.passage_store import hash_text
-from knowgap.retrieval.lexical import Analyzer
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress, no_progress
 
 Scores = npt.NDArray[np.float32]

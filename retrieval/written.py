@@ -7,20 +7,13 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmed
 from knowgap.retrieval.numerals import is_numeral, other_values, read_numbers, roman_value
+from knowgap.retrieval.words import BESIDE, FUNCTION_WORDS, HANGUL, LETTERS, TITLES, UNSPACED, Stemmed, names
 
-_NO_SPACES = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _IDEOGRAPH = "[\u3400-\u9fff]"
-_WORD = re.compile(rf"[{_NO_SPACES}]+|[^\W\d_{_NO_SPACES}]+")
-_BESIDE = """
-    since although though while because despite unlike like until once yet however later meanwhile among against
-    several according became become
-"""
 _GRAMMAR = {
-    "en": FUNCTION_WORDS | {*_BESIDE.split()},
+    "en": FUNCTION_WORDS | BESIDE,
     "de": "der die das und ist ein eine einer einen war von mit den dem des auf fur im am wurde nicht sich als zum zur",
     "fr": "le la les des du une est dans par pour qui que sur au aux il elle ete etait fut avec son sa ses et en l d",
     "es": "el la los las una del por con fue que para en su sus se es y al como era lo",
@@ -29,7 +22,6 @@ _GRAMMAR = {
     "nl": "de het een van en is in op met door voor was werd aan zijn te dat",
 }
 _GRAMMAR = {name: frozenset(words.split() if isinstance(words, str) else words) for name, words in _GRAMMAR.items()}
-_TITLES = "mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess st saint"
 _NATIONS = {
     "american": "states usa us", "british": "britain kingdom uk england", "danish": "denmark", "dutch": "netherlands",
     "finnish": "finland", "french": "france", "greek": "greece", "irish": "ireland", "polish": "poland",
@@ -38,20 +30,6 @@ _NATIONS = {
 _NATION = re.compile(r".{3,}(?:[ice]an|ese|ish)")
 _ENDING = 3  # letters at most that inflection adds
 _stemmed = Stemmed()
-
-
-class Name(NamedTuple):
-    """A run of words with capitals.
-
-    Attributes:
-        place: where in the text it is written, from and to.
-        words: its words, with initials side by side as one.
-        certain: whether it is a name for sure, and not one word at the beginning of a sentence.
-    """
-
-    place: tuple[int, int]
-    words: list[str]
-    certain: bool
 
 
 class Text:
@@ -68,7 +46,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         text = "".join(map(_without_accent, text))
-        found = list(_WORD.finditer(text))
+        found = list(LETTERS.finditer(text))
         self._lower, lower = text.lower(), [match[0].lower() for match in found]
         counts = {name: sum(word in grammar for word in lower) for name, grammar in _GRAMMAR.items()}
         unspaced = sum(len(word) for word in lower if _is_unspaced(word))
@@ -77,7 +55,7 @@ class Text:
         grammar = FUNCTION_WORDS | _GRAMMAR.get(self.language, frozenset())
         parts = [part for match in found for part in _parts(match[0])]
         self.content = [part for part in parts if part.lower() not in grammar and not is_numeral(part.lower())]
-        self.numbers, self.names = read_numbers(text), _names(text, found)
+        self.numbers, self.names = read_numbers(text), names(text)
         self._capitals = {word for name in self.names for word in name.words if word.isupper()}
         self._initials = _initials(found)
         self._words = {*lower, *(part.lower() for part in parts), *(word.lower() for word in self._capitals)}
@@ -99,7 +77,7 @@ class Text:
 
     def has_name(self, words: Sequence[str]) -> bool:
         """Whether the text has a name or a part of it that is not another's name, or its initials."""
-        words = [word for word in words if word.lower() not in _TITLES.split()] or words
+        words = [word for word in words if word.lower() not in TITLES] or words
         initials, first, last = "".join(word[0] for word in words), words[0], words[-1].lower()
         if all(map(self._has_part, words)) or (len(words) > 1 and initials in self._capitals):
             return True
@@ -130,7 +108,7 @@ def _without_accent(character: str) -> str:
 
 
 def _is_unspaced(word: str) -> bool:
-    return re.match(f"[{_NO_SPACES}]", word) is not None
+    return re.match(f"[{UNSPACED}{HANGUL}]", word) is not None
 
 
 def _parts(word: str) -> list[str]:
@@ -159,34 +137,6 @@ def _same_name(a: str, b: str, inflected: bool) -> bool:
     adjective = _NATION.fullmatch(a) or _NATION.fullmatch(b)
     common, most = _common(a, b), _ENDING + bool(adjective)
     return max(len(a), len(b)) - common <= most and bool(adjective or inflected or common in (len(a), len(b)))
-
-
-def _names(text: str, found: Sequence[re.Match[str]]) -> list[Name]:
-    """The runs of words with capitals, without function words before them."""
-    runs, end = list[list[re.Match[str]]](), 0
-    for match in (match for match in found if match[0][0].isupper()):
-        before = runs[-1][-1][0] if runs else ""
-        dotted = len(before) == 1 or before.lower() in _TITLES.split()
-        if runs and re.fullmatch(r"[ \n]|[-']" + r"|\. ?" * dotted, text[end : match.start()]):
-            runs[-1].append(match)
-        else:
-            runs.append([match])
-        end = match.end()
-    names = list[Name]()
-    for run in runs:
-        opens = re.search(r"(?:^|[.!?:]\s|\n)\W*$", text[: run[0].start()]) is not None
-        while run and (_is_grammar(run[0][0]) or (opens and re.search(".{3}(?:ed|ing|ly)$", run[0][0]))):
-            run, opens = run[1:], False
-        words = re.sub(r"\b(\w) (?=\w\b)", r"\1", " ".join(match[0] for match in run)).split()
-        if words and words != ["I"]:
-            certain = not (opens and len(run) == 1 and run[0][0][1:].islower())
-            names.append(Name((run[0].start(), run[-1].end()), words, certain))
-    return names
-
-
-def _is_grammar(word: str) -> bool:
-    """Whether a word with a capital is a function word, unlike "WHO"."""
-    return word.lower() in _GRAMMAR["en"] and not (len(word) > 1 and word.isupper())
 
 
 def _initials(found: Sequence[re.Match[str]]) -> list[str]:

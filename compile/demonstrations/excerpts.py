@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from knowgap.retrieval.lexical import content_words, words
 from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import content_words, words
 
 EXCERPT_WORDS = 60
 """The number of words beyond which a demonstration shows an excerpt of a passage."""

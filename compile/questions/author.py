@@ -16,8 +16,8 @@ from knowgap.compiling.questions.records import Draft
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.errors import LanguageModelError
 from knowgap.programs.replies.text import text_of
-from knowgap.retrieval.lexical import words
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.words import words
 from knowgap.signatures import STYLES, JudgeAnswer
 from knowgap.signatures.questions import (
     AnswerIfSettled,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.errors import UsageError
-from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.passage import Passage, Retriever, document_id
+from knowgap.retrieval.words import FUNCTION_WORDS, WORD, words
 
 _SAMPLED = 5000
 """The most passages that questions are written from; a larger index is sampled."""
@@ -27,7 +27,6 @@ _NEIGHBOURS = 5  # hits among which a neighbour is taken
 _SAME_WORDS = 0.95  # two passages that share at least this part of their words are copies
 _NAMED = 10  # hits among which the passage with a title is looked for
 _LONGEST_NAME = 8  # words
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
 _ARTICLES = ("the", "a", "an")
 
@@ -186,7 +185,7 @@ def subject(title: str) -> str:
 
 def mentioned(text: str, names: Container[str]) -> list[str]:
     """The names that a text mentions, as they are written there, each once; names within longer ones do not count."""
-    tokens = [*_WORD.finditer(text)]
+    tokens = [*WORD.finditer(text)]
     found: dict[str, str] = {}
     first = 0
     while first < len(tokens):

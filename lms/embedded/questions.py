@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from knowgap.lms.embedded.text import analyse, fold, stems
-from knowgap.retrieval.lexical import FUNCTION_WORDS, words
+from knowgap.retrieval.words import FUNCTION_WORDS, words
 
 _SINGULAR = {"are": "is", "were": "was", "do": "does", "have": "has"}
 _AUXILIARY = frozenset(words("is was does did has had can could would will should am")) | _SINGULAR.keys()

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer
+from knowgap.retrieval.words import FUNCTION_WORDS, Stemmer
 
 _OPENING = FUNCTION_WORDS - {"the"}  # words that do not begin a name, although they begin a sentence
 _MONTHS = (

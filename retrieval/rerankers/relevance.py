@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.lexical import Stemmed, content_words
 from knowgap.retrieval.logistic import expit
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, unit, write_weights
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import Stemmed, content_words
 
 FEATURES = ("similarity", "late interaction", "coverage")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from support import Rule
 
-from knowgap.retrieval.lexical import words
+from knowgap.retrieval.words import words
 
 NAMED = re.compile(r"«(.*?)»")
 

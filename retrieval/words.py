@@ -1,4 +1,4 @@
-"""The words of a text, which BM25 counts and the embedded scorers compare."""
+"""The words and names of a text: what BM25 counts, what scorers and the check of statements compare."""
 
 from __future__ import annotations
 
@@ -6,26 +6,42 @@ import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from knowgap.errors import ValueOutOfBounds
 
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""Characters of scripts that are written without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+HANGUL = "\uac00-\ud7af"
+
+WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+"""A word, or a single character of a script that is written without spaces."""
+LETTERS = re.compile(rf"[{UNSPACED}]+|[{HANGUL}]+|[^\W\d_{UNSPACED}{HANGUL}]+")
+"""A run of letters of one kind of script, without digits."""
+
 _GRAMMAR = """
-    a an the this that these those it its he she they him her them his hers their theirs i you we me us my your our
+    a an the this that these those it its he they she him her them his hers their theirs i you we me us my your our
     who whom whose which what when where why how and or but nor so if as than then of in on at to for from by with
     into onto about over under between through during after before is are was were be been being am do does did done
     has have had having will would shall should can could may might must there here also both either neither not no
     same other more most much many some any all each every such own only very too just
 """
-
 FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 """English words that carry grammar rather than content."""
-
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_OPENING = """
+    since although though while because despite unlike like until once yet however later meanwhile among against
+    several according became become
+"""
+BESIDE = frozenset(_OPENING.split())
+"""English words that begin sentences with a capital and are in no name either."""
+_TITLES = "mr mrs ms miss dr prof professor sir dame lord lady president king queen prince princess st saint"
+TITLES = frozenset(_TITLES.split())
+"""English words before a name that another text may leave out."""
 
 
 def words(text: str) -> list[str]:
-    """The lower-cased words of a text, in order; each CJK character is a word."""
-    return _WORD.findall(text.lower())
+    """The lower-cased words of a text, in order."""
+    return WORD.findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:
@@ -88,3 +104,39 @@ class Stemmed:
     def __call__(self, text: str) -> frozenset[str]:
         """The stems of the words of a text."""
         return self._text(text)
+
+
+class Name(NamedTuple):
+    """A run of words with capitals: its place, its words with initials as one, and whether it is a name for sure."""
+
+    place: tuple[int, int]
+    words: list[str]
+    certain: bool
+
+
+def names(text: str) -> list[Name]:
+    """The names of a text, without function words before them."""
+    runs, end = list[list[re.Match[str]]](), 0
+    for match in (match for match in LETTERS.finditer(text) if match[0][0].isupper()):
+        before = runs[-1][-1][0] if runs else ""
+        dotted = len(before) == 1 or before.lower() in TITLES
+        if runs and re.fullmatch(r"[ \n]|[-']" + r"|\. ?" * dotted, text[end : match.start()]):
+            runs[-1].append(match)
+        else:
+            runs.append([match])
+        end = match.end()
+    found = list[Name]()
+    for run in runs:
+        opens = re.search(r"(?:^|[.!?:]\s|\n)\W*$", text[: run[0].start()]) is not None
+        while run and (_is_grammar(run[0][0]) or (opens and re.search(".{3}(?:ed|ing|ly)$", run[0][0]))):
+            run, opens = run[1:], False
+        parts = re.sub(r"\b(\w) (?=\w\b)", r"\1", " ".join(match[0] for match in run)).split()
+        if parts and parts != ["I"]:
+            certain = not (opens and len(run) == 1 and run[0][0][1:].islower())
+            found.append(Name((run[0].start(), run[-1].end()), parts, certain))
+    return found
+
+
+def _is_grammar(word: str) -> bool:
+    """Whether a word with a capital is a function word, unlike "WHO"."""
+    return word.lower() in FUNCTION_WORDS | BESIDE and not (len(word) > 1 and word.isupper())

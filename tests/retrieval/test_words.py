@@ -3,7 +3,7 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import minilm
-from knowgap.retrieval.lexical import Stemmed, content_words
+from knowgap.retrieval.words import Stemmed, content_words
 
 
 def test_words():
