@@ -7,7 +7,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -15,15 +15,13 @@ import dspy
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
-from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
-from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
-from knowgap.programs.prediction import CitedPrediction, cite_by_lm, say_unsupported
-from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
-from knowgap.programs.replies.long_prompts import warn_of_window, without_last
+from knowgap.programs.forward import LAST, Forward
+from knowgap.programs.hyperparameters import Hyperparameter, OptionalInteger, fit_to_reranker
+from knowgap.programs.passages import distinct
+from knowgap.programs.prediction import CitedPrediction, cite_by_lm
 from knowgap.programs.replies.text import is_blank, text_of, without_surrogates
-from knowgap.programs.shortening import SHORTEN, writer_of
+from knowgap.programs.shortening import writer_of
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import (
     LISTENER,
@@ -33,15 +31,13 @@ from knowgap.programs.trace.recorder import (
     current_recorder,
     recording,
 )
-from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
+from knowgap.programs.trace.steps import Asked, Stopped
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
-from knowgap.retrieval.searching import search_all
-from knowgap.signatures import STYLES, AnswerFromPassages
-from knowgap.signatures.values import is_unknown
+from knowgap.retrieval.passage import Passage, Retriever, RetrieverLike
+from knowgap.signatures import STYLES
 
-_LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
-"""The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
+_LAST_PASSAGES = 10
+"""The most passages that the last call of `max_calls` is shown."""
 PAPERS = frozenset({"migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter"})
 """The programs that are the algorithms of their papers, with no settings but theirs."""
 
@@ -54,7 +50,7 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     return declared
 
 
-class Program(Streamable, dspy.Module):
+class Program(Streamable, Forward):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
@@ -84,14 +80,12 @@ class Program(Streamable, dspy.Module):
     (True, 2)
     """
 
-    name: ClassVar[str] = "program"
     calls: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
     max_calls = OptionalInteger(
         None,
         "calls of the language model for a question at most, after which it is answered from what there is",
@@ -242,160 +236,7 @@ class Program(Streamable, dspy.Module):
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
         given = {"question": question, "passages": passages, "style": self.wording, "lm": writer_of(self)}
-        return self.conclude(text_of(self.ask(_LAST, last=True, **given)), passages)
-
-    # What `forward` uses.
-
-    def ask(
-        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), last: bool = False, **inputs: Any
-    ) -> dspy.Prediction | None:
-        """Ask the language model, or reuse its reply to the same request for this question.
-
-        Passages in a list are numbered 1, 2, 3, … for the model; they and those in `inlined` count as read.
-
-        Args:
-            predictor: one of the program's predictors, or a module of any kind, whose calls count as one request.
-            inlined: passages whose text is part of a text input.
-            last: whether this is the last call of the question, which may be the one that `max_calls` reserves.
-            **inputs: inputs of the predictor's signature.
-
-        Returns:
-            The outputs; None if two replies in a row could not be read, which a `Malformed` step records. Errors of the
-            language model are raised. A prompt that exceeds the context window loses its last demonstrations, then its
-            last passages.
-
-        Raises:
-            CallsSpent: `max_calls` leaves only the last call, with which the base class answers.
-        """
-        check_cancelled()
-        recorder = current_recorder()
-        recorder.budget.reserved = 0 if last else recorder.budget.reserved
-        recorder.budget.spend()
-        self._configure_decision(predictor)
-        shortened = Shortened(act=self._name_of(predictor), passages=[], demonstrations=0)
-        signature = getattr(predictor, "signature", None) or getattr(predict_of(predictor), "signature", None)
-        try:
-            while True:
-                numbered, listed = number_passages(inputs, signature)
-                passages = [*inlined, *listed]
-                request = functools.partial(self._request, predictor, numbered, passages)
-                try:
-                    if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
-                        prediction, problem = request()  # a sample
-                    else:
-                        key = (id(predictor), id(lm := lm_of(predictor, inputs)), repr(numbered))
-                        recorder.asked.append((predictor, lm))  # no other object gets the id of one that is kept
-                        prediction, problem = recorder.request_once(key, request)
-                    break
-                except dspy.ContextWindowExceededError:
-                    if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
-                        raise
-                    inputs, inlined = shorter
-        except BaseException:
-            recorder.budget.left += 1
-            raise
-        recorder.count_read(passages)
-        if shortened.passages or shortened.demonstrations:
-            self.record(shortened)
-            warn_of_window(str(getattr(lm_of(predictor, inputs), "model", "")), self.name, shortened.act)
-        if prediction is None:
-            self.record(Malformed(act=self._name_of(predictor), problem=problem))
-        return prediction
-
-    def _request(
-        self, predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequence[Passage]
-    ) -> tuple[dspy.Prediction | None, str]:
-        """The outputs, or None and why they could not be read."""
-        recorder, started = current_recorder(), time.perf_counter()
-        prediction, problem, usage, _ = ask_until_read(predictor, inputs)
-        recorder.count_request(usage, time.perf_counter() - started)
-        recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
-        if prediction is None:
-            recorder.cost.unreadable += usage.asked
-        else:
-            for name, value in prediction.items():
-                if name != "logprobs":  # thousands of numbers, which need no repair
-                    prediction[name] = without_surrogates(value)
-        return prediction, without_surrogates(problem)
-
-    @property
-    def calls_left(self) -> float:
-        """The calls that `max_calls` leaves for this question, the last one included; infinite without a limit."""
-        return current_recorder().budget.left
-
-    def _configure_decision(self, predictor: dspy.Module) -> None:
-        """Ask for a probability if this predictor makes a decision with a threshold."""
-        if not self.apply_thresholds:
-            return
-        for declared in _declared(type(self)).values():
-            if isinstance(declared, Threshold) and vars(self).get(declared.predictor) is predictor:
-                declared.apply(getattr(self, declared.name), predictor)
-
-    def _name_of(self, predictor: dspy.Module) -> str:
-        named = [*vars(self).items(), ("shorten", SHORTEN), ("last answer", _LAST)]
-        return next((name for name, value in named if value is predictor), type(predictor).__name__)
-
-    def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Search for several queries at once; returns at most `k` hits for each, best first."""
-        if self.retriever is None:
-            raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
-        check_cancelled()
-        recorder, results = current_recorder(), search_all(self.retriever, queries, k)
-        recorder.cost.retrievals += len(queries)
-        ids = [[hit.passage.id for hit in hits] for hits in results]
-        step = Retrieved(queries=list(queries), k=k, hits=ids)
-        recorder.add(step, *(hit.passage for hits in results for hit in hits))
-        return results
-
-    def retrieve_passages(self, query: str, k: int) -> list[Passage]:
-        """Search for one query; returns at most `k` passages, best first."""
-        return [hit.passage for hit in self.retrieve([query], k)[0]]
-
-    def record(self, step: Step, *passages: Passage) -> None:
-        """Add a step to the trace, and those of its passages that are not in the trace yet."""
-        current_recorder().add(step, *passages)
-
-    def begin_iteration(self, number: int) -> None:
-        """Begin iteration `number`, from 1."""
-        recorder = current_recorder()
-        recorder.iteration = recorder.cost.iterations = number
-
-    def conclude(
-        self,
-        answer: str,
-        passages: Sequence[Passage],
-        *,
-        supported: bool | None = None,
-        missing: str = "",
-        confidence: float | None = None,
-        explanation: str = "",
-        **added: Any,
-    ) -> dspy.Prediction:
-        """Record the final answer and make the prediction that `forward` returns.
-
-        In the style of sentences, an unsupported answer says that the documents do not say this, and what is missing;
-        the answer itself is then the prediction's `guess`.
-
-        Args:
-            answer: empty if none could be read.
-            passages: those the answer rests on.
-            supported: whether what was read states the answer; None if the method does not judge that.
-            missing: what is still missing for an answer; empty if nothing, or if the method does not say.
-            confidence: also a field of the prediction, if the method gives one.
-            explanation: recorded in the trace only.
-            **added: further fields of the prediction.
-        """
-        question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
-        ids = [passage.id for passage in passages]
-        guess = answer if supported is False and not is_unknown(answer) else ""
-        if supported is False and self.style == "sentence":
-            answer = say_unsupported(question, guess, missing, explanation)
-        verdict: dict[str, Any] = {"supported": supported, "missing": missing}
-        step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids, **verdict)
-        self.record(step, *passages)
-        if confidence is not None:
-            added["confidence"] = confidence
-        return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
+        return self.conclude(text_of(self.ask(LAST, last=True, **given)), passages)
 
     # What DSPy calls to save, load and copy a program.
 

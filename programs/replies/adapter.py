@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from knowgap.lms.transcripts import TranscriptAdapter
-from knowgap.programs.replies.fields import Form, read_fields, without_marks
+from knowgap.programs.replies.fields import Form, read_fields
+from knowgap.programs.replies.forms import without_marks
 
 _LOG = logging.getLogger("knowgap")
 

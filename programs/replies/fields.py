@@ -1,17 +1,16 @@
-"""Finds the output fields in a reply, in the requested form or in another one that models write.
+"""Reads the output fields of a reply, in the requested form or in another one that models write.
 
 Forms: markers (`[[ ## answer ## ]]`), a JSON object, tags, labels (`Answer: …`) that begin the reply. Text around them,
 code fences, another order of the fields and missing closing marks are tolerated. `[[ ## completed ## ]]` after a
 complete set of markers ends the reply, since small models go on to repeat the prompt. If fields occur more than once
-before it, the last complete set counts. Inputs cannot forge a field: `without_marks` takes the marks out of them.
+before it, the last complete set counts. Inputs cannot forge a field: `forms.without_marks` makes their marks harmless.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -20,13 +19,19 @@ from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from pydantic import BeforeValidator, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from knowgap.programs.replies.text import map_texts
+from knowgap.programs.replies.forms import (
+    Raw,
+    labelled,
+    marked,
+    objects,
+    plain_name,
+    spelled,
+    tagged,
+    up_to_completed,
+)
 from knowgap.signatures import values
 
 Form = Literal["chat", "json"]
-Raw = dict[str, Any]
-"""Values of the fields as the reply has them: text, or decoded JSON."""
-
 _THOUGHT = re.compile(
     r"\A\s*<(think|thinking)>(?:(?!<\1>).)*</\1>(?=\s*\S)|<(think|thinking)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
     re.S,
@@ -34,8 +39,8 @@ _THOUGHT = re.compile(
 """A model's thoughts. Those that begin a reply extend to the last closing tag, since they may quote others."""
 _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
 """Thoughts that were cut off, which may name fields. If the reply has its end marker, they were only left unclosed."""
-_OBJECTS, _ITEMS = 100, 200
-"""The most opening braces at which a JSON object is looked for, and items of a list of objects that are read."""
+_ITEMS = 200
+"""The most items of a list of objects that are read."""
 _LONGEST = 50_000
 """The most characters of a reply that are read, half of them from its beginning and half from its end."""
 _LONGEST_PLAIN = 10_000
@@ -68,9 +73,9 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
-    text = _up_to_completed(signature, text)
-    finders = [_objects, _marked] if form == "json" else [_marked, _objects]
-    for finder in (*finders, _tagged, _labelled):
+    text = up_to_completed(signature, text)
+    finders = [objects, marked] if form == "json" else [marked, objects]
+    for finder in (*finders, tagged, labelled):
         for raw in finder(text, signature):
             if (fields := _converted(signature, raw)) is not None:
                 return fields
@@ -121,11 +126,11 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
 
 def _own(value: Any, name: str) -> Any:
     """The value without the name of its field, which some models repeat as a label or a key."""
-    if isinstance(value, str) and (label := re.match(rf"\W*{_spelled([name])}\W*:\W*(?=\S)", value, re.I)):
+    if isinstance(value, str) and (label := re.match(rf"\W*{spelled([name])}\W*:\W*(?=\S)", value, re.I)):
         parsed = values.parse_literal(values.unwrap(value))
         value = values.unwrap(value[label.end() :]) if parsed is None else parsed
     return (
-        next((item for key, item in value.items() if _plain(key) == _plain(name)), value)
+        next((item for key, item in value.items() if plain_name(key) == plain_name(name)), value)
         if isinstance(value, dict)
         else value
     )
@@ -162,97 +167,6 @@ def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
     return read
 
 
-# The forms
-
-
-def _marked(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    yield from _sections(text, _marker(tuple(signature.output_fields)), signature)
-
-
-def _labelled(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """Fields by labels, if the reply begins with one: within a text, they may be quoted."""
-    heading = _label(tuple(signature.fields))
-    text = text.strip().removeprefix("```").lstrip()
-    if heading.match(text):
-        yield from _sections(text, heading, signature)
-
-
-def _sections(text: str, heading: re.Pattern[str], signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """The text below each heading, from the last complete set of them."""
-    found = list(heading.finditer(text))
-    by_key = {_plain(name): name for name in signature.output_fields}
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    sections = [
-        (by_key.get(_plain(match[1])), text[match.end() : end]) for match, end in zip(found, ends, strict=False)
-    ]
-    if raw := _last_set([(name, value.strip()) for name, value in sections if name], signature):
-        yield raw
-
-
-def _last_set(sections: Sequence[tuple[str, Any]], signature: type[dspy.Signature]) -> Raw:
-    """The last run of all the fields that occur, in the order of the signature; else the last value of each."""
-    present, chosen = {name for name, _ in sections}, Raw()
-    wanted = [name for name in signature.output_fields if name in present]
-    for name, value in reversed(sections):
-        if wanted and name == wanted[-1]:
-            chosen[wanted.pop()] = value
-    return dict(sections) if wanted else chosen
-
-
-def _up_to_completed(signature: type[dspy.Signature], text: str) -> str:
-    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default."""
-    fields = signature.output_fields
-    missing = {_plain(name) for name, field in fields.items() if field.is_required()} or {
-        _plain(next(iter(fields), ""))
-    }
-    for mark in _marker(tuple(fields)).finditer(text) if "completed" in text.casefold() else ():
-        if not missing and _plain(mark[1]) == "completed":
-            return text[: mark.start()]
-        missing.discard(_plain(mark[1]))
-    return text
-
-
-def _objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """The JSON objects with any of the fields, the last one first; without any, a damaged one is repaired."""
-    found, decoder, end = list[Any](), json.JSONDecoder(strict=False), 0
-    for _ in range(_OBJECTS):
-        if (begin := text.find("{", end)) < 0:
-            break
-        try:
-            value, end = decoder.raw_decode(text, begin)
-            found.append(value)
-        except (ValueError, RecursionError):
-            end = begin + 1
-    start = text.find("{")
-    named = [raw for value in found if (raw := _named(value, signature))]
-    if not named and start >= 0 and (value := values.parse_literal(text[start:].rstrip("`\n "))) is not None:
-        named = [_named(item, signature) for item in (value if isinstance(value, list) else [value])]
-    yield from filter(None, reversed(named))
-
-
-def _named(value: Any, signature: type[dspy.Signature], depth: int = 3) -> Raw:
-    """The fields of an object by their names in the signature; the object may be nested in up to `depth` others.
-
-    If several nested objects have different values, for example because one is a quotation, none is read.
-    """
-    if not isinstance(value, dict) or depth < 0:
-        return {}
-    by_key = {_plain(name): name for name in signature.output_fields}
-    raw = {by_key[key]: item for name, item in value.items() if (key := _plain(name)) in by_key}
-    held = [inner for item in [*value.values()][:9] if not raw and (inner := _named(item, signature, depth - 1))]
-    return held[0] if held and all(inner == held[0] for inner in held) else raw
-
-
-def _tagged(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """The texts in tags: `<answer>Wick</answer>`."""
-    by_key = {_plain(name): name for name in signature.output_fields}
-    found = re.finditer(
-        rf"<({_spelled([*signature.output_fields])})>(.{{0,{_LONGEST_PLAIN}}}?)</\1>", text, re.S | re.I
-    )
-    if raw := _last_set([(by_key[_plain(match[1])], match[2].strip()) for match in found], signature):
-        yield raw
-
-
 def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks.
 
@@ -266,7 +180,7 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     if kind is str and len(signature.output_fields) == 1:
         text = _last_fence(without_lead(_only_text(text, signature)))
         formed = re.match(r"[{<]|\[.*\]\Z", text, re.S) or re.search(
-            rf"\[\s*\[|#[ \t]*\]|\W{_spelled([name])}[\"'”’]\s*:", text, re.I
+            rf"\[\s*\[|#[ \t]*\]|\W{spelled([name])}[\"'”’]\s*:", text, re.I
         )
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         repeats = len(lines) > 3 and len({*lines}) == 1
@@ -283,10 +197,10 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
 
 def _only_text(text: str, signature: type[dspy.Signature]) -> str:
     """The text in an object that holds nothing else, under a name of the model's own."""
-    value, known = values.parse_literal(text), {*map(_plain, signature.fields), "reasoning", "confidence", "error"}
+    value, known = values.parse_literal(text), {*map(plain_name, signature.fields), "reasoning", "confidence", "error"}
     while isinstance(value, dict) and len(value) == 1:
         [(key, value)] = value.items()
-        if _plain(key) in known:
+        if plain_name(key) in known:
             return text
         if isinstance(value, str):
             return value
@@ -297,54 +211,3 @@ def _last_fence(text: str) -> str:
     """The content of a code fence that ends a reply after an introductory line; else the text."""
     found = re.fullmatch(r"(?:.*[:`]\s*)?```\w*[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
     return found[1].strip() if found else text
-
-
-# The marks of fields, in replies and in inputs
-
-
-@functools.lru_cache(maxsize=1024)
-def _marker(names: tuple[str, ...]) -> re.Pattern[str]:
-    """`[[ ## answer ## ]]`, also without the signs or spaces, and the marker at the end; group 1 is the name."""
-    return re.compile(rf"[*`]*\[\[[ \t#]*({_spelled([*names, 'completed'])})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
-
-
-@functools.lru_cache(maxsize=1024)
-def _label(names: tuple[str, ...]) -> re.Pattern[str]:
-    """`Answer:` at the beginning of a line, also in bold, in a list or as a heading; group 1 is the name."""
-    mark = r"[*_`\"']{0,3}"
-    return re.compile(
-        rf"^[ \t>#]*(?:[-*•][ \t]+)?{mark}({_spelled(names)}){mark}[ \t]*(?::[*_]{{0,3}}|#*[ \t]*$)", re.I | re.M
-    )
-
-
-@functools.lru_cache(maxsize=1024)
-def _mark(signature: type[dspy.Signature]) -> re.Pattern[str]:
-    """The first character of a marker or tag, and the quotation mark behind the key of an object."""
-    named = _spelled([*signature.fields])
-    return re.compile(
-        rf"\[(?=\[[ \t]*(?:#|(?:{named}|completed)\b))|<(?=/?\s*(?:{named}|think(?:ing)?)\b)"
-        rf"|(?<=[\"'“‘])(?:{named})(?=\\*[\"'”’]\s*:)",
-        re.I,
-    )
-
-
-def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
-    """Write the marks of fields in an input's texts so that they are none: `[ [ ## answer ## ]]`, `< answer>`.
-
-    A passage that holds `[[ ## answer ## ]]`, `<answer>` or `{"answer": …}` could otherwise end a field of a reply that
-    quotes it, and begin another. Keys become `"answer (quoted)"`. Tags and keys with other names stay.
-    """
-    hashable: Any = signature  # type checkers do not know that the class is hashable
-    mark = _mark(hashable)
-
-    return map_texts(value, lambda text: mark.sub(lambda f: f"{f[0]} " if f[0] in "[<" else f"{f[0]} (quoted)", text))
-
-
-def _spelled(names: Sequence[str]) -> str:
-    """A pattern for any of these names, whose words may be joined or stand apart."""
-    return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
-
-
-def _plain(name: Any) -> str:
-    """A name in lower case, without spaces and punctuation."""
-    return re.sub(r"[\W_]", "", str(name)).casefold()

@@ -11,7 +11,8 @@ import pytest
 
 from knowgap import signatures
 from knowgap.programs.replies.adapter import CachingChatAdapter, lenient
-from knowgap.programs.replies.fields import read_fields, without_marks
+from knowgap.programs.replies.fields import read_fields
+from knowgap.programs.replies.forms import without_marks
 from knowgap.signatures import SourcePassage, Statement, SubAnswer
 
 SIGNATURES = [
