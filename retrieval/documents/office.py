@@ -59,10 +59,15 @@ def read_word(content: bytes) -> Text:
 def _page(content: bytes) -> str:
     """The page of HTML that mammoth makes of a Word file, without its pictures; its formulas are written in LaTeX."""
     import mammoth
-    from markitdown.converter_utils.docx.pre_process import pre_process_docx
 
     pictures: Any = mammoth.images.img_element(lambda picture: {"src": ""})
-    file = pre_process_docx(io.BytesIO(content))
+    file: Any = io.BytesIO(content)
+    with zipfile.ZipFile(file) as archive:
+        formulas = b":oMath" in archive.read("word/document.xml")
+    if formulas:  # importing it takes seconds
+        from markitdown.converter_utils.docx.pre_process import pre_process_docx
+
+        file = pre_process_docx(file)
     return mammoth.convert_to_html(file, style_map=_STYLES, convert_image=pictures).value
 
 

@@ -155,7 +155,7 @@ def _larger(lines: list[Line]) -> dict[int, tuple[int, int]]:
     if not body or larger > sum(len(line.text) for line in lines) / 4:
         return {}
     found, n = {}, 0
-    for (size, _), together in itertools.groupby(lines, key=lambda line: (line.size, line.page)):
+    for (size, _, _), together in itertools.groupby(lines, key=lambda line: (line.size, line.page, line.is_row)):
         texts = [line.text for line in together]
         if size in sizes and _may_be_heading(" ".join(texts)):
             found[n] = (len(texts), min(6, sizes.index(size) + 1))

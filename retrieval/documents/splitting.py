@@ -223,7 +223,9 @@ class Splitter:
             return
         repeated = header if self._count(header) <= capacity // 2 else ""
         room, marks = capacity - self._count(repeated), self._window.marks
-        counts = [count - marks for count in self._window.count([text[first:last] for first, last in lines])]
+        tokens = self._window.count([text[first:last] for first, last in lines])
+        longest = ((last - first) // _CHARACTERS_PER_TOKEN for first, last in lines)
+        counts = [max(count - marks, least) for count, least in zip(tokens, longest, strict=True)]
         cuts = {begin for begin, _ in _find_blocks(text[start:end], _BLOCK * self.limit, rows=True)}
         begin = lines[0][0] if above is None else above
         used = 0 if above is None else self._count(text[above:start])
