@@ -1,4 +1,4 @@
-"""The size of the project: `python benchmarks/house.py` prints lines, files, options, names and circles, one a row.
+"""The size of the project: `python benchmarks/house.py` prints lines, files, tokens, options and circles, one a row.
 
 `places of options` counts each option once for every command that has it. A circle is a set of files that import each
 other, wherever in a file the import is; imports for type checkers alone count as well.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,25 @@ def lines(files: list[Path]) -> int:
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 
 
-def docstring_lines(file: Path) -> int:
-    """How many lines of a file are docstrings of modules, classes and functions."""
+def docstrings(file: Path) -> list[ast.stmt]:
+    """The docstrings of a file: of its module, classes and functions."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
-    first = [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
-    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in first)
+    return [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
+
+
+def docstring_lines(file: Path) -> int:
+    """How many lines of a file are docstrings."""
+    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in docstrings(file))
+
+
+def tokens(file: Path) -> int:
+    """How many tokens a file has, without comments, docstrings, ends of lines and indentation."""
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    documented = {node.lineno for node in docstrings(file)}
+    with file.open(encoding="utf-8") as source:
+        found = [token for token in tokenize.generate_tokens(source.readline) if token.type not in skipped]
+    return sum(not (token.type == tokenize.STRING and token.start[0] in documented) for token in found)
 
 
 def commands(app: Any) -> Iterator[Any]:
@@ -71,6 +85,7 @@ def main() -> None:
     rows = {
         "source: lines": lines(source),
         "source: files": len(source),
+        "source: tokens": sum(map(tokens, source)),
         "source: share of docstrings": f"{sum(map(docstring_lines, source)) / lines(source):.1%}",
         "source: characters a line": f"{sum(len(f.read_text(encoding='utf-8')) for f in source) / lines(source):.1f}",
         "benchmarks: lines": lines(python_files("benchmarks")),

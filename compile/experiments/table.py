@@ -140,8 +140,9 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
     @model_validator(mode="after")
     def _check(self) -> ExperimentTable:
         labels = [row.label for row in self.rows]
-        if len(set(labels)) != len(labels):
-            raise ValueError(f"two rows have the label {next(x for x in labels if labels.count(x) > 1)!r}")
+        for kind, names in (("rows", labels), ("columns", [column.title for column in self.columns])):
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"two {kind} have the label {twice!r}")
         if self.baseline and self.baseline not in labels:
             raise ValueError(str(UnknownName.among("baseline", self.baseline, labels)))
         width = sum(len(column.metrics) for column in self.columns)

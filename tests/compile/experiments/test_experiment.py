@@ -61,6 +61,7 @@ def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, colum
         ('baseline = "x"\n' + COLUMNS + ROW, "'x'"),
         (COLUMNS + 'task = "guess"\n' + ROW, "'guess'"),
         (COLUMNS + ROW + ROW, "'r'"),
+        (COLUMNS + "[[columns]]\ndataset = 'd'\nmetrics = ['f1']\n" + ROW, "two columns have the label 'd'"),
         (COLUMNS + ROW + "paper = [1.0, 2.0]", "2 of the paper's figures, not 1"),
         (COLUMNS + ROW + "paper = [1.0]", "names no paper"),
     ],
