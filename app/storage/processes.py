@@ -1,4 +1,4 @@
-"""Processes that train together, as `torchrun` and `accelerate launch` start them."""
+"""Processes that train together, as `accelerate launch` starts them."""
 
 from __future__ import annotations
 
