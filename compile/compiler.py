@@ -16,7 +16,7 @@ from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
-from knowgap.compiling.evaluation.provenance import state_of
+from knowgap.compiling.evaluation.provenance import examples_digest, state_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.hold_out import Verdict, judge, split_off, too_few
@@ -130,8 +130,8 @@ def compile(
     '2 demonstrations in 1 predictors'
     """
     several = cast("list[P]", [as_program(p) for p in ([programs] if isinstance(programs, dspy.Module) else programs)])
-    train = _training_questions(dataset, trainset, limit)
-    dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
+    data = _as_dataset(dataset, trainset, limit)
+    dev, train = data.questions("dev"), data.splits.get("train", [])
     metric = dict([next(iter(named_metrics(metrics).items()))])
     folder = None if output is None else Path(output)
     for program in several if folder is not None else ():
@@ -147,7 +147,7 @@ def compile(
         chosen, screening = _study(several, dev, train, metric, config, teacher_lm, run)
         found = Compiled(chosen.program, several[0], chosen, screening, held_out)
         if config.hold_out != 0:
-            found = _check_choice(found, dataset, metrics, run)
+            found = _check_choice(found, data, metrics, run)
     elif len(several) != 1 or study is not None:
         raise UsageError(f"the optimizer {optimizer} compiles exactly one program, and takes no settings of a study")
     elif optimizer == "calibrate":
@@ -156,7 +156,7 @@ def compile(
     else:
         options |= {"optimizer": optimizer, "teacher_lm": teacher_lm}
         found = Compiled(run_optimizer(several[0], train, valset=dev, metric=metric, run=run, **options), several[0])
-    return found if folder is None else _score_and_save(found, dataset, metrics, folder, limit=limit, run=run)
+    return found if folder is None else _score_and_save(found, data, metrics, folder, run)
 
 
 def _study(
@@ -212,9 +212,7 @@ def estimate_study(
     return {dearest: trials} if len(found) == 1 else {**found, f"trials of {dearest}": trials}
 
 
-def _check_choice(
-    found: Compiled[P], dataset: Dataset | Sequence[dspy.Example], metrics: Metrics, run: Run
-) -> Compiled[P]:
+def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run) -> Compiled[P]:
     """Test the choice of a study against the program as it was on the held-out questions.
 
     Returns `found` with the verdict, and with the program as it was if the choice is not better. The first of the
@@ -226,10 +224,9 @@ def _check_choice(
         return replace(found, verdict=Verdict(False, f"{chosen} is the program as it was, which is kept."))
     if not found.held_out:
         return replace(found, program=found.before, verdict=too_few(chosen, len(study.objective.questions)))
-    questions = _part(dataset, "held-out", found.held_out)
-    split = "held-out" if isinstance(dataset, Dataset) else ""
+    part = replace(data, splits={**data.splits, "held-out": [*found.held_out]})
     evaluations = {
-        label: evaluate(program, questions, metrics, run=run.named(label), split=split, traces=True)
+        label: evaluate(program, part, metrics, run=run.named(label), split="held-out", traces=True)
         for label, program in (("held-out before", found.before), ("held-out after", found.program))
     }
     verdict = judge(chosen, *evaluations.values(), config=study.config)
@@ -237,46 +234,31 @@ def _check_choice(
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
 
 
-def _part(dataset: Dataset | Sequence[dspy.Example], split: str, examples: Sequence[dspy.Example]) -> Any:
-    """The examples as a split of their data set, or as a list if they come from none."""
-    own = [*examples]
-    return replace(dataset, splits={**dataset.splits, split: own}) if isinstance(dataset, Dataset) else own
-
-
-def _training_questions(
+def _as_dataset(
     dataset: Dataset | Sequence[dspy.Example], trainset: Sequence[dspy.Example] | None, limit: int | None
-) -> Sequence[dspy.Example]:
-    if not isinstance(dataset, Dataset):
-        return list(trainset or ())[:limit]
-    if trainset is not None:
-        raise UsageError("trainset works only with a list of dev questions: a data set has a train split")
-    return dataset.splits.get("train", [])[:limit]
+) -> Dataset:
+    """The data set with at most `limit` questions in each split."""
+    if isinstance(dataset, Dataset):
+        if trainset is not None:
+            raise UsageError("trainset works only with a list of dev questions: a data set has a train split")
+        return replace(dataset, splits={name: each[:limit] for name, each in dataset.splits.items()})
+    splits = {"train": [*(trainset or ())][:limit], "dev": [*dataset][:limit]}
+    return Dataset("questions", splits, [], examples_digest(splits["dev"]))
 
 
-def _score_and_save(
-    found: Compiled[P],
-    dataset: Dataset | Sequence[dspy.Example],
-    metrics: Metrics,
-    folder: Path,
-    *,
-    limit: int | None = None,
-    run: Run = Run(),
-) -> Compiled[P]:
+def _score_and_save(found: Compiled[P], data: Dataset, metrics: Metrics, folder: Path, run: Run) -> Compiled[P]:
     """Score the program before and after compiling on dev and test, and save `found.program` with its scores.
 
-    Held-out questions are not scored again. The arguments are those of `compile`.
+    Held-out questions are not scored again.
     """
     evaluations = dict(found.evaluations)
-    after = found.program if found.study is None else found.study.program
+    programs = {"before": found.before, "after": found.program if found.study is None else found.study.program}
     held_out = {id(example) for example in found.held_out}
-    for split in ("dev", "test") if isinstance(dataset, Dataset) else ("",):
-        if isinstance(dataset, Dataset) and not dataset.splits.get(split):
-            continue
-        every = dataset.questions(split, limit) if isinstance(dataset, Dataset) else dataset[:limit]
-        questions = _part(dataset, split, [example for example in every if id(example) not in held_out])
-        for label, program in (("before", found.before), ("after", after)):
-            name = f"{split} {label}".strip()
-            evaluations[name] = evaluate(program, questions, metrics, run=run.named(name), split=split, traces=True)
+    left = {name: [each for each in examples if id(each) not in held_out] for name, examples in data.splits.items()}
+    for split in ("dev", "test"):
+        for label, program in programs.items() if left.get(split) else ():
+            name, part = f"{split} {label}", replace(data, splits=left)
+            evaluations[name] = evaluate(program, part, metrics, run=run.named(name), split=split, traces=True)
     for name, evaluation in evaluations.items():
         evaluation.save(folder / "evaluations" / f"{name}.json")
     kept = found.verdict is not None and not found.verdict.better
@@ -284,7 +266,7 @@ def _score_and_save(
         found.program,
         folder / "artifact",
         lm=resolve_lm(run.lm, found.program),
-        data=dataset if isinstance(dataset, Dataset) else None,
+        data=data,
         evaluations={n: e for n, e in evaluations.items() if not kept or n.endswith("before")},
         cost=None if kept or found.study is None else found.study.spent,
     )

@@ -23,7 +23,7 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     study = StudyConfig(n_trials=3) if optimizer == "study" else None
     arguments = {"trainset": examples, "run": Run(lm), "optimizer": optimizer, "study": study, "output": tmp_path}
     found = compile(program, examples, "exact_match", **arguments)
-    assert {*found.evaluations} == {"before", "after"}
+    assert {*found.evaluations} == {"dev before", "dev after"}
     assert (tmp_path / "study.db").exists() == (optimizer == "study")
     assert found.artifact == tmp_path / "artifact"
     loaded = load(found.artifact, retriever=program.retriever)

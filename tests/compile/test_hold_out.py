@@ -73,8 +73,8 @@ def test_of_few_questions_the_program_as_it_was_is_kept(tmp_path):
     assert "10 dev questions cannot tell whether trial" in str(found.verdict)
     assert "bring at least 40" in str(found.verdict)
     config = json.loads((tmp_path / "artifact" / "config.json").read_text())
-    assert [*config["evaluations"]] == ["before"]
-    assert (tmp_path / "evaluations" / "after.json").exists()
+    assert [*config["evaluations"]] == ["dev before"]
+    assert (tmp_path / "evaluations" / "dev after.json").exists()
 
 
 def test_untested_if_asked_so():
