@@ -20,13 +20,13 @@ from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.bm25 import word_settings
-from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.index import ColBERTIndex
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Positions, Where
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import nearest
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
+from knowgap.retrieval.window import Encoder
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress
 
@@ -81,7 +81,7 @@ class HybridIndex(ColBERTIndex):
         return cls._build(passages, path, checkpoint, dim, device, words, overwrite=overwrite, progress=progress)
 
     def _score(
-        self, snapshot: Snapshot, encoder: TokenEncoder, query: str, k: int, admitted: Positions
+        self, snapshot: Snapshot, encoder: Encoder, query: str, k: int, admitted: Positions
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         vectors = encoder.encode_query(query)
         weight = float(np.linalg.norm(vectors, axis=1).sum())  # MaxSim if each token of the query is in the passage

@@ -142,7 +142,7 @@ class WeighedWords:
         Words that no passage has do not count.
         """
         scores, most = self._weigh(words, 2)
-        return scores / np.float32(most) if most else scores
+        return scores * np.float32(1 / most if most else 0)
 
     def _weigh(self, words: Sequence[str], power: int) -> tuple[Scores, float]:
         """Scores in which rarities (inverse document frequencies) are raised to a power; and the sum of the powers."""

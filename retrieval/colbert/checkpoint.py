@@ -143,7 +143,7 @@ def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *
     weights = fit_token_weights((model.token_ids([str(passage)])[0] for passage in sample), model.vocabulary)
     weights[model.begin_token] = 1.0  # it represents the whole query, and is in every passage
     np.save(folder / TOKEN_WEIGHTS, weights)
-    write_json(folder / SETTINGS, {"query_expansion": False, "encoder": EMBEDDED})
+    write_json(folder / SETTINGS, {"encoder": EMBEDDED})
 
 
 def _spread(passages: Sequence[Passage], limit: int) -> list[Passage]:

@@ -4,38 +4,31 @@
         manifest.json          engine, settings, checkpoint, segments; size and SHA-256 of every file below
         checkpoint/            the embedded ColBERT checkpoint, if the index was encoded with it
         segment-0/             what the build wrote: passages.* (`passage_store`), and
-            tokens.*, …            vectors, centroids, compressed vectors (`knowgap.retrieval.colbert`)
-            bm25/                  word statistics of BM25
+            tokens.*, means.npy    vectors (`vectors`), if the settings have `dim`
+            bm25/                  postings of words (`knowgap.retrieval.postings`), if they have `k1`
         segment-3/             what the third change added
         deleted-5.npy          the positions of deleted passages, as the fifth change left them
-        bm25/, dense/, …       the parts of a hybrid index, each an index
         .checked.json          which files had the right digests, and their sizes and times at that moment
         .writer.lock           locked by the process that changes the index
     .index.building/           an unfinished build
     .index.lock                locked by the process that builds
 
 No path is recorded, so the folder can be moved and copied. A checkpoint outside the index is recorded by name and
-digest. The positions of passages are counted through the segments in the order of the manifest.
-
-**Segments.** A segment is written once and never changed.
+digest. The positions of passages are counted through the segments in the order of the manifest. A segment is written
+once and never changed; every recorded file must have its size and digest (`knowgap.storage.manifest`).
 
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
-renames the folder to its target. A kill leaves no folder at the target, so nothing opens; the same command continues
-the build, whose `encoded.json` says how many passages are encoded. An index that is overwritten is exchanged with the
-finished folder in one step, and is then removed. If the target already is the same index, nothing is built; if it has a
-damaged file, it is replaced.
+renames the folder to its target. A kill leaves no folder at the target; the same command continues the build, whose
+`encoded.json` says how many passages are encoded. An index that is overwritten is exchanged with the finished folder in
+one step, and is then removed. If the target already is the same index, nothing is built; if it is damaged, it is
+replaced.
 
-**Changing** (`vector_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
+**Changing** (`folder_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
 positions of all deleted passages as a new file. The change takes effect when it replaces the manifest, which names
-both. Files that the manifest no longer names are then removed. A kill leaves the old index or the new one, and perhaps
-files that the manifest does not name, which the next change removes. A reader keeps the files that it has opened until
-it refreshes.
-
-**Merging.** If an addition would make more than four segments, it is merged with the last ones in the same step: the
-first segment that is not larger than all that follow it together, and those that follow. A merge of the whole index
-clusters and compresses its vectors as a build does.
-
-**Opening.** Every recorded file must have its size and digest (`knowgap.storage.manifest`).
+both; files that it no longer names are then removed. A kill leaves the old index or the new one, and perhaps files that
+the next change removes. A reader keeps the files that it has opened until it refreshes. If an addition would make more
+than four segments, it is merged with the last ones in the same step: the first segment that is not larger than all that
+follow it together, and those that follow.
 """
 
 from __future__ import annotations
@@ -50,7 +43,7 @@ from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.storage.files import json_digest, restore_folder, write_json
 from knowgap.storage.manifest import FileRecord, find_damage
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST, FIRST_SEGMENT = "manifest.json", "segment-0"
 FORMAT = "knowgap-index"
 _REMEDY = "build one with `knowgap index --corpus FILE --index FOLDER`"

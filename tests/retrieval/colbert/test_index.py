@@ -117,39 +117,6 @@ def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, first, seco
     assert continued.search(QUERIES, 5) == fresh.search(QUERIES, 5)
 
 
-@pytest.mark.long
-def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
-    """The process that builds is killed with SIGKILL; the same command then continues."""
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
-    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint)
-    script = (
-        "import json\nimport sys\nfrom pathlib import Path\n"
-        "import knowgap.retrieval.index.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
-        "encoding._CHUNK = 8\n"
-        "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
-        "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"
-        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], progress=progress)\n"
-    )
-    (tmp_path / "corpus.json").write_text(json.dumps([passage.to_dict() for passage in corpus()]), encoding="utf-8")
-    command = [sys.executable, "-c", script, tmp_path / "parts", checkpoint, tmp_path / "corpus.json"]
-    for last in ("16 encoding passages", "32 encoding passages", "40 encoding passages"):
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            while process.stdout.readline().strip() != last:
-                process.stdin.write("\n")
-                process.stdin.flush()
-            process.kill()
-    steps = []
-    parts = ColBERTIndex.build(
-        corpus(),
-        tmp_path / "parts",
-        checkpoint=checkpoint,
-        progress=lambda done, total, what: steps.append(what),
-    )
-    assert "encoding passages" not in steps
-    assert parts.manifest.files == whole.manifest.files
-    assert "encoded.json" not in {path.name for path in parts.path.rglob("*")}
-
-
 def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
     mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
     expected = ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=mine).search(QUERIES, 3)
