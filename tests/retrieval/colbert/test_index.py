@@ -1,7 +1,4 @@
-import json
 import shutil
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
