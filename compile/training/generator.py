@@ -18,6 +18,7 @@ from knowgap.compiling.training.fit import Job
 from knowgap.compiling.training.language_model import IGNORED, Row, language_model_job
 from knowgap.compiling.training.trained import Trained, Values, held_out_questions, train
 from knowgap.compiling.training.transcripts import TranscriptRecord, construct_transcripts, count_transcripts
+from knowgap.errors import LanguageModelError
 from knowgap.lms.local.loading import load_tokenizer
 from knowgap.lms.trained import load_trained
 from knowgap.lms.transcripts import (
@@ -81,9 +82,14 @@ def rq_rag(
     job, too_long = generator_job(made.records, output, base=base, config=config)
 
     def score(depth: int) -> dict[str, list[float]]:
-        program = RQRAG(retriever, generator=load_trained("generator", output), depth=depth, top_k=config.top_k)
+        generator = load_trained("generator", output)
+        generator.engine.load()  # refuses a model that cannot be loaded
+        program = RQRAG(retriever, generator=generator, depth=depth, top_k=config.top_k)
         alone = Run(num_threads=1, seed=config.seed, progress=run.progress)
-        found = evaluate(program, held_out, METRICS, run=alone)
+        try:
+            found = evaluate(program, held_out, METRICS, run=alone)
+        except LanguageModelError:  # none of its first replies can be read
+            return {metric: [0.0] * len(held_out) for metric in METRICS}
         return {metric: list(found.scores(metric).values()) for metric in METRICS}
 
     def measure() -> Values:

@@ -18,7 +18,9 @@ from endpoint import endpoint
 from rich.console import Console
 from support import AroundTheMeter, scripted_lm
 
+from knowgap.compiling import evaluate
 from knowgap.compiling.evaluation.costs import mean_costs
+from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
@@ -204,6 +206,21 @@ def test_requests_that_end_in_an_error_are_counted(server, pauses, fault, calls)
     lm.close()
     assert len(server.bodies) == calls
     assert tracker.usage == Usage(calls=calls, failed_calls=calls)
+
+
+@pytest.mark.parametrize("way", ["an error", "a full window"])
+def test_a_question_that_fails_costs_what_was_sent_for_it(server, pauses, way):
+    if way == "an error":
+        server.fault_of = lambda text: (400, {}, '{"error": {"message": "content filter"}}')
+    else:
+        server.reply_of = lambda body: "cut " * 9
+        server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99}
+    lm = make_lm("openai/local", api_base=server.api_base, max_tokens=9, cache=False)
+    example = dspy.Example(question="Where?", answer="Tarn").with_inputs("question")
+    [record] = evaluate(Direct(), [example], "f1", run=Run(lm)).records
+    lm.close()
+    assert record.cost.lm_calls == len(server.bodies) > 0
+    assert record.cost.failed_calls == (len(server.bodies) if way == "an error" else 0)
 
 
 def test_a_request_that_no_server_got_is_not_counted():
