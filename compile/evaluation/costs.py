@@ -23,14 +23,10 @@ COSTS: dict[str, CostItem] = {
         if name not in ("uncounted_calls", "unreported_calls", "unseen_searches")
     },
     "tokens": CostItem("Tokens of prompts and completions.", lambda c: c.prompt_tokens + c.completion_tokens),
-    "passages_per_iteration": CostItem(
-        "Passages read per iteration (MIGRES, table 4); a method that does not iterate has one.",
-        lambda c: c.passages / max(1, c.iterations),
-    ),
 }
 """Costs by name."""
 
-SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens", "passages_per_iteration"})
+SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens"})
 """The costs that are not known if a module's searches cannot be seen (`Cost.unseen_searches`)."""
 
 METERED = frozenset(COSTS) - SEARCHED - {"iterations", "seconds"}

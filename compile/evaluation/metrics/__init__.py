@@ -36,7 +36,6 @@ from knowgap.compiling.evaluation.metrics.retrieval import (
     ndcg,
     precision,
     recall,
-    s_precision,
     shown,
     shown_precision,
     used,
@@ -52,7 +51,7 @@ EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "used": used, "sh
 """What every evaluation of questions with gold passages measures, asked for or not."""
 
 _WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
-_BY_PASSAGES = frozenset({*_WITH_CUTOFF, "s_precision", *EVIDENCE})
+_BY_PASSAGES = frozenset({*_WITH_CUTOFF, *EVIDENCE})
 """Metrics that compare passages with the gold ones, without their cut-offs."""
 
 METRICS: dict[str, Metric] = {
@@ -66,7 +65,6 @@ METRICS: dict[str, Metric] = {
     "mrr": mrr,
     "ndcg": ndcg,
     **EVIDENCE,
-    "s_precision": s_precision,
     "popqa_match": popqa_match,
     "str_em": str_em,
     "str_hit": str_hit,

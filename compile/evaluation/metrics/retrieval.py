@@ -1,6 +1,6 @@
 """Metrics that compare passages with the gold passages.
 
-`recall`, `precision`, `mrr`, `ndcg` and `s_precision` compare an example's `gold_ids` with a prediction's passages in
+`recall`, `precision`, `mrr` and `ndcg` compare an example's `gold_ids` with a prediction's passages in
 their order, each id counted once. A gold id may be that of a document which was split: each of its passages then counts
 as that gold passage. `found`, `shown`, `used` and `shown_precision` take from the trace which passages were found,
 shown to the model and used. No metric is defined for a question without gold passages.
@@ -82,16 +82,6 @@ def ndcg(example: Any, prediction: Any, trace: Any = None, *, k: int | None = No
             gain += 1 / math.log2(rank + 1)
     best = min(len(gold), k or len(gold))
     return gain / sum(1 / math.log2(rank + 1) for rank in range(1, best + 1))
-
-
-def s_precision(example: Any, prediction: Any, trace: Any = None) -> float:
-    """1.0 if the prediction's passages are the gold passages, all of them and no other, else 0.0.
-
-    Source: BlendFilter (Wang et al., 2024), section 4: the proportion of questions whose retrieved documents precisely
-    match the golden relevant ones.
-    """
-    gold = gold_ids(example)
-    return float({gold_name(each, gold) for each in passage_ids(prediction)} == gold)
 
 
 def found(example: Any, prediction: Any, trace: Any = None) -> float:

@@ -10,7 +10,6 @@ from knowgap.compiling.evaluation.metrics import (
     JudgedAccuracy,
     get_metric,
     popqa_match,
-    s_precision,
     str_em,
     str_hit,
 )
@@ -53,12 +52,6 @@ def test_asqa_exact_match():
     assert [str_hit(example, said(answer)) for answer in scores] == [1.0, 0.0, 0.0, 0.0, 0.0]
     with pytest.raises(DataError, match="no short answers"):
         str_em(dspy.Example(question="?", answer="a"), said("a"))
-
-
-def test_s_precision_wants_the_gold_passages_and_no_other():
-    example = dspy.Example(question="?", answer="a", gold_ids=["g1", "g2"])
-    for ids, score in ((["g2", "g1"], 1.0), (["g1"], 0.0), (["g1", "g2", "x"], 0.0), ([], 0.0)):
-        assert s_precision(example, said("a", passages=ids)) == score
 
 
 class Words:

@@ -37,7 +37,7 @@ def test_ndcg_counts_the_first_part_of_a_split_document():
     assert ndcg(EXAMPLE, parts, k=1) == 1.0
 
 
-@pytest.mark.parametrize("name", ["recall", "precision", "mrr", "ndcg", "s_precision", *EVIDENCE])
+@pytest.mark.parametrize("name", ["recall", "precision", "mrr", "ndcg", *EVIDENCE])
 def test_nothing_found_scores_0_and_no_gold_passages_are_refused(name):
     metric = get_metric(name)
     if name not in EVIDENCE:
