@@ -30,8 +30,6 @@ BENCHMARKS = (
     "evidence",
     "near_misses",
     "kills",
-    "generator",
-    "training",
 )
 
 

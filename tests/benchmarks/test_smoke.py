@@ -172,21 +172,7 @@ def test_an_unknown_benchmark_is_named():
 
 
 @pytest.mark.long
-def test_trainings_are_compared_with_the_index():
-    report, _ = run("training", "--training-questions", "4")
-    [gains] = tables(report).values()
-    assert [row["order"] for row in gains] == ["the index", "untrained", "trained"]
-
-
 @pytest.mark.long
-def test_a_tiny_generator_is_trained_and_scored():
-    report, log = run("generator")
-    [rows] = tables(report).values()
-    assert [row["search"] for row in rows] == ["without search", "a chain of decompositions", "the tree"]
-    assert rows[0]["calls per question"] == "1.0"
-    assert "kept, multi_hop" in log
-
-
 @pytest.mark.long
 def test_commands_and_their_imports_are_timed():
     report, _ = run("commands", "--before", sys.executable)
