@@ -133,7 +133,7 @@ def _check_about(study: Study, about: dict[str, Any]) -> None:
     if differing:
         raise StudyError(
             f"the study {study.study_name!r} in the storage is about something else (it differs in: "
-            f"{', '.join(differing)}): choose another name (--study-name)"
+            f"{', '.join(differing)}): choose another name (--study name=…)"
         )
 
 
