@@ -12,7 +12,7 @@ from knowgap import plugins
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metrics
 from knowgap.compiling.evaluation.provenance import outside_parts
-from knowgap.errors import DataError, IndexFolderError, UnknownName, UsageError
+from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
@@ -95,12 +95,6 @@ def test_loaders_yield_questions(folder):
     assert len(load_dataset("mine:load:lines.txt", undivided_as="dev").splits["dev"]) == 8
 
 
-def test_loaders_divide_questions_and_get_any_text(folder):
-    dataset = load_dataset("mine:load_divided:db://host/table", undivided_as="test")
-    assert {name: len(part) for name, part in dataset.splits.items()} == {"train": 1, "dev": 2, "test": 0}
-    assert dataset.splits["train"][0].answer == "db://host/table"
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -124,12 +118,6 @@ def test_retrievers_and_models_stand_there_or_are_made(folder):
     assert make_entailment("mine:Scorer").entails([("a", "b")]) == [1.0]
     with pytest.raises(UsageError, match=r"Finder is of type Finder, which has no default_threshold and no name"):
         make_reranker("mine:Finder")
-
-
-def test_a_folder_goes_before_a_module(folder):
-    (folder / "mine:Finder").mkdir()
-    with pytest.raises(IndexFolderError, match="not an index"):
-        as_retriever("mine:Finder")
 
 
 def test_results_say_what_came_from_outside(folder):
@@ -185,12 +173,6 @@ def test_a_package_offers_things_by_plain_names(offer, folder):
     assert len(load_dataset("lines:lines.txt", split_as="test").splits["test"]) == 4
     assert type(as_retriever("finder")).__name__ == "Finder"
     assert {type(make("scorer")).__name__ for make in (make_reranker, make_entailment)} == {"Scorer"}
-
-
-def test_unknown_names_suggest_what_packages_offer(offer):
-    offer("offering", "knowgap.programs", rereading="mine:Again")
-    with pytest.raises(UnknownName, match=r"unknown program 'rereding': did you mean 'rereading'\?"):
-        get_program("rereding")
 
 
 def test_a_package_that_cannot_be_imported_disturbs_nothing_else(offer, folder):

@@ -42,25 +42,6 @@ def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkey
     }
 
 
-def test_no_table_is_wider_than_80_columns(indexed):
-    compare = ["eval", *DATA, "--program", "direct,rag,cot,rag_cot"]
-    commands = [
-        ["ls"],
-        ["ls", "migres"],
-        ["search", "Orle Bridge", "--index", "idx"],
-        ["doctor", "--index", "idx"],
-        ["eval", "--program", "rag", *DATA, "--metric", "f1", "--metric", "exact_match", "--metric", "accuracy"],
-        compare,
-        ["experiment", "--list"],
-        ["ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rag", "--trace"],
-    ]
-    for words in commands:
-        printed, _ = indexed(*words)
-        tables = [line for line in printed.splitlines() if line[:1] in "┏┃┡│└├"]
-        assert tables, words
-        assert widths("\n".join(tables)) <= 80, words
-
-
 def test_texts_are_cut_between_words():
     assert shorten("as it is", 8) == "as it is"
     assert shorten("a word that\nis cut", 13) == "a word that…"

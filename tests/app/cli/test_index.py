@@ -9,11 +9,9 @@ from importlib.util import find_spec
 import pytest
 
 from knowgap.retrieval import Passage, open_index
-from knowgap.retrieval.hub import CHECKPOINTS
 from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
-from tests.hub_recorder import recorded_hub
 from tests.retrieval.tiny import write_colbert
 
 needs_qdrant = pytest.mark.skipif(
@@ -48,18 +46,6 @@ def test_builds_with_progress_and_searches(knowgap, engine: str, step: str):
     assert f"6 passages indexed in idx ({engine})" in printed
     assert step in remarks
     assert search(knowgap, "Orle Bridge")[0] == "orle"
-
-
-def test_a_new_index_of_the_embedded_checkpoint_names_a_better_one_if_the_hub_answers(knowgap):
-    [best, *_] = CHECKPOINTS
-    with recorded_hub(front_page=200) as asked:
-        assert "checkpoint=" not in knowgap(*INDEX, "--engine", "bm25")[1]
-        assert not asked
-        _, remarks = knowgap(*INDEX, "--engine", "colbert", "--overwrite")
-        assert f"--engine-option checkpoint={best} --overwrite" in " ".join(remarks.split())
-        assert "checkpoint=" not in knowgap(*INDEX)[1]
-        assert "checkpoint=" not in knowgap("search", "Orle", "--index", "idx")[1]
-        assert len(asked) == 1
 
 
 def test_indexes_the_passages_of_a_data_set(knowgap):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,15 +149,6 @@ def test_modules_are_scored_beside_programs_and_their_calls_are_those_of_the_ser
     assert origin["hyperparameters"] == {"num_docs": 1, "num_hops": 2}
 
 
-def test_searches_that_cannot_be_seen_are_not_0(bench):
-    results, _, _ = scored(bench, "hops:forgetful,hops:plain")
-    costs = {label: result["costs"] for label, result in results.items()}
-    assert costs["hops:forgetful"]["retrievals"] is None
-    assert costs["hops:forgetful"]["lm_calls"] == 3
-    assert "found" not in results["hops:forgetful"]["scores"]
-    assert (costs["hops:plain"]["retrievals"], costs["hops:plain"]["lm_calls"]) == (0, 1)
-
-
 @pytest.fixture(scope="module")
 def compiled(bench: tuple[Outside, Endpoint]) -> tuple[Outside, Endpoint]:
     """The folder with `compiled/artifact`, in which a study has searched the number of passages."""
@@ -178,29 +168,3 @@ def test_a_module_is_compiled_with_a_number_tuned_and_saved(compiled):
     assert config["evaluations"]["test after"]["scores"]["f1"]["mean"] == 1
     _, refused = outside("ask", "Which river?", "--program", "compiled/artifact", "--index", "idx", *lm(server), code=2)
     assert "--program hops:Hops:FOLDER" in refused
-
-
-def test_an_agent_is_asked_and_its_steps_are_shown(bench):
-    outside, server = bench
-    words = ("--program", "hops:agent", "--index", "idx", *lm(server), "--trace")
-    printed, _ = outside("ask", "Which river is at Doveford?", *words)
-    assert "Which river is at Doveford? → " in printed
-    assert "answer: Dove" in printed
-    assert "3 LM calls" in printed
-
-
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        (("--program", "hops:Needy"), "cannot be made without size: give them defaults, or make an object in its file"),
-        (("--program", "hops:Two"), "takes question, context, but a program is given only a question"),
-        (("--program", "hops:Vague"), "has the outputs first, second: name the answer with output="),
-        (("--program", "hops:plain", "--set", "style=long"), "unknown hyperparameter of plain 'style'"),
-        (("--program", "hops:Hops", "--set", "preset=hotpotqa"), "unknown preset of Hops 'hotpotqa'"),
-    ],
-)
-def test_what_is_wrong_is_one_line(words, wanted, knowgap, folder, monkeypatch):
-    (knowgap.folder / "hops.py").write_text(HOPS)
-    monkeypatch.setitem(sys.modules, "hops", None)
-    del sys.modules["hops"]  # so that it is forgotten again at the end
-    assert wanted in knowgap.refusal("eval", *words, "--data", "questions.jsonl", "--corpus", "docs.jsonl", "--whole")

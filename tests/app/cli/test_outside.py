@@ -58,52 +58,23 @@ class Words:
     def overlap(self, query, passage):
         return len({*query.lower().strip("?").split()} & {*f"{passage.title} {passage.text}".lower().split()})
 '''
-ODD = """
-import dspy
-import knowgap
-
-
-class Planner(knowgap.Program):
-    def __init__(self, retriever=None, **hyperparameters):
-        super().__init__(retriever, **hyperparameters)
-        self.plan = dspy.Predict("question -> plan: list[str]")
-
-    def forward(self, question):
-        return self.conclude(" ".join(self.ask(self.plan, question=question).plan), [])
-"""
 TOWNS = {"Tarn": "Isk", "Orle": "Lome", "Venn": "Arde", "Bremm": "Ossel", "Kolm": "Teel", "Sarr": "Umbe"}
 OURS = ("--metric", "mine:mentions", "--data", "mine:load:rivers.csv", "--index", "mine:Words:towns.jsonl")
-TABLE = """
-title = "Ours"
-[[columns]]
-dataset = "rivers"
-metrics = ["mine:mentions", "lm_calls"]
-[[rows]]
-label = "ours"
-program = "mine:Twice"
-[[rows]]
-label = "compiled"
-program = "mine:Twice"
-artifact = "compiled/artifact"
-"""
 
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Outside:
-    """A folder with mine.py, rivers.csv and towns.jsonl, and `compiled/artifact`, which two processes compile."""
+    """A folder with mine.py, rivers.csv and towns.jsonl, and `compiled/artifact`."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "mine.py").write_text(MINE)
-    (folder / "odd.py").write_text(ODD)
     rows = [f"Which river flows through {town}?,{river},{town}" for town, river in TOWNS.items()]
     (folder / "rivers.csv").write_text("\n".join(["q,a,source", *rows]))
     documents = [{"id": t, "title": t, "text": f"{t} is a town. The {r} flows through it."} for t, r in TOWNS.items()]
     (folder / "towns.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
-    (folder / "ours.toml").write_text(TABLE)
     knowgap = Outside(folder, tmp_path_factory.mktemp("bin"))
-    words = ("--program", "mine:Twice", *OURS, "--n-trials", "3", "--num-workers", "2", "--output-dir", "compiled")
-    printed, said = knowgap("compile", *words)
+    words = ("--program", "mine:Twice", *OURS, "--n-trials", "3", "--output-dir", "compiled")
+    printed, _ = knowgap("compile", *words)
     assert "saved in compiled/artifact" in printed
-    assert "a worker stopped early" not in said
     return knowgap
 
 
@@ -139,22 +110,6 @@ def test_its_artifact_is_asked_where_the_program_is_named(outside):
     assert f"the program mine:Twice of compiled/artifact runs {outside.folder / 'mine.py'}" in said
 
 
-@pytest.mark.long
-def test_programs_are_compared_and_tables_run(outside):
-    printed, _ = outside(
-        "eval", "--program", "rag,mine:Twice,mine:Twice:compiled/artifact", *OURS, "--whole", "-o", "scores"
-    )
-    assert all(name in printed for name in ("rag", "mine:Twice", "compiled/artifact"))
-    assert (outside.folder / "scores" / "mine-Twice.json").exists()
-    outside("report", "scores/mine-Twice.json", "--output", "page.html")
-    assert "program: mine:Twice (file " in (outside.folder / "page.html").read_text()
-    data = ("--data-path", "rivers=mine:load:rivers.csv", "--index", f"rivers={OURS[-1]}")
-    printed, _ = outside("experiment", "ours.toml", *data, "--limit", "2", "--output-dir", "table", "--json")
-    cells = json.loads(printed)["cells"]
-    assert [(cell["questions"], cell["failed"]) for cell in cells] == [(2, 0), (2, 0)]
-    assert [cell["figures"][0]["ours"]["mean"] for cell in cells] == [1.0, 1.0]
-
-
 def test_what_packages_offer_is_listed(knowgap, offer):
     offer("offering", "knowgap.programs", again="mine:Again")
     offer("offering", "knowgap.metrics", half="mine:half", gone="mine:gone")
@@ -164,15 +119,3 @@ def test_what_packages_offer_is_listed(knowgap, offer):
     for name in ("again", "mine:Again"):
         assert "top_k" in knowgap("ls", name)[0]
     assert "did you mean 'again'?" in knowgap.refusal("ls", "agian")
-
-
-def test_own_models_take_part(knowgap, folder):
-    models = ("--part", "reranker=mine:Scorer", "--part", "entailment=mine:Scorer")
-    data = ("--data", "questions.jsonl", "--corpus", "docs.jsonl", "--engine", "bm25", "--whole")
-    printed = knowgap.json("eval", "--program", "migres", *models, *data)
-    origin = printed["provenance"]
-    assert (origin["reranker"], origin["entailment"]) == ("scorer", "scorer")
-    assert {role: facts["name"] for role, facts in origin["outside"].items()} == {
-        "reranker": "mine:Scorer",
-        "entailment": "mine:Scorer",
-    }

@@ -120,12 +120,6 @@ def test_ctrl_c_ends_the_building_of_an_index(started):
     stop(process)
 
 
-def test_ctrl_c_ends_a_server(started):
-    process = started("serve", "--search-only", "--index", "idx", "--port", "0")
-    assert "serving the index idx" in process.stderr.readline()
-    stop(process, code=0)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("in_the_background", [False, True], ids=["in the foreground", "in the background"])
 def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(started, server, in_the_background):

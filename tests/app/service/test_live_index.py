@@ -62,20 +62,6 @@ def test_it_follows_the_folder(live, docs, tmp_path):
     again.close()
 
 
-def test_a_new_index_of_the_embedded_checkpoint_says_once_what_is_better(docs, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.hub.hub_reachable", lambda: True)
-    for times in (1, 0):
-        said = []
-        index = LiveIndex(docs, tmp_path / "kept", seconds=0.05, say=said.append)
-        index.start()
-        wait_until(lambda index=index: index.being_read is None and getattr(index, "manifest", None) is not None)
-        wait_until(lambda said=said, times=times: sum("checkpoint=answerdotai/" in line for line in said) == times)
-        (docs / "orle.txt").write_text(f"The river Orle is short: {times}.\n", encoding="utf-8")
-        wait_until(lambda said=said: said and "with colbert" in said[-1])
-        assert sum("checkpoint=answerdotai/" in line for line in said) == times
-        index.close()
-
-
 def test_words_can_be_searched_before_vectors(docs, tmp_path, monkeypatch):
     built, go_on = [], threading.Event()
     build = module.build_index

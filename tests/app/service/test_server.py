@@ -19,7 +19,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.service import Server
-from knowgap.service.openai_protocol import ChatRequest
 from knowgap.signatures import AnswerDirectly
 from tests.app.service.conftest import ISK, OneRiver, wait_until
 
@@ -309,13 +308,6 @@ def test_who_waits_when_the_grace_is_over_is_told_that_the_server_ends():
         refused = asked.result()
         assert (refused.status_code, refused.json()["error"]["message"]) == (503, "the server is shutting down")
     program.go_on.release(3)
-
-
-def test_earlier_messages_are_read_as_far_as_there_is_room():
-    turns = [("user", "Who?"), ("assistant", "x" * 30_000), ("user", "Where?"), ("assistant", "y" * 30_000)]
-    messages = [{"role": role, "content": text} for role, text in [*turns, ("user", "When?")]]
-    said = ChatRequest(model="m", messages=messages).said()
-    assert [turn.question for turn in said] == ["Where?"]
 
 
 def test_a_port_in_use_is_named(server):
