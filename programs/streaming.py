@@ -8,7 +8,7 @@ import contextvars
 import functools
 import queue
 import threading
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
 
@@ -116,9 +116,9 @@ async def _iterate_async(
     thread: threading.Thread, items: queue.SimpleQueue[Any], cancelled: threading.Event
 ) -> AsyncGenerator[Any, None]:
     thread.start()
-    loop = asyncio.get_running_loop()
+    loop, take = asyncio.get_running_loop(), cast("Callable[[], Any]", items.get)
     try:
-        while isinstance(item := await loop.run_in_executor(_pool(), items.get), Recorded):
+        while isinstance(item := await loop.run_in_executor(_pool(), take), Recorded):
             yield item
         yield item.result()
     finally:
