@@ -12,13 +12,14 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.filtering import rerank
 from knowgap.programs.hyperparameters import Integer, OptionalReal
-from knowgap.programs.passages import cited, distinct, split_words
+from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
 from knowgap.programs.shortening import shorten_answer
 from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
 from knowgap.retrieval.grounding import grounded
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.words import words
 from knowgap.signatures import UNKNOWN, LastReading, ReadAndPlan
 
 _GAP = re.compile(r"[\s:=(\[*–—,;-]*\b(?:MISSING|REMEMBERED)\b[\W_]*\Z")
@@ -183,12 +184,12 @@ def _missing(steps: Sequence[str]) -> str:
 
 def _stands(answer: str, texts: Sequence[str]) -> bool:
     """Whether an answer stands in one of the texts, or they have its names, its numbers and most of its words."""
-    words = _words(answer)
-    if words.strip() in ("yes", "no") or any(words in _words(text) for text in texts):
+    said = _words(answer)
+    if said.strip() in ("yes", "no") or any(said in _words(text) for text in texts):
         return True
     return grounded(answer, texts).holds
 
 
 def _words(text: str) -> str:
     """A text's words with spaces around them, in which those of another can be found."""
-    return f" {' '.join(split_words(text.casefold()))} "
+    return f" {' '.join(words(text))} "

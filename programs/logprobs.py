@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from knowgap.lms.metering import get_part
+from knowgap.programs.forward import Forward
 from knowgap.programs.replies.asking import lm_of
 from knowgap.programs.replies.text import text_of
-
-if TYPE_CHECKING:
-    from knowgap.programs.base import Program
 
 _SPACE = b" \t\r\n\f\v"
 
@@ -32,46 +30,28 @@ class Token(NamedTuple):
 
 
 class TokenReply(NamedTuple):
-    """A reply with its tokens.
-
-    Attributes:
-        output: None if the reply could not be read.
-        tokens: empty if none came back.
-        refused: whether the backend refused to give log-probabilities.
-    """
+    """A reply, None if it could not be read, with its tokens; none if none came back."""
 
     output: dspy.Prediction | None
     tokens: list[Token]
-    refused: bool
 
     def tokens_of(self, field: str, *, headed: bool = True) -> list[Token] | None:
         """The tokens of an output field's value; None if they are unknown. See `value_tokens` for `headed`."""
         return value_tokens(self.tokens, field, text_of(self.output, field), headed=headed)
 
 
-def ask_for_tokens(
-    program: Program,
-    predictor: dspy.Module,
-    with_tokens: bool,
-    *,
-    temperature: float | None = None,
-    **inputs: Any,
-) -> TokenReply:
-    """Ask the language model for a reply with token log-probabilities; ask without if the backend refuses them.
-
-    If `with_tokens` is False, log-probabilities are not requested. A temperature of None leaves the model's own.
-    """
-    config: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+def ask_for_tokens(program: Forward, predictor: dspy.Module, **inputs: Any) -> TokenReply:
+    """Ask the language model for a reply with token log-probabilities; ask without if the backend refuses them."""
     lm: Any = lm_of(predictor, inputs)
-    if with_tokens and lm not in _REFUSING:
+    if lm not in _REFUSING:
         try:
-            output = program.ask(predictor, **inputs, config={**config, "logprobs": True})
-            return TokenReply(output, pop_tokens(output) if output is not None else [], refused=False)
+            output = program.ask(predictor, **inputs, config={"logprobs": True})
+            return TokenReply(output, pop_tokens(output) if output is not None else [])
         except ContextWindowExceededError:
             raise
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
             _REFUSING.add(lm)
-    return TokenReply(program.ask(predictor, **inputs, config=config), [], refused=with_tokens)
+    return TokenReply(program.ask(predictor, **inputs), [])
 
 
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:

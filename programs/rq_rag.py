@@ -208,7 +208,7 @@ class RQRAG(Program):
             inputs["lm"] = self.generator
             form["adapter"] = TranscriptAdapter([*filter(None, node.path.split("/")), action], self.wording)
         with dspy.context(**form):
-            reply = ask_for_tokens(self, predictor, True, **inputs, **options)
+            reply = ask_for_tokens(self, predictor, **inputs, **options)
         tokens = reply.tokens_of(field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
         return Written(text_of(reply.output, field), logprobs, probability_of(reply.output))

@@ -88,7 +88,7 @@ class Verdict(Program):
         self.decide = dspy.Predict("question -> suffices: bool")
 
     def forward(self, question):
-        return self.conclude("", [], tokens=ask_for_tokens(self, self.decide, True, question=question).tokens)
+        return self.conclude("", [], tokens=ask_for_tokens(self, self.decide, question=question).tokens)
 
 
 def test_a_prompt_that_is_too_long_is_not_sent_again_without_log_probabilities(monkeypatch):
