@@ -216,11 +216,21 @@ def _index(folder: Path, store: PassageStore, encoder: TokenEncoder, nbits: int,
             self.verbose, self.rank, self.nranks, self.use_gpu = 0, 0, 1, False
             self.config, self.saver, self.encoder = config, IndexSaver(config), self
             self.collection = Collection(data=[str(passage) for passage in store])
+            self.encoded: Any = None
 
         def encode_passages(self, texts: list[str]) -> Any:
-            report(0, len(store), "encoding passages")
-            vectors, lengths = encoder.encode_passages(texts)
-            return torch.from_numpy(vectors.astype(np.float32)), lengths.tolist()
+            if len(texts) < len(store) or self.encoded is None:  # of a small collection, the sample is the only chunk
+                report(0, len(store), "encoding passages")
+                vectors, lengths = encoder.encode_passages(texts)
+                self.encoded = torch.from_numpy(vectors.astype(np.float32)), lengths.tolist()
+            return self.encoded
+
+        def _train_kmeans(self, sample: Any, shared_lists: Any) -> Any:  # the parent's wants a GPU where there is one
+            import faiss
+
+            kmeans = faiss.Kmeans(self.config.dim, self.num_partitions, niter=self.config.kmeans_niters, seed=123)
+            kmeans.train(sample.float().numpy())
+            return torch.nn.functional.normalize(torch.from_numpy(kmeans.centroids), dim=-1)
 
     written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
     if not (folder / "avg_residual.pt").exists():
