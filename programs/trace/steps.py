@@ -108,11 +108,10 @@ class Compared(Step):
     """Compare a new note with the best one."""
 
     better: bool
-    reason: str = ""
 
 
 class Judged(Step):
-    """Decide yes or no: self-knowledge, relevance of a passage and the like; by a trained model if one is named."""
+    """Decide yes or no: self-knowledge, relevance of a passage and the like; by a cross-encoder if one is named."""
 
     what: str
     value: bool
@@ -130,10 +129,9 @@ class Filtered(Step):
 
 
 class Decomposed(Step):
-    """Decompose a question into sub-questions; by a trained model if one is named."""
+    """Decompose a question into sub-questions."""
 
     questions: list[str]
-    by: str = ""
 
 
 class Refined(Step):

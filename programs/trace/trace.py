@@ -234,14 +234,15 @@ def describe_step(trace: Trace, step: Step) -> list[str]:
         case s.Noted():
             return [f"note: {shorten(step.note, 400)}"]
         case s.Compared():
-            return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
+            return [f"the new note is {'better' if step.better else 'not better'}"]
         case s.Judged():
             about = f" of {_titles(trace, [step.passage])}" if step.passage else ""
-            return [f"{step.what}{about}{_by(step.by)}: {'yes' if step.value else 'no'}" + _because(step.reason)]
+            by = f" by {step.by}" if step.by else ""
+            return [f"{step.what}{about}{by}: {'yes' if step.value else 'no'}" + _because(step.reason)]
         case s.Filtered():
             return [f"kept {_titles(trace, step.kept)}; dropped {_titles(trace, step.dropped)}" + _because(step.reason)]
         case s.Decomposed():
-            return [f"decomposed{_by(step.by)} into", *step.questions]
+            return ["decomposed into", *step.questions]
         case s.Refined():
             return [f"{step.action}: {shorten(step.query)}"]
         case s.Reasoned():
@@ -260,10 +261,6 @@ def describe_step(trace: Trace, step: Step) -> list[str]:
             return [f"left out of {step.act}, whose prompt is longer than the model's window: {'; '.join(left_out)}"]
     assert isinstance(step, s.Stopped)
     return [f"stopped: {step.reason}"]
-
-
-def _by(model: str) -> str:
-    return f" by {model}" if model else ""
 
 
 def _because(reason: str) -> str:

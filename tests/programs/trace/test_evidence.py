@@ -58,7 +58,7 @@ def note(*passages: str) -> s.Noted:
          {"b": "used for the answer", "c": "nothing taken from it", "z": "not retrieved"}),
         (trace(
             note("a"), found("b"), note("b", "c"), s.Compared(better=False), found("d"), note("c", "d"),
-            s.Compared(better=True), found("e"), s.Compared(better=False, reason="no new note"),
+            s.Compared(better=True), found("e"), s.Compared(better=False),
             a=10, b=10, c=10, d=10, e=10),
          {"a": "not in the answering prompt", "b": "note not kept", "c": "not in the answering prompt",
           "d": "not in the answering prompt", "e": "not in the answering prompt"}),
