@@ -53,25 +53,24 @@ _BULLET = re.compile(r"^\s*(?:[-*•–—·▪]|\(?\d{1,2}[.):\]]\)?|\[\d{1,2}\
 
 
 def parse_literal(text: str) -> Any:
-    """The JSON or Python value that a text spells, also if it was cut off; None if it spells none."""
+    """The JSON or Python value that a text spells, also if it was cut off; None if it spells none.
+
+    A damaged text is repaired as far as its beginning says, if there is not too much to repair.
+    """
     if text[:1] not in ("[", "{", "(") or len(text) > _LONGEST_JSON:
         return None
     with suppress(ValueError, RecursionError):
         return json.loads(text, strict=False)
+    begin = text[:_REPAIRABLE]
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        if len(text) <= _REPAIRABLE:
-            return ast.literal_eval(text)
-    return repair_json(text) if re.match(r"[\[{][\s\[]*[\"'“{]", text) else None
-
-
-def repair_json(text: str) -> Any:
-    """What the beginning of a damaged JSON text says; None if that is nothing, or if there is too much to repair."""
-    text = text[:_REPAIRABLE].translate(_STRAIGHT)
-    depths = itertools.accumulate((1 if mark in "{[(" else -1 for mark in re.findall(r"[\[\](){}]", text)), initial=0)
-    if sum(map(text.count, "{[(")) > _BRACKETS or sum(map(text.count, "\"'`")) > _QUOTES or max(depths) > _DEPTH:
+        return ast.literal_eval(begin)
+    begin = begin.translate(_STRAIGHT)
+    depths = itertools.accumulate((1 if mark in "{[(" else -1 for mark in re.findall(r"[\[\](){}]", begin)), initial=0)
+    too_much = sum(map(begin.count, "{[(")) > _BRACKETS or sum(map(begin.count, "\"'`")) > _QUOTES
+    if too_much or max(depths) > _DEPTH or not re.match(r"[\[{][\s\[]*[\"'{]", begin):
         return None
     with suppress(ValueError, RecursionError, MemoryError):
-        return json_repair.loads(text) or None
+        return json_repair.loads(begin) or None
     return None
 
 
@@ -243,12 +242,9 @@ def read_list(value: Any) -> list[Any]:
 
 def read_strings(value: Any) -> list[str]:
     """Read a list of texts; of an object in it, its first text counts."""
-    items = (next(filter(_is_text, i.values()), "") if isinstance(i, Mapping) else i for i in read_list(value))
-    return strip_list_marks(unwrap("" if item is None else str(item)) for item in items)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    items = [[*i.values()] if isinstance(i, Mapping) else [i] for i in read_list(value)]
+    texts = (next((text for text in item if isinstance(text, str)), item[0] if item else "") for item in items)
+    return strip_list_marks(unwrap("" if text is None else str(text)) for text in texts)
 
 
 def _lines(text: str) -> list[str]:
