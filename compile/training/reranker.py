@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,7 +40,6 @@ EMBEDDED = "embedded"
 _WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
 _SCALE = 0.25
 """The factor by which the reader's logit is scaled in the initial score, since training soon moves small scores."""
-_AT_ONCE = 32  # questions that are searched for together
 
 
 @dataclass(frozen=True)
@@ -91,37 +90,20 @@ def reranker(
     """
     config = config or RerankerConfig()
     test = held_out_questions(data, config.measured_on, limit)
-    if test:
-        _with_known_gold(test, data.corpus)  # refuses them before the training instead of after it
-    found = find_candidates(data.questions("train", limit), retriever, data.corpus, config.depth, progress)
-    job = reranker_job(found, output, base=base, config=config)
+    questions = find_candidates(test, retriever, data.corpus, config.depth) if test else []
+    learnt = find_candidates(data.questions("train", limit), retriever, data.corpus, config.depth)
 
     def measure() -> Values:
-        questions = find_candidates(test, retriever, data.corpus, config.depth, progress)
         models = {"untrained": untrained_reranker(base, config.seed), "trained": CrossEncoderReranker(output)}
         orders = {name: rerank(model, questions, progress) for name, model in models.items()}
         return score_orders(questions, {"the index": [question.found for question in questions], **orders})
 
-    return train(job, measure if test else None, progress=progress)
-
-
-def search_all(
-    examples: Sequence[dspy.Example], retriever: Retriever, depth: int, progress: Progress | None = None
-) -> Iterator[tuple[dspy.Example, list[Passage]]]:
-    """Each question with the best passages that an index finds for it."""
-    for start in range(0, len(examples), _AT_ONCE):
-        part = examples[start : start + _AT_ONCE]
-        found = retriever.search([example.question for example in part], depth)
-        yield from ((example, [hit.passage for hit in hits]) for example, hits in zip(part, found, strict=True))
-        (progress or no_progress)(start + len(part), len(examples), "questions searched")
+    job = reranker_job(learnt, output, base=base, config=config)
+    return train(job, measure if questions else None, progress=progress)
 
 
 def find_candidates(
-    examples: Sequence[dspy.Example],
-    retriever: Retriever,
-    corpus: Iterable[Passage],
-    depth: int = 50,
-    progress: Progress | None = None,
+    examples: Sequence[dspy.Example], retriever: Retriever, corpus: Iterable[Passage], depth: int = 50
 ) -> list[RankedQuestion]:
     """Find `depth` passages in an index for each question whose gold passages are all in the corpus.
 
@@ -131,18 +113,6 @@ def find_candidates(
     Warns:
         UserWarning: some questions were left out.
     """
-    ready, passages = _with_known_gold(examples, corpus)
-    if len(ready) < len(examples):
-        left = len(examples) - len(ready)
-        warnings.warn(f"{left} of {len(examples)} questions have no known gold passages: left out", stacklevel=2)
-    found = search_all(ready, retriever, depth, progress)
-    return [RankedQuestion(each, [passages[name] for name in each.gold_ids], hits) for each, hits in found]
-
-
-def _with_known_gold(
-    examples: Sequence[dspy.Example], corpus: Iterable[Passage]
-) -> tuple[list[dspy.Example], dict[str, Passage]]:
-    """The examples whose gold passages are all in the corpus, and these passages by id."""
     wanted = {name for example in examples for name in example.get("gold_ids") or ()}
     passages = {passage.id: passage for passage in corpus if passage.id in wanted}
     ready = [e for e in examples if e.get("gold_ids") and all(name in passages for name in e.gold_ids)]
@@ -151,7 +121,14 @@ def _with_known_gold(
             f"none of {len(examples)} questions names gold passages (gold_ids) that are among the passages (the id of "
             "a document that was split names none of them): retrieval cannot be trained or measured on them"
         )
-    return ready, passages
+    if len(ready) < len(examples):
+        left = len(examples) - len(ready)
+        warnings.warn(f"{left} of {len(examples)} questions have no known gold passages: left out", stacklevel=2)
+    found = retriever.search([example.question for example in ready], depth)
+    return [
+        RankedQuestion(example, [passages[name] for name in example.gold_ids], [hit.passage for hit in hits])
+        for example, hits in zip(ready, found, strict=True)
+    ]
 
 
 def training_pairs(questions: Sequence[RankedQuestion], negatives: int) -> list[tuple[str, str, float]]:

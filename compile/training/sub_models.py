@@ -24,7 +24,6 @@ from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
 from knowgap.compiling.training.fit import Job
 from knowgap.compiling.training.language_model import conversation_row, language_model_job
-from knowgap.compiling.training.reranker import search_all
 from knowgap.compiling.training.trained import Trained, train
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.local.loading import load_model
@@ -109,8 +108,8 @@ def ra_isf(
     for task in check_tasks(tasks):
         items, file = [Item(example) for example in examples], Path(output) / f"{task}.jsonl"
         if task == "relevant":
-            found = search_all(examples, retriever, config.top_k)
-            items = [Item(example, passage) for example, passages in found for passage in passages]
+            found = retriever.search([example.question for example in examples], config.top_k)
+            items = [Item(each, hit.passage) for each, hits in zip(examples, found, strict=True) for hit in hits]
         with main_process_first():
             made = label_items(items, task, program, file, run)
         # By question: the same question is never in both.
