@@ -25,7 +25,7 @@ from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.result import StudyResult, choose
 from knowgap.compiling.study.run import run_study
 from knowgap.compiling.study.space import SearchSpace
-from knowgap.compiling.thresholds import Calibration, calibrate_delta
+from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
@@ -49,7 +49,6 @@ class Compiled(Generic[P]):
         screening: of several programs, the evaluations on the dev questions before any was studied.
         held_out: the dev and training questions that no study has seen.
         verdict: whether the choice is better than the program as it was; None if this was not tested.
-        calibration: δ, if it was calibrated.
         evaluations: evaluations of `before` and of what was found, by labels such as "held-out after"; with an
             `output`, also those on dev and test.
         artifact: with an `output`, the folder that `knowgap.load` reads.
@@ -61,7 +60,6 @@ class Compiled(Generic[P]):
     screening: Evaluations | None = None
     held_out: Sequence[dspy.Example] = ()
     verdict: Verdict | None = None
-    calibration: Calibration | None = None
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     artifact: Path | None = None
 
@@ -70,8 +68,10 @@ class Compiled(Generic[P]):
         """One line that says what was found."""
         if self.study is not None:
             return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict}"
-        if self.calibration is not None:
-            return str(self.calibration)
+        before = self.before.values()
+        changed = [f"{name}={value}" for name, value in self.program.values().items() if value != before[name]]
+        if changed:
+            return ", ".join(changed)
         predictors = self.program.predictors()
         demos = sum(len(cast("Any", predictor).demos) for predictor in predictors)
         return f"{demos} demonstrations in {len(predictors)} predictors"
@@ -134,8 +134,9 @@ def compile(
     dev, train = data.questions("dev"), data.splits.get("train", [])
     metric = dict([next(iter(named_metrics(metrics).items()))])
     folder = None if output is None else Path(output)
-    for program in several if folder is not None else ():
-        check_savable(program, folder / "artifact")
+    for program in several:
+        if folder is not None:
+            check_savable(program, folder / "artifact")
     if optimizer == "study":
         if options:
             raise UsageError(f"a study takes no {', '.join(options)}: its settings are those of StudyConfig")
@@ -152,7 +153,7 @@ def compile(
         raise UsageError(f"the optimizer {optimizer} compiles exactly one program, and takes no settings of a study")
     elif optimizer == "calibrate":
         delta = calibrate_delta(several[0], train, progress=run.progress, **options)
-        found = Compiled(several[0].deepcopy().configure(delta=delta.delta), several[0], calibration=delta)
+        found = Compiled(several[0].deepcopy().configure(delta=delta), several[0])
     else:
         options |= {"optimizer": optimizer, "teacher_lm": teacher_lm}
         found = Compiled(run_optimizer(several[0], train, valset=dev, metric=metric, run=run, **options), several[0])

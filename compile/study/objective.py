@@ -16,7 +16,7 @@ from optuna.trial import FixedTrial, FrozenTrial
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.costs import mean_costs
-from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
@@ -91,7 +91,7 @@ class Objective(Generic[P]):
     Args:
         program: the program or DSPy module whose hyperparameters are tuned; it is not changed.
         devset: the dev questions, or a data set with a dev split.
-        metric: its name, or a function.
+        metric: its name, or a function, alone or by its name; of several, the first.
         config: which hyperparameters are searched, and in which ranges (`include`, `exclude` and `ranges`); `costs`,
             which are further objectives, to be minimized; and limits on what all trials together spend. A study of
             several objectives cannot prune.
@@ -119,7 +119,7 @@ class Objective(Generic[P]):
         self,
         program: P,
         devset: Dataset | Sequence[dspy.Example],
-        metric: Metric | str = "f1",
+        metric: Metrics = "f1",
         *,
         config: StudyConfig | None = None,
         demos: DemoSets | None = None,

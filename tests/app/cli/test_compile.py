@@ -12,9 +12,8 @@ STUDY = ("--program", "rag", "--engine", "bm25", "--limit", "2", "--num-threads"
 def test_calibrates(knowgap):
     calibrate = ("compile", "--optimizer", "calibrate", "--engine", "bm25", "--limit", "3", "-o", "out")
     printed, _ = knowgap(*calibrate, "--part", "reranker=embedded", "--set", "retrieve_k=10", "--study", "share=1.0")
-    assert "100% of the questions reach it" in printed
     saved = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())["hyperparameters"]["delta"]
-    assert f"δ = {saved:.4f}" in printed
+    assert f"delta={saved}" in printed
 
 
 def test_finds_demonstrations_alone(knowgap):

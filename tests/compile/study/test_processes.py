@@ -3,6 +3,7 @@
 import signal
 
 import optuna
+import pytest
 from compile_worker import work
 from processes import PROCESSES
 
@@ -26,6 +27,7 @@ def start(storage, deadline):
     return worker
 
 
+@pytest.mark.long
 def test_two_processes_killed_twice_each_run_every_trial_once(tmp_path):
     storage, seen = str(tmp_path / "study.db"), {}
     for deadline in (1.0, 1.7):

@@ -310,7 +310,7 @@ def test_a_foreign_file_is_not_a_storage(tmp_path):
 
 def test_importances_are_told_from_twenty_complete_trials_on():
     assert run(8)[0].importances() == {}
-    importances = run(22, prune=False)[0].importances()
+    importances = run(22, n_dev=4, prune=False)[0].importances()
     assert next(iter(importances)) in ("top_k", "careful", "weight", "demos.answer")
     assert sum(importances.values()) == pytest.approx(1.0)
 
