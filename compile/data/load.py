@@ -33,9 +33,8 @@ _UNDIVIDED = "all"
 
 
 def load_dataset(
-    name_or_path: str | Path | Mapping[str, str | Path] = "sample",
+    name_or_path: str | Path = "sample",
     *,
-    layout: str | None = None,
     corpus: str | Path | None = None,
     seed: int = 0,
     limit: int | None = None,
@@ -45,10 +44,10 @@ def load_dataset(
     """Load a data set.
 
     Args:
-        name_or_path: `sample`, a file, a folder of files whose names tell their splits (`hotpot_train.json`,
-            `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file named `corpus…` or
-            `psgs…` is the corpus. `module:Name:PATH` hands the path to a loader from outside; see `find_reader`.
-        layout: a key of `LAYOUTS` or the name of a loader from outside; None detects it from the first record.
+        name_or_path: `sample`, a file, or a folder of files whose names tell their splits (`hotpot_train.json`,
+            `dev.json`), in which a file named `corpus…` or `psgs…` is the corpus. The layout is detected from the first
+            record, unless it is named: `LAYOUT:PATH` with a key of `LAYOUTS`, or `module:Name:PATH`, which hands the
+            path to a loader from outside; see `find_reader`.
         corpus: a file or folder of passages to use instead of those that come with the questions; see `read_corpus`.
             Long texts are split. A gold id may name a document (the path of a file in the folder), and then matches any
             of its passages. Gold ids that the corpus does not have are matched by text or by an unambiguous title.
@@ -73,10 +72,10 @@ def load_dataset(
             raise UnknownName.among(option, value, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
-    if isinstance(name_or_path, str) and is_address(name_or_path):
+    if is_address(str(name_or_path)):
         raise UsageError(f"{name_or_path} is a web address: name a file or folder on this machine instead")
     given = list(read_corpus(corpus, split="auto")) if corpus is not None else None
-    name, splits, passages = _read(name_or_path, layout, given)
+    name, splits, passages = _read(name_or_path, given)
     if split_as is not None:
         splits = {split_as: [example for examples in splits.values() for example in examples]}
     elif _UNDIVIDED in splits:
@@ -91,18 +90,11 @@ _Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
 """Name, splits and passages; a single file has one split, `_UNDIVIDED`."""
 
 
-def _read(source: str | Path | Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None) -> _Read:
-    if isinstance(source, Mapping):
-        for name in source:
-            if name not in SPLITS:
-                raise UnknownName.among("split", name, SPLITS)
-        return _read_files(source, layout, corpus)
+def _read(source: str | Path, corpus: list[Passage] | None) -> _Read:
+    source, layout = (str(source), None) if Path(source).exists() else _locate(str(source))
     path = Path(source)
-    if not path.exists() and (layout is None or layout in LAYOUTS):
-        source, layout = _locate(str(source), layout)
-        path = Path(source)
     if not path.is_dir() or (layout is not None and layout not in LAYOUTS):
-        return _by_their_splits(str(source), *_read_files({_UNDIVIDED: source}, layout, corpus))
+        return _by_their_splits(source, *_read_files({_UNDIVIDED: source}, layout, corpus))
     own = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
     if corpus is None and own is not None:
         corpus = list(read_corpus(own))
@@ -110,11 +102,11 @@ def _read(source: str | Path | Mapping[str, str | Path], layout: str | None, cor
     return (name if name in LAYOUTS else path.resolve().name), splits, passages
 
 
-def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
-    """The path and layout meant by `sample`, `LAYOUT:PATH`, `module:Name:PATH`, or a path."""
+def _locate(source: str) -> tuple[str, str | None]:
+    """The path and layout meant by `sample`, `LAYOUT:PATH` or `module:Name:PATH`."""
     if source == "sample":
         return str(_SAMPLE), "jsonl"
-    name, colon, path = source.partition(":")
+    layout, (name, colon, path) = None, source.partition(":")
     if colon and name in LAYOUTS:
         source, layout = path, name
     elif colon and re.fullmatch(r"[\w.-]+", name):

@@ -90,7 +90,7 @@ def test_loaders_yield_questions(folder):
         "lines",
         {"train": 4, "dev": 2, "test": 2},
     )
-    whole = load_dataset("lines.txt", layout="mine:load", split_as="test")
+    whole = load_dataset("mine:load:lines.txt", split_as="test")
     assert [example.answer for example in whole.splits["test"]] == [str(n) for n in range(8)]
     assert len(load_dataset("mine:load:lines.txt", undivided_as="dev").splits["dev"]) == 8
 

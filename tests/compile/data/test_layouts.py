@@ -128,7 +128,7 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
     records[2][field] = value
     path = save(tmp_path, name, records)
     with pytest.raises(DataError) as caught:
-        load_dataset(path, layout=name)
+        load_dataset(f"{name}:{path}")
     assert (Path(caught.value.path), caught.value.line, caught.value.field) == (path, 3, named)
 
 
@@ -224,7 +224,7 @@ def test_popqa(tmp_path, row, problem):
     assert example.popularity == 127
     path.write_text(header + row)
     with pytest.raises(DataError, match=problem):
-        load_dataset(path, layout="popqa")
+        load_dataset(f"popqa:{path}")
 
 
 REAL = os.environ.get("KNOWGAP_TEST_DATA")

@@ -54,14 +54,12 @@ def test_equal_questions_stay_together_and_none_is_lost(tmp_path):
         assert sorted(id for part in split(examples, FRACTIONS).values() for id in ids(part)) == ids(examples)
 
 
-def test_files_named_after_their_splits_or_mapped_to_them(tmp_path):
-    train = write(tmp_path / "my_train.v1.2.jsonl", questions(6))
-    test = write(tmp_path / "my-validation.jsonl", [{"question": "x?", "answer": "y"}])
+def test_files_are_named_after_their_splits(tmp_path):
+    write(tmp_path / "my_train.v1.2.jsonl", questions(6))
+    write(tmp_path / "my-validation.jsonl", [{"question": "x?", "answer": "y"}])
     write(tmp_path / "corpus.jsonl", [{"id": "p", "title": "t", "text": "u"}])
     data = load_dataset(tmp_path)
     assert (data.name, sizes(data), data.corpus) == (tmp_path.name, [6, 1, 0], [Passage("p", "t", "u")])
-    files = {"train": train, "test": test}
-    assert sizes(load_dataset(files)) == [6, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +100,7 @@ def test_limit_and_drawing(own):
         ("hotpotqa", {}, UsageError, "hotpotqa:PATH"),
         *((name, {}, DataError, "no such file") for name in ("absent.json", "hotpotqa:absent.json")),
         ("sample", {"split_as": "tests"}, UnknownName, "unknown split_as 'tests'"),
-        ({"tests": "a.json"}, {}, UnknownName, "unknown split 'tests'"),
-        ("own", {"layout": "quoref"}, UnknownName, "unknown layout 'quoref'"),
+        ("quoref:absent.json", {}, UnknownName, "unknown layout 'quoref'"),
         ("own", {"limit": 0}, ValueOutOfBounds, "limit 0"),
     ],
 )

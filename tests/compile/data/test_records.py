@@ -43,9 +43,9 @@ def test_other_json_than_an_array_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(f'{{"item": [{ROW}]}}')
     with pytest.raises(DataError, match=r"mine.json:1 \(context\): is missing"):
-        load_dataset(path, layout="hotpotqa")
+        load_dataset(f"hotpotqa:{path}")
     with pytest.raises(DataError, match='holds no records under the key "Data"'):
-        load_dataset(path, layout="triviaqa")
+        load_dataset(f"triviaqa:{path}")
     with pytest.raises(DataError, match="is a folder"):
         list(read_records(tmp_path))
 
