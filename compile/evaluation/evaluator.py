@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, overload
 
@@ -125,8 +126,7 @@ def evaluate(
             dspy.context(lm=lm),
             without_history(),
         ):
-            common: dict[str, Any] = {"num_threads": run.num_threads, "traces": traces, "progress": run.progress}
-            stream = run_questions(program, by_id, named, lm=lm, file=file, **common)
+            stream = run_questions(program, by_id, named, replace(run, lm=lm), file=file, traces=traces)
             found = Evaluation(records=list(stream), metrics=list(named), provenance=origin)
         if lost := found.lost:
             some = ", ".join(lost[:10]) + (", …" if len(lost) > 10 else "")

@@ -15,6 +15,7 @@ from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric, scores_passag
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.threads import map_ordered
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.metering import UsageTracker, track_usage
 from knowgap.lms.providers import unreadable_replies
@@ -23,7 +24,6 @@ from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.signatures.values import is_unknown
-from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
@@ -126,13 +126,11 @@ def run_questions(
     program: Program,
     questions: Mapping[str, dspy.Example],
     metrics: Mapping[str, Metric],
+    run: Run,
     *,
-    lm: dspy.BaseLM | None = None,
     file: RecordFile[QuestionRecord] | None = None,
-    num_threads: int = 4,
     ahead: int | None = None,
     traces: bool = False,
-    progress: Progress | None = None,
 ) -> Iterator[QuestionRecord]:
     """Ask a program questions and score its answers, for evaluations, cells of experiments and trials of studies.
 
@@ -140,13 +138,12 @@ def run_questions(
         program: the program.
         questions: the questions by id, in the order of the records.
         metrics: the metrics by name; the first is the main one.
-        lm: the language model that an error names if no reply can be read; it is not set for the program.
+        run: how many questions are asked at a time, a callback that hears of the running mean, and the language model
+            that an error names if no reply can be read; it is not set for the program.
         file: a file of answers, to which new records are added at once. Its records are yielded again, except those of
             questions that were lost, to which no reply could be read, or whose gold passages have been corrected since.
-        num_threads: how many questions are asked at a time.
         ahead: how many questions may be started before the first record is taken; default: all.
         traces: whether the records keep their traces.
-        progress: called after every question with how many are done, how many there are, and the running mean.
 
     Yields:
         The record of every question, in order.
@@ -156,7 +153,7 @@ def run_questions(
         LanguageModelError: no reply to the first questions could be read.
         KnowgapError: a failure that would affect every other question as well.
     """
-    tally = _Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
+    tally = _Tally(len(questions), next(iter(metrics)), run)
     fine: dict[str, QuestionRecord] = {}
     for id, record in file.records.items() if file is not None else ():
         example = questions.get(id)
@@ -176,7 +173,7 @@ def run_questions(
         tally.add(record)
         return record
 
-    return map_ordered(ask, [*questions.items()], num_threads, ahead)
+    return map_ordered(ask, [*questions.items()], run.num_threads, ahead)
 
 
 def _gold(example: dspy.Example) -> list[str]:
@@ -186,14 +183,15 @@ def _gold(example: dspy.Example) -> list[str]:
 class _Tally:
     """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read.
 
-    The run has `total` questions, and ends if `patience` of them are lost in a row, or unreadable at the start. The
-    metric is the main one; `progress` and `lm` are as for `run_questions`.
+    The run has `total` questions, and ends if some of them are lost in a row, or unreadable at the start: as many as
+    are asked at a time, at least three. The metric is the main one.
     """
 
-    def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM | None):
-        self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
+    def __init__(self, total: int, metric: str, run: Run):
+        self.total, self.metric, self.progress, self.lm = total, metric, run.progress, run.lm
+        self.patience = min(max(3, run.num_threads), total)
         self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
-        self.lm, self.first, self._lock = lm, list[Cost](), threading.Lock()
+        self.first, self._lock = list[Cost](), threading.Lock()
 
     def add(self, record: QuestionRecord) -> None:
         """Count a record.

@@ -162,8 +162,8 @@ class Objective(Generic[P]):
     def _ask(self, trial: Trial, program: P, purse: Purse) -> tuple[list[float], list[Cost]]:
         """Ask the questions in their order, all of them unless the study's pruner stops the trial."""
         scores, costs, threads = list[float](), list[Cost](), self.run.num_threads
-        common: dict[str, Any] = {"lm": dspy.settings.lm, "num_threads": threads, "ahead": 2 * threads}
-        stream: Any = run_questions(program, self.questions, {self.metric: self._measure}, **common)
+        run, metrics = Run(dspy.settings.lm, threads), {self.metric: self._measure}
+        stream: Any = run_questions(program, self.questions, metrics, run, ahead=2 * threads)
         with closing(stream):
             for record in stream:
                 if record.lost:
