@@ -22,7 +22,7 @@ _HYPHEN = "\x02"  # PDFium's, for a hyphen at the end of a line and the line end
 _APART = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_]){4,}(?!\S)")
 _NEAR = 3.0  # points between rules that are the same
 _SHORTEST = 8.0  # points of a rule
-_MOST_RULES = 2000  # of a page; a drawing has more
+_MOST_RULES, _MOST_DRAWN = 500, 20_000  # rules of a page, and pieces of them; a drawing has more
 _GAP = 1.2  # of the size of letters, between two columns or cells
 _MOST_PARTS = 1500  # of a page; more are no columns of text
 _FEWEST = 3  # rows below the names of a table without rules
@@ -260,7 +260,7 @@ def _crossed(rules: Sequence[_Rule], at: float, place: float) -> bool:
 
 def _ruled(page: Any) -> list[_Table]:
     """The grids of rules of a page with at least two rows and two columns, from top to bottom."""
-    upright, level = _rules(page)
+    upright, level = map(_continued, _rules(page))
     if len(upright) + len(level) > _MOST_RULES:
         return []
     tables = []
@@ -359,13 +359,24 @@ def _places(rules: Sequence[_Rule]) -> list[float]:
     return found
 
 
+def _continued(rules: Sequence[_Rule]) -> list[_Rule]:
+    """Rules of which those that go on where another one ends are one; some programs draw them cell by cell."""
+    found: list[_Rule] = []
+    for rule in sorted(rules, key=lambda rule: (round(rule.at), rule.first)):
+        if found and round(found[-1].at) == round(rule.at) and rule.first <= found[-1].last + _NEAR:
+            found[-1] = found[-1]._replace(last=max(found[-1].last, rule.last))
+        else:
+            found.append(rule)
+    return found
+
+
 def _rules(page: Any) -> tuple[list[_Rule], list[_Rule]]:
     """The upright and the level rules of a page, also those that are thin rectangles."""
     from pypdfium2 import raw
 
     upright, level, x, y = list[_Rule](), list[_Rule](), ctypes.c_float(), ctypes.c_float()
     for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1):
-        count = min(raw.FPDFPath_CountSegments(drawn), _MOST_RULES)
+        count = min(raw.FPDFPath_CountSegments(drawn), _MOST_DRAWN)
         matrix, points = drawn.get_matrix(), list[tuple[float, float]]()
         for index in range(count):
             segment = raw.FPDFPath_GetPathSegment(drawn, index)
@@ -383,6 +394,6 @@ def _rules(page: Any) -> tuple[list[_Rule], list[_Rule]]:
                     upright.append(_Rule(left, min(low, high), max(low, high)))
                 elif abs(low - high) < 1 and abs(left - right) > _SHORTEST:
                     level.append(_Rule(low, min(left, right), max(left, right)))
-        if len(upright) + len(level) > _MOST_RULES:
-            break
+        if len(upright) + len(level) > _MOST_DRAWN:
+            return [], []
     return upright, level

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 from knowgap.retrieval.documents.tables import line
 from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
 
-LONGEST_CELL = 64_000_000
+_LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
 _FIRST = 20  # rows among which the header row is searched for
 _YEARS = range(1800, 2101)  # a year may be the name of a column
@@ -59,7 +59,7 @@ def read_table(text: str) -> Text:
     """
     first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     separator = max(",;\t|", key=first.count)
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(_LONGEST_CELL)
     try:
         read = enumerate(csv.reader(io.StringIO(text), delimiter=separator), start=1)
         rows = [(number, dict(enumerate(row))) for number, row in read if any(cell.strip() for cell in row)]

@@ -167,3 +167,18 @@ def test_a_table_of_a_pdf_without_rules_has_its_cells_in_their_places():
 def test_numbers_without_names_keep_their_places_by_a_mark():
     rows = [["1", "2", "3"], ["4", "", "6"]]
     assert "1; 2; 3\n4; –; 6" in passages("PDF", as_pdf(rows))[0]
+
+
+def test_rules_that_are_drawn_cell_by_cell_are_a_table():
+    from reportlab.pdfgen.canvas import Canvas
+
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    for n, row in enumerate([["Tag", "Model", "Owner"], *([f"HI-{n}", "", f"Owner{n}"] for n in range(50))]):
+        for column, text in enumerate(row):
+            canvas.drawString(60 + 90 * column, 790 - 14 * n, text)
+            for x, y, wide, high in ((0, 0, 90, 0.5), (0, 14, 90, 0.5), (0, 0, 0.5, 14), (90, 0, 0.5, 14)):
+                canvas.rect(57 + 90 * column + x, 787 - 14 * n + y, wide, high, stroke=0, fill=1)
+    canvas.save()
+    made = convert("PDF", file.getvalue())
+    assert made.text.split("\n") == [f"Tag: HI-{n}; Owner: Owner{n}" for n in range(50)]
