@@ -14,7 +14,10 @@ depends only on the query and the passage, and not on the batch, the filter or t
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,7 +33,7 @@ VECTORS, LENGTHS, MEANS = "tokens.i16", "tokens.lengths.npy", "means.npy"
 
 _AT_ONCE = 1 << 13  # vectors; as many as fit into a CPU's cache in 32 bits
 _STEPS = 32_767  # of the fixed-point numbers from 0 to 1
-_LEAST, _PER_HIT = 250, 5  # candidates, at least, and for each hit that is asked for
+_LEAST, _FACTOR, _POWER, _PER_HIT = 250, 0.8, 0.75, 5  # candidates: at least; of passages; for a hit that is asked for
 _WITH_BONUS = 100  # candidates by their bonus
 _LENGTH = 0.3  # the power of the number of vectors
 _MARGIN = 1e-3  # exceeds the error of single precision on a sum of some hundred cosines
@@ -72,7 +75,7 @@ class Vectors:
             IndexDamaged: they do not fit each other.
         """
         lengths = np.load(folder / LENGTHS, allow_pickle=False)
-        flat = np.memmap(folder / VECTORS, dtype=np.int16, mode="r")
+        flat = np.asarray(np.memmap(folder / VECTORS, dtype=np.int16, mode="r"))  # slices of a memmap take time
         vectors = flat[: len(flat) // dim * dim].reshape(-1, dim)
         if len(vectors) != int(lengths.sum()):
             raise IndexDamaged(f"{folder}: {VECTORS} does not fit {LENGTHS}; build the index again")
@@ -101,18 +104,22 @@ class Vectors:
 
     def of(self, positions: Positions) -> npt.NDArray[np.int16]:
         """The vectors of some passages, passage after passage."""
-        return self.vectors[_runs(self.starts[positions], self.lengths[positions])]
+        ends = self.starts[positions + 1].tolist()
+        pieces = [self.vectors[a:b] for a, b in zip(self.starts[positions].tolist(), ends, strict=True)]
+        return np.concatenate([self.vectors[:0], *pieces])
 
     def maxsim(
         self, query: npt.NDArray[np.floating], positions: Positions, kind: type[np.floating] = np.float64
     ) -> npt.NDArray[np.floating]:
         """The scores of some passages, computed in a precision, for a query's vectors [vectors, dim]. [positions]."""
-        scores, query = np.empty(len(positions), dtype=kind), query.astype(kind) / kind(_STEPS)
-        for part in _portions(np.cumsum(self.lengths[positions])):
+        query, ends = query.astype(kind) / kind(_STEPS), np.cumsum(self.lengths[positions])
+
+        def score(part: slice) -> npt.NDArray[np.floating]:
             lengths = self.lengths[positions[part]]
             similarities = query @ self.of(positions[part]).astype(kind).T
-            scores[part] = np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=1).sum(axis=0)
-        return scores
+            return np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=1).sum(axis=0)
+
+        return np.concatenate([np.empty(0, kind), *_threads(os.getpid()).map(score, _portions(ends))])
 
     def _scaled_means(self) -> npt.NDArray[np.float32]:
         means = np.empty((len(self), self.vectors.shape[1]), dtype=np.float32)
@@ -121,6 +128,12 @@ class Vectors:
             rows = self.vectors[first:last].astype(np.float32)
             means[part] = np.add.reduceat(rows, self.starts[part] - first, axis=0)
         return unit(means) * (self.lengths**_LENGTH).astype(np.float32)[:, None]
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(process: int) -> ThreadPoolExecutor:
+    """The threads of a process that score portions of passages; NumPy releases the interpreter's lock there."""
+    return ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="knowgap-vectors")
 
 
 def nearest(
@@ -145,7 +158,7 @@ def nearest(
     added = np.zeros(sum(map(len, parts)), dtype=np.float32) if bonus is None else bonus
     with one_thread():
         rough = np.concatenate([part.means @ query.sum(axis=0) for part in parts])[admitted]
-        rows = _best(rough, max(_LEAST, round(len(admitted) ** 0.75 / 2), _PER_HIT * k))
+        rows = _best(rough, max(_LEAST, round(_FACTOR * len(admitted) ** _POWER), _PER_HIT * k))
         if bonus is not None:
             others = _best(bonus[admitted], max(_WITH_BONUS, k))
             rows = np.union1d(rows, others[bonus[admitted[others]] > 0])
@@ -180,9 +193,3 @@ def _portions(ends: npt.NDArray[np.integer]) -> Iterator[slice]:
         last = max(first + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
         yield slice(first, last)
         first = last
-
-
-def _runs(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The numbers start, start + 1, … of each run, run after run."""
-    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.repeat(starts, lengths) + within

@@ -1,4 +1,6 @@
+import os
 import shutil
+import signal
 from itertools import pairwise
 
 import numpy as np
@@ -74,6 +76,18 @@ def test_a_bonus_makes_candidates_and_counts(scattered, monkeypatch):
     positions, scores = nearest(parts, queries[0], 1, np.arange(2000), bonus)
     assert positions.tolist() == [last]
     np.testing.assert_allclose(scores, exact[0][positions] + 9, atol=1e-6)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(scattered):
+    [part, *_], [query, *_], _ = scattered
+    expected = part.maxsim(query, np.arange(1300))
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # without threads it would wait for ever
+        os._exit(7 if (part.maxsim(query, np.arange(1300)) == expected).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monkeypatch):
