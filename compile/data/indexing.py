@@ -11,7 +11,7 @@ from typing import Any
 
 from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError, IndexFolderError, UsageError
 from knowgap.retrieval.documents.reading import (
     ReadFile,
     Reading,
@@ -150,7 +150,12 @@ def open_documents(
         return None
     place = kept_folder(folder, kept)
     engine = engine or next((name for name in (NEW_INDEX, "bm25") if (place / name).is_dir()), NEW_INDEX)
-    return build_index(folder, place / engine, engine=engine, progress=progress)
+    try:
+        return build_index(folder, place / engine, engine=engine, progress=progress)
+    except IndexFolderError:  # such as while a service is changing it
+        if Sources.of_index(place / engine) is None:
+            raise
+        return open_index(place / engine)
 
 
 def recorded_engine(folder: str | Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 
 import pytest
 from endpoint import endpoint
@@ -15,6 +16,7 @@ from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.prediction import NOT_SUPPORTED
 from knowgap.retrieval import open_index
+from knowgap.retrieval.index.build import lock_index
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 
@@ -40,6 +42,20 @@ def test_a_folder_of_documents_is_an_index_and_follows_the_folder(knowgap):
     hits = knowgap.json("search", "river Isk", "--index", "notes", "-k", "1")["hits"]
     assert hits[0]["source"]["file"] == "tarn.md"
     assert [path.name for path in docs.iterdir() if path.name.startswith(".")] == []
+    [kept] = next((knowgap.folder / "home" / "folders").iterdir()).iterdir()
+    held, done = threading.Event(), threading.Event()
+
+    def change():
+        with lock_index(kept):
+            held.set()
+            done.wait(60)
+
+    service = threading.Thread(target=change)
+    service.start()
+    assert held.wait(60)
+    assert knowgap.json("search", "river Isk", "--index", "notes", "-k", "1")["hits"] == hits
+    done.set()
+    service.join()
 
 
 def test_tells_the_rounds_in_brief_and_every_step_on_demand(indexed):
