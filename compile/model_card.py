@@ -21,23 +21,24 @@ def model_card(config: dict[str, Any], program: Program) -> str:
     """The text of `card.md`, from the contents of `config.json`."""
     retriever, data, versions, lm = config["retriever"], config["data"], config["versions"], config["lm"]
     settings = [f"{name}={value}" for name, value in config["lm_settings"].items() if name != "endpoint"]
-    passages, corpus = retriever.get("passages", "?"), _first_digits(retriever.get("corpus_digest"))
-    facts = [
-        ("Program", f"`{config['program']}`"),
-        ("Language model", ", ".join(f"`{part}`" for part in (lm or "not said", *settings))),
-        ("Index", f"{retriever.get('name', 'none')}, digest {_first_digits(retriever.get('digest'))}"),
-        ("Corpus", f"{passages} passages, digest {corpus}"),
-        ("Reranker", config["reranker"] or "none"),
-        ("Entailment model", config["entailment"] or "none"),
-        *(
-            (f"Sub-model `{argument}`", facts.get("name") or f"digest {_first_digits(facts.get('digest'))}")
-            for argument, facts in config["sub_models"].items()
-        ),
-        *((f"From outside: {role}", _outside(each)) for role, each in config["outside"].items()),
-        ("Data", f"{data.get('name', 'not said')}, fingerprint {_first_digits(data.get('fingerprint'))}"),
-        ("Made", config["created"]),
-        ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),
-    ]
+    facts = {
+        "Program": f"`{config['program']}`",
+        "Language model": ", ".join(f"`{part}`" for part in (lm or "not said", *settings)),
+        "Index": f"{retriever.get('name', 'none')}, digest {_first_digits(retriever.get('digest'))}",
+        "Corpus": f"{retriever.get('passages', '?')} passages, digest {_first_digits(retriever.get('corpus_digest'))}",
+        "Reranker": config["reranker"] or "none",
+        "Entailment model": config["entailment"] or "none",
+        **{
+            f"Sub-model `{argument}`": each.get("name") or f"digest {_first_digits(each.get('digest'))}"
+            for argument, each in config["sub_models"].items()
+        },
+        **{
+            f"From outside: {role}": f"`{each['name']}`, digest of its file {_first_digits(each.get('sha256'))}"
+            for role, each in config["outside"].items()
+        },
+        "Data": f"{data.get('name', 'not said')}, fingerprint {_first_digits(data.get('fingerprint'))}",
+        "Made": f"{config['created']}, by knowgap {versions.get('knowgap', '?')} and DSPy {versions.get('dspy', '?')}",
+    }
     declared = program.hyperparameters()
     rows = [
         (f"`{name}`", f"`{value}`", f"`{declared[name].default}`", declared[name].help)
@@ -53,25 +54,18 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "What compiling cost": [f"- {name}: {value}" for name, value in config["cost"].items()],
         "Use": [
             "```python",
-            "import dspy",
-            "import knowgap",
+            "import dspy, knowgap",
             *([f"import {module}"] if outside else []),
-            "",
             f'dspy.configure(lm=knowgap.make_lm("{word}"))',
             'program = knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")',
             'print(program(question="…").answer)',
             "```",
         ],
     }
-    lines = [f"# {program.kind.__name__}, compiled", "", *_table(["", ""], facts)]
+    lines = [f"# {program.kind.__name__}, compiled", "", *_table(["", ""], [*facts.items()])]
     for title, content in sections.items():
         lines += ["", f"## {title}", "", *content] if content else []
     return "\n".join([*lines, ""])
-
-
-def _outside(facts: dict[str, str]) -> str:
-    version = f", version {facts['version']}" if "version" in facts else ""
-    return f"`{facts['name']}`{version}, digest of its file {_first_digits(facts.get('sha256'))}"
 
 
 def _first_digits(digest: str | None) -> str:
@@ -79,30 +73,20 @@ def _first_digits(digest: str | None) -> str:
 
 
 def _scores(evaluations: dict[str, Any]) -> list[str]:
-    if not evaluations:
-        return ["None were kept."]
-    shown = [
-        name for name in ("unreadable", "cut", "uncounted") if any(each.get(name) for each in evaluations.values())
-    ]
     rows: list[tuple[object, ...]] = []
     intervals: list[Interval] = []
     for label, evaluation in evaluations.items():
-        split, failed = _SPLITS.get(evaluation["split"], evaluation["split"]), evaluation["failed"]
-        spoilt = [evaluation.get(name, 0) for name in shown]
+        split, calls = evaluation["split"], evaluation["costs"]["lm_calls"]
+        counts = evaluation["failed"], evaluation.get("unreadable", 0), "?" if calls is None else f"{calls:.1f}"
         for metric, score in evaluation["scores"].items():
             intervals.append(Interval.model_validate(score))
-            counted = evaluation["costs"]["lm_calls"]
-            calls = "?" if counted is None else f"{counted:.1f}"
-            rows.append((label, split, metric, str(intervals[-1]), score["n"], failed, *spoilt, calls))
-    columns = ["", "split", "metric", "mean [95% interval]", "questions", "failed", *shown, "LM calls per question"]
+            rows.append((label, _SPLITS.get(split, split), metric, str(intervals[-1]), score["n"], *counts))
+    columns = ["", "split", "metric", "mean [95% interval]", "questions", "failed", "unreadable", "LM calls a question"]
     few = few_questions(intervals)
-    return [*_table(columns, rows), *(["", f"{few[0].upper()}{few[1:]}."] if few else [])]
+    return [*_table(columns, rows), *(["", f"{few[0].upper()}{few[1:]}."] if few else [])] if rows else ["None."]
 
 
 def _table(header: list[str], rows: Sequence[Sequence[object]]) -> list[str]:
     cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return [
-        f"| {' | '.join(header)} |",
-        f"|{'|'.join(' --- ' for _ in header)}|",
-        *(f"| {' | '.join(row)} |" for row in cells),
-    ]
+    lines = [header, [" --- " for _ in header], *cells]
+    return [f"| {' | '.join(row)} |" for row in lines]
