@@ -39,6 +39,8 @@ Task = Literal["know", "relevant", "decompose"]
 TASKS: tuple[Task, ...] = get_args(Task)
 """RA-ISF's sub-models, by the predictors that ask them."""
 
+_LONGEST = 200  # tokens of a reply when a sub-model is measured; an untrained one may write on and on
+
 Label = bool | list[str]
 """Yes or no for the two judgements; the sub-questions for a decomposition."""
 
@@ -124,7 +126,11 @@ def ra_isf(
         done[task] = train(
             job,
             lambda models=models, predictor=predictor, held_out=held_out: {
-                name: {"agreement": agreement(held_out, ask_sub_model(make_lm(f"hf/{model}"), predictor, held_out))}
+                name: {
+                    "agreement": agreement(
+                        held_out, ask_sub_model(make_lm(f"hf/{model}", max_new_tokens=_LONGEST), predictor, held_out)
+                    )
+                }
                 for name, model in models.items()
             },
             notes=[f"{task}: {counts}, {made.kept} labels from before"],

@@ -23,7 +23,7 @@ from knowgap.compiling.training.sub_models import (
     label_items,
     sub_model_job,
 )
-from knowgap.errors import CheckpointError, LanguageModelError, UsageError
+from knowgap.errors import CheckpointError, LanguageModelError, UnknownName, UsageError
 from knowgap.lms import make_lm
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
@@ -175,7 +175,7 @@ def test_a_judgement_and_a_decomposition_are_learnt(bases, tmp_path):
     assert right("decompose", tmp_path / "decompose", parts) > 0.85 * len(parts)
 
 
-def test_all_three_are_labelled_trained_and_measured(bases, tmp_path):
+def test_a_sub_model_is_labelled_trained_and_measured(bases, tmp_path):
     def rule(outputs, inputs):
         if "relevant" in outputs:
             return {"relevant": int(inputs["question"].split()[-1][:-1]) % 2 == 0}
@@ -186,20 +186,17 @@ def test_all_three_are_labelled_trained_and_measured(bases, tmp_path):
     questions = [example(f"Who painted number {n}?", "Ada Moor") for n in range(14)]
     data, (teacher, engine) = Dataset("data", {"train": questions}, PASSAGES, ""), scripted_lm(rule)
     config = SubModelConfig.as_in_paper(epochs=1, batch_size=4, max_length=4096, top_k=2)
-    made = ra_isf(
-        data, OverlapRetriever(PASSAGES), tmp_path, base=str(bases["causal"]), config=config, run=Run(teacher)
-    )
-    assert [*made] == ["know", "relevant", "decompose"]
-    for task, each in made.items():
-        assert (tmp_path / task / "training.json").is_file()
-        assert [*each.scores] == ["untrained", "trained"]
-        assert each.scores["trained"].means["agreement"].n == 3
+    common = {"base": str(bases["causal"]), "config": config, "run": Run(teacher), "tasks": ["relevant"]}
+    [made] = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common).values()
+    assert (tmp_path / "relevant" / "training.json").is_file()
+    assert [*made.scores] == ["untrained", "trained"]
+    assert made.scores["trained"].means["agreement"].n == 3
     asked = len(engine.calls)
-    again = ra_isf(
-        data, OverlapRetriever(PASSAGES), tmp_path, base=str(bases["causal"]), config=config, run=Run(teacher)
-    )
-    assert all(each.training.trained_before for each in again.values())
-    assert len(engine.calls) == asked > 3 * 13
+    [again] = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common).values()
+    assert again.training.trained_before
+    assert len(engine.calls) == asked == 14
+    with pytest.raises(UnknownName, match="knows"):
+        ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **{**common, "tasks": ["knows"]})
 
 
 def test_lora_leaves_a_plain_model(bases, tmp_path):
