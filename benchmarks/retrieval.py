@@ -42,6 +42,7 @@ def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which tables (all)")
     group.add_argument("--retrieval-questions", type=int, help="real questions of each data set (all; quick 50)")
+    group.add_argument("--encoder", help="folder or hub name of a bi-encoder whose dense index is measured, too")
     group.add_argument("--passages", type=int, nargs="+", help="sizes of large indexes (50,000 200,000; quick 5,000)")
     group.add_argument("--queries", type=int, help="that a large index is asked (100; quick 20)")
     group.add_argument("--keep", type=Path, help="a folder for the encoded passages: those of an earlier run are used")
@@ -65,9 +66,11 @@ def _gold(options: argparse.Namespace) -> Table:
     for data in real_data(options, options.retrieval_questions or (50 if options.quick else None)):
         examples = [example for example in data.splits["dev"] if example.gold_ids]
         with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            for name, kind in ENGINES.items():
+            named = {f"dense, {Path(options.encoder).name}": DenseIndex} if options.encoder else {}
+            for name, kind in (ENGINES | named).items():
                 note(f"retrieval: gold paragraphs of {data.name}, {name}")
-                index = kind.build(data.corpus, Path(folder) / name)
+                more = {"encoder": options.encoder} if name in named else {}
+                index = kind.build(data.corpus, Path(folder) / name, **more)
                 started = time.process_time()
                 found = index.search([example.question for example in examples], 50)
                 spent = (time.process_time() - started) / len(examples)

@@ -25,7 +25,7 @@ class TestEmbeddedDenseIndex(IndexConformance, UpdateConformance):
     index_class = DenseIndex
 
 
-class TestSentenceTransformersIndex(IndexConformance, UpdateConformance):
+class TestSentenceTransformersIndex(IndexConformance):
     index_class = DenseIndex
 
     @pytest.fixture(scope="class", autouse=True)
