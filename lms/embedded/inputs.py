@@ -1,4 +1,4 @@
-"""Reads prompts and writes replies in the formats of DSPy's adapters: chat, JSON, XML and BAML."""
+"""Reads prompts and writes replies in the formats of DSPy's chat and JSON adapters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
-from xml.sax.saxutils import escape
 
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
@@ -40,7 +39,7 @@ class Prompt:
     Attributes:
         inputs: the values of its input fields, by name.
         outputs: its output fields, with the names of their types.
-        style: `chat`, `json` or `xml`.
+        style: `chat` or `json`.
         system: its system message.
         question: what is asked.
         sub_answers: the answers to sub-questions, by the sub-question.
@@ -119,25 +118,23 @@ def read_prompt(system: str, user: str) -> Prompt:
     """
     fields = _HEADINGS.search(system)
     if fields is None:
-        raise NotServed(
-            "the extractive reader reads prompts of DSPy's chat, JSON, XML and BAML adapters: no field list was found"
-        )
+        raise NotServed("the extractive reader reads prompts of DSPy's chat and JSON adapters: no field list was found")
     types, wanted = (dict(_FIELD.findall(part)) for part in fields.groups())
     if not wanted:
         raise NotServed("the extractive reader found no output field in the prompt")
     values, _, form = user.rpartition("\n\nRespond with ")
-    style = "json" if form.startswith("a JSON object") else "xml" if "wrapped in XML tags" in form[:60] else "chat"
-    inputs = _sections(values, list(types), "<{}>" if style == "xml" else "[[ ## {} ## ]]")
+    style = "json" if form.startswith("a JSON object") else "chat"
+    inputs = _sections(values, list(types))
     return Prompt({name: _read_value(text, types[name]) for name, text in inputs.items()}, wanted, style, system)
 
 
-def _sections(body: str, names: list[str], marker: str) -> dict[str, str]:
+def _sections(body: str, names: list[str]) -> dict[str, str]:
     """The text of each input field; the last markers count, in the order of the fields, so that no value forges one."""
     values: dict[str, str] = {}
     for name in reversed(names):
-        before, found, value = f"\n{body}\n".rpartition(f"\n{marker.format(name)}\n")
+        before, found, value = f"\n{body}\n".rpartition(f"\n[[ ## {name} ## ]]\n")
         if found:
-            values[name] = value.strip("\n").removesuffix(f"</{name}>").strip("\n")
+            values[name] = value.strip("\n")
             body = before
     return dict(reversed(values.items()))
 
@@ -156,9 +153,6 @@ def listed(text: str) -> list[str]:
     return found or ([text] if text.strip() and text.strip() != "N/A" else [])
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not allowed in XML 1.0
-
-
 def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
     """Write a reply in the prompt's format from JSON-ready values."""
     if prompt.style == "json":
@@ -167,8 +161,6 @@ def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in values.items()
     }
-    if prompt.style == "xml":
-        return "\n\n".join(f"<{name}>{escape(_CONTROL.sub(' ', text))}</{name}>" for name, text in texts.items())
     # A field marker inside a value would cut the reply.
     fields = [f"[[ ## {name} ## ]]\n{text.replace('[[ ##', '[ ##')}" for name, text in texts.items()]
     return "\n\n".join([*fields, "[[ ## completed ## ]]"])

@@ -36,6 +36,23 @@ _LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a
 _KINDS_OF_PLACE = frozenset(words("city town village island state province county district river kingdom republic"))
 _JOINED = re.compile(r" (?:for|to) (?:the )?")
 _KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
+_PAIR = rf"(?:the )?(?:(?:two )?[a-z]+ )?({_KEY}),? (?:and|or|with|versus),? (?:the )?(?:[a-z]+ )?({_KEY})"
+_PAIRS = (
+    (rf"\b(?:that|the one) of ({_KEY})", r"\1"),
+    (rf"({_KEY})['’]s ([a-z]+)\b(.*?)({_KEY})['’]s \2\b", r"the \2 of \1\3the \2 of \4"),
+    (
+        rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
+        rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
+        r"the \1s of \2 and \5\3 \4",
+    ),
+    (r"\b(?:share|have) (?:an?|the|one) (?!same)([a-z]+)(?: (?:and|with))?(?= *\W*$)", r"have the same \1"),
+    (r"\bof (?:one|a single) ", "of the same "),
+    (rf"^(?:Is|Was) the ([a-z]+) of (.*{_KEY} and {_KEY}) (?:the same|identical)\b.*", r"Do \2 have the same \1?"),
+    (rf"^(?:(?:out )?of|between|among|compare|comparing)? ?{_PAIR} ?[,:;-] *(.+?)\W*$", r"\3, \1 or \2?"),
+    (rf"^(which|who|whose)(?: one)? of {_PAIR}(.*?)\W*$", r"\1\4, \2 or \3?"),
+    (rf"^(wh[^,]+), (?:either )?({_KEY}) or ({_KEY}),? (.{{4,}}?)\W*$", r"\1 \4, \2 or \3?"),
+)
+"""Ways to speak of two things, and the plainer one that each becomes: `the authors of A and B`, `which …, A or B`."""
 _OWNED = re.compile(
     r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*)"
     rf"(?=['’]|\W*$| (?:{'|'.join(sorted(_AUXILIARY))}|{PLACED})\b)"
@@ -67,13 +84,12 @@ def fill(question: str, answers: dict[int, str]) -> str:
 @lru_cache(maxsize=4_000)
 def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
     """Plan a question, in which these titles are names; one without known syntax is a single step."""
-    text, names = _hide(" ".join(question.split()), titles)
+    text, names = _hide(_plain(" ".join(question.split())), titles)
     for kin, (first, second) in _KIN.items():
         text = re.sub(rf"({_KEY})['’]s? {kin}\b", rf"the {kin} of \1", text)
         text = text.replace(f"{kin} of ", f"{second} of the {first} of ")
-    text = re.sub(
-        rf"(?:the )?([a-z]+) of (?:[a-z]+ )?({_KEY}),? and (?:the )?\1 of (?:[a-z]+ )?", r"the \1s of \2 and ", text
-    )
+    for pattern, plainer in _PAIRS:
+        text = re.sub(pattern, plainer, text, count=1, flags=re.I)
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
     polar = polar and " or ".join(options) not in text if options else polar
@@ -87,6 +103,15 @@ def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
 
     steps, options = tuple(map(shown, made.steps)), tuple(map(shown, made.options))
     return replace(made, steps=steps, options=options, rest=shown(made.rest.replace("|", " ")))
+
+
+def _plain(text: str) -> str:
+    """A question without an opening such as `Please tell me`, whose first description begins with an article."""
+    text = re.sub(r"^(?!wh|how)I?[^A-Z:?.]*[:?.] (?=\w)", "", text[:1].lower() + text[1:])
+    text = re.sub(r"^(?:please |(?:can|could) you |tell me |i (?:want|would like) to know )+", "", text)
+    text = re.sub(r"^(?:name|give|state|tell)(?: me)? (?=the )", "what is ", text[:1].lower() + text[1:])
+    text = re.sub(r"\bwhoever\b", "the person who", text)
+    return text[:1].upper() + text[1:]
 
 
 @lru_cache(maxsize=20_000)
@@ -128,11 +153,8 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
 def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
     """The two things that a question compares, and the question without them."""
     body = text.rstrip(" ?")
-    if not polar and re.search(r"\bor\b|\bbetween\b", body, re.I):
-        if match := re.match(r"(.{8,}?)[,:;] (?:between )?(.{1,90}?),? (?:or|and) (.{1,90})$", body):
-            return (_bare(match[2]), _bare(match[3])), match[1]
-        if match := re.match(r"between (.{1,80}?) (?:and|or) (.{1,80}?),? ((?:which|who|what|whose)\b.+)$", body, re.I):
-            return (_bare(match[1]), _bare(match[2])), match[3]
+    if not polar and (match := re.match(r"(.{8,}?)[,:;] (.{1,90}?),? or (.{1,90})$", body)):
+        return (_bare(match[2]), _bare(match[3])), match[1]
     asked = analyse(body)
     names = [(name, at) for name in asked.names if (at := body.find(name)) > 0]
     joints = {"and", "or"} if polar else {"or"}
@@ -147,14 +169,13 @@ def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
 
 
 def _bare(option: str) -> str:
-    return re.sub(r"^(?:both|the|either) ", "", option.strip(' ,"“”'), flags=re.I)
+    return re.sub(r"^(?:both|the|either) |['’]s$", "", option.strip(' ,"“”'), flags=re.I)
 
 
 def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
     """Plan a comparison: ask for the compared property of each option, or of the part that the question names."""
     said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
     measures = [word for word in said if word in _EARLY | _LATE | _FEW | _MUCH]
-    rest = re.sub(r"\bshare (?:an? |the )?(?!same)", "have the same ", rest)
     same = re.search(rf"\|(?:\W|both\b|all\b)*(.*?)({PLACED})? ?\bthe same ([a-z]+)", rest) if polar else None
     if not measures and not same:
         return Plan("both" if polar else "fit", (text,), polar, rest, options)
@@ -168,7 +189,7 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
     for name in ("#1", "#2") if owned else options:
         if same:
             does, way, noun = same.groups()
-            if does.strip() in ("have", "") and way in (None, "of"):
+            if owned or (does.strip() in ("have", "") and way in (None, "of")):
                 steps.append(f"What is the {noun} of {name}?")
             else:
                 asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
@@ -192,7 +213,7 @@ def _owned(rest: str) -> str:
     match = re.search(
         rf"\b(?:has|have|had) (?:an? |the )?(?:{'|'.join(sorted(_AGE))}) ([a-z -]+[a-z])"
         r"|\b(?:has|have|had) (?:an? |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b"
-        r"|\bwhose ([a-z-]+)\b|\b(?:the|both|all) ([a-z-]+?)s? of\b",
+        r"|\b(?:whose|[a-z]+['’]s) ([a-z-]+)\b|\b(?:the|both|all) ([a-z-]+?)s? of\b",
         rest,
     )
     return next((noun for noun in match.groups() if noun and noun not in FUNCTION_WORDS), "") if match else ""
@@ -226,7 +247,8 @@ def _chain(text: str) -> list[str]:
             break
         steps.append(asked)
         text = rest
-    return [*steps, text]
+    is_same = re.fullmatch(r"(?:What|Which) (\w+) is #\d\W*", text)  # Which city is the capital of X?
+    return steps if is_same and steps and is_same[1] in _KINDS_OF_PLACE | _CLASSES else [*steps, text]
 
 
 def _described(text: str) -> tuple[int, int, str] | None:
@@ -234,7 +256,9 @@ def _described(text: str) -> tuple[int, int, str] | None:
     anchors = [match.span() for match in re.finditer(_KEY, text)]
     asks = re.match(r"((?:(?!the |an? |that |Qx|#).)*?)\b(?:(did|does|do)|is|are|was|were|has|had|have)\b", text)
     does = bool(asks and asks[2])
-    waits = asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
+    waits = text.startswith("The ") or (
+        asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
+    )
     tail = last = len(text.rstrip(" ?"))  # where the verb of the question itself begins, if it ends in one
     if does and (match := re.search(rf" [a-z-]+(?: (?:{PLACED}|out|up))?[ ?]*$", text)):
         tail = last = match.start()
@@ -246,11 +270,14 @@ def _described(text: str) -> tuple[int, int, str] | None:
             return start, match.end(), f"{_who(match[1])} is the {match[1]} of {text[start:end]}?"
         lead = re.search(r"\b(?:the|an?) ((?:[a-z-]+ ){1,3})$", text[:start])  # the town Ann Lee lived in
         verb = re.match(rf" (?:(?:is|was|has|had) )?(?:{_PARTICIPLE}|{_VERB})(?: {PLACED}\b)?", text[end:last])
+        verb = verb or re.match(
+            rf" [a-z]+(?: [a-z]+)? {PLACED}\b(?= (?:has|have|is|was|does|do|lie|stand)\b| ?\W?$)", text[end:last]
+        )
         if lead and verb and not set(lead[1].split()) & FUNCTION_WORDS and lead[1].split()[-1] not in _CLASSES:
             told = f"{lead[1]}that {text[start : end + verb.end()]}"
             return lead.start(), end + verb.end(), f"{_who(lead[1].strip())} is the {told}?"
     found, starts = None, dict(anchors)
-    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
+    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
         is_name = match[2] == "of" and match[1].strip() in _KINDS_OF_PLACE and match.end() in starts
         if later and not is_name and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
@@ -266,8 +293,11 @@ def _described(text: str) -> tuple[int, int, str] | None:
         owner = re.match(r"(?:the |an? |[A-Z#])", text[match.end() :]) is not None  # the city where X was born
         verb = re.match(rf"(?: (?:is|was|are|were|has|had))?(?: its| their)? [a-z-]+(?: {PLACED}\b)?", text[end:tail])
         within = re.search(r"\b(?:that|which|where|who|whose) $", text[: match.start()])  # a clause whose verb follows
+        contact = re.search(r"\b(?:the|an?) [a-z-]+ $", text[: match.start()])  # the town the man who made X lived in
         if within and owner and verb and match[2] in _RELATIVE:
             end += verb.end()
+        elif contact:
+            pass
         elif (does or not waits) and not within:
             end = tail
         elif owner and match[2] in _RELATIVE:

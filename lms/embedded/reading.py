@@ -6,22 +6,21 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise, zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.lms.embedded.asked import PRONOUNS, asked, gender_of
-from knowgap.lms.embedded.questions import PLACED, Plan, fill, names_of, plan
+from knowgap.lms.embedded.questions import Plan, fill, names_of, plan
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
-from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, stems, value_of
+from knowgap.lms.embedded.text import Sentence, akin, analyse, dates, fold, mentions, name_words, stems, value_of
 from knowgap.retrieval.logistic import softmax
+from knowgap.retrieval.words import words
 
-_MOST_PASSAGES = 5
-_SILENT = 0.35  # what is left of the probability of an answer from a sentence without a word on what is asked
+_MOST_PASSAGES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +62,41 @@ def features(
         The answers, each with its sentence; and their features, [answers + 1, features], whose last row stands for "not
         in these sentences".
     """
-    query, wanted = _Query(question, sentences), asked(question)
-    scores = dict(zip(sentences, (query.coverage(s.titled) for s in sentences), strict=True))
+    query = _Query(question, sentences)
+    scores = {sentence: query.coverage(sentence.titled) for sentence in sentences}
     links = _links(query, scores)
     passages: dict[tuple[int, str], list[Sentence]] = {}
     for sentence in sentences:
         passages.setdefault((sentence.source, sentence.title), []).append(sentence)
-    best = max(scores.values(), default=0.0)
     chosen = sorted(passages.values(), key=lambda own: -max(scores[s] + links[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     places = [
-        (text, sentence, c, own)
+        (text, sentence, candidate)
         for own, candidates in zip(chosen, (head or span_head()).candidates(question, given), strict=True)
-        for c in candidates
-        if (sentence := _sentence_at(own, c)) and (text := wanted.trimmed(c.text, sentence, set(query.weights)))
-        if wanted.fits(text) or not sentence.names
+        for candidate in candidates
+        for text, sentence in [_placed(own, candidate, "year" not in question)]
+        if not set(stems(text)) <= query.weights.keys()
     ]
-    counts = Counter(name_words(text) for text, _, _, _ in places)
-    top = max((c.margin for _, _, c, _ in places), default=-20.0)
+    counts = Counter(name_words(text) for text, _, _ in places)
+    top = max((c.margin for _, _, c in places), default=-20.0)
     rows: list[list[float]] = []
-    for text, sentence, c, own in places:
-        whole, fresh = frozenset[str]().union(*(s.titled for s in own)), stems(text)
-        share = sum(stem not in query.weights for stem in fresh) / max(len(fresh), 1)
-        about = bool(sentence.title) and set(stems(sentence.title)) <= query.weights.keys()
-        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, share, scores[sentence], query.coverage(whole)]
-        row += [scores[sentence] - best, links[sentence], float(about), float(c.start < 0)]
-        row += [math.log(counts[name_words(text)]), 1 / (1 + sentence.order), len(fresh) / 5]
-        row += [wanted.fits(text), wanted.said(sentence), wanted.named(sentence.titled), wanted.named(whole)]
+    for text, sentence, c in places:
+        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, links[sentence], float(c.start < 0)]
+        row += [math.log(counts[name_words(text)]), 1 / (1 + sentence.order), len(stems(text)) / 5]
         rows.append([*row, 0.0, 0.0, 0.0])
-    none = [*[0.0] * (len(rows[0]) - 3 if rows else 0), 1.0, best, top / 10]
-    return [(text, sentence) for text, sentence, _, _ in places], np.array([*rows, none])
+    none = [*[0.0] * 8, 1.0, max(scores.values(), default=0.0), top / 10]
+    return [(text, sentence) for text, sentence, _ in places], np.array([*rows, none])
 
 
-def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
-    """The sentence of a passage that contains a span; None if the span extends over two."""
+def _placed(sentences: Sequence[Sentence], candidate: Candidate, whole_dates: bool) -> tuple[str, Sentence]:
+    """A span with the rest of a word, name or date that it cuts, and the sentence where it begins."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
-    at = bisect_right(ends, candidate.start)
-    return sentences[at] if candidate.end < ends[at] else None
+    sentence = sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
+    told = sentence.text if candidate.start >= 0 else ""
+    cut = re.search(rf"[\w'’-]*{re.escape(candidate.text)}[\w'’-]*", told)
+    text = (cut[0] if cut else candidate.text).strip(' .,;:"“”')
+    larger = [told[start:end] for start, end, _ in dates(told)] if whole_dates else []
+    return next((one for one in (*sentence.names, *larger) if f" {text} " in f" {one} "), text), sentence
 
 
 def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float]:
@@ -126,35 +123,30 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     groups: dict[tuple[str, ...], list[int]] = {}  # the places of the same answer
     for i in map(int, np.argsort(-shares[:-1], kind="stable")):
         groups.setdefault(name_words(found[i][0]), []).append(i)
-    wanted = asked(question)
-    spoken = np.array([1.0 if wanted.said(sentence) else _SILENT for _, sentence in found])
-    best = [Found(*found[places[0]], float((shares[:-1] * spoken)[places].sum())) for places in groups.values()]
+    best = [Found(*found[places[0]], float(shares[places].sum())) for places in groups.values()]
     return sorted(best, key=lambda one: -one.probability)
 
 
-def naming(question: str, sentences: Sequence[Sentence], titles: tuple[str, ...] = ()) -> tuple[Sentence, ...]:
-    """The sentences about a name in a question; all if it names nothing.
-
-    In a passage that opens with its title, sentences are about that title, or about a name in them; in another one,
-    about every name in the passage.
-    """
-    names = names_of(question, titles)
-    opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}
-    about = {
-        s
-        for s in sentences
-        if any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
-    }
-    if not about and len(names) == 1 and len(key := fold(names[0])) > 6:  # Padotonian, of Padotonia
-        about = {s for s in sentences if any(word[: len(key) - 2] == key[:-2] for word in s.words)}
-    named = {(s.source, s.title) for s in about} - opened
-    return tuple(s for s in sentences if not names or s in about or (s.source, s.title) in named)
+def naming(question: str, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """The sentences of the passages that speak of a name in a question; all if it names nothing."""
+    names = names_of(question, titles_in(question, sentences))
+    spoken = {(s.source, s.title): set[str]() for s in sentences}
+    for s in sentences:
+        spoken[s.source, s.title].update(
+            name for name in names if mentions(s.words, name) or set(stems(name)) <= set(stems(s.title))
+        )
+    if len(names) == 1 and not any(spoken.values()):  # Italian, of Italy
+        for s in sentences:
+            spoken[s.source, s.title].update(name for name in names if any(akin(fold(name), word) for word in s.words))
+    return tuple(s for s in sentences if not names or spoken[s.source, s.title])
 
 
 _SETTLED = 0.3  # the confidence from which a question counts as settled
 _LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
 _BRANCHES = 3
-_STATED = 0.5  # the exponent of the probability of an answer whose sentence says all that is asked
+_STEPS = 3  # from what a question names to the passage of its answer
+_MALE = frozenset(words("father husband son brother grandfather uncle he his him"))
+_FEMALE = frozenset(words("mother wife daughter sister grandmother aunt she her hers"))
 _GUESSED = 0.3  # what is left of the probability of an answer from sentences about something else
 
 
@@ -205,55 +197,44 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
 
 
 def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
-    """The best answers to a simple question, from sentences about what it names; none is part of the whole question.
+    """The best answers to a simple question, from passages about what it names; none is part of the whole question.
 
-    A sentence whose title is the question itself is the answer. Without a sentence about a name, the nearest passages
-    are read, but settle nothing.
+    A sentence whose title is the question itself is the answer. Without a passage about a name, all are read, but
+    settle nothing.
     """
     key = name_words(step)
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
         return [Found(said.text, said, 0.9)]
-    if dated := re.match(r"(.+) in (\d{3,4})\W*$", step):  # the year may stand in the passage on the answer
-        found = _ask(f"{dated[1]}?", sentences, question)
-        dates_of = {name_words(s.title) for s in sentences if dated[2] in s.words}
-        here = [one for one in found if dated[2] in one.sentence.words or name_words(one.text) in dates_of]
-        return here or [replace(one, probability=_GUESSED * one.probability) for one in found]
-    known, wanted = set(stems(question)), asked(step)
-    asks = re.match(
-        rf"(?:{PLACED} )?(?:who|what|which|when|where|how|why)", step, re.I
-    )  # else it tells more than it asks
-    about = set(naming(step, sentences, titles_in(step, sentences)) if asks else sentences)
-    told: dict[tuple[str, ...], list[str]] = {}
-    for s in sentences if wanted.gender else ():
-        told.setdefault(name_words(s.title), []).extend(word for word in s.words if word in PRONOUNS)
     text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
-    if not all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step))):
-        about = set()  # another code, number or year
-    alone = about and asks and len(wanted.names) == 1
-    found = read(step, tuple(s for s in sentences if s in about) if alone else tuple(sentences))
+    is_known = all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step)))  # codes, numbers and years
+    about = naming(step, sentences) if is_known else ()
+    found, known = read(step, tuple(about or sentences)), set(stems(question))
+    sex = _sex(fold(step).split())
+    told: dict[tuple[str, ...], list[str]] = {}
+    for s in sentences if sex else ():
+        told.setdefault(name_words(s.title), []).extend(s.words)
     kept = [
         one
         for one in found
-        if not set(stems(one.text)) <= known
-        and not wanted.is_other_way(one.text, one.sentence, gender_of(told.get(name_words(one.text), ())))
+        if not set(stems(one.text)) <= known and (not sex or sex != -_sex(told.get(name_words(one.text), ())))
     ]
     rest = 1 - sum(one.probability for one in found) + sum(one.probability for one in kept)
-    shared = [
-        replace(one, probability=_GUESSED * one.probability / rest)
-        if one.sentence not in about
-        else replace(
-            one,
-            probability=(one.probability / rest) ** (_STATED if asks and wanted.states(one.text, one.sentence) else 1),
-        )
-        for one in kept
-    ]
-    return sorted(shared, key=lambda one: -one.probability)[:_BRANCHES]
+    share = (1.0 if about else _GUESSED) / max(rest, 1e-6)
+    return [replace(one, probability=one.probability * share) for one in kept[:_BRANCHES]]
+
+
+def _sex(words: Iterable[str]) -> int:
+    """1 if more of the words stand for men, -1 if more stand for women, else 0."""
+    return int(np.sign(sum((word in _MALE) - (word in _FEMALE) for word in words)))
 
 
 def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
-    """The titles, without a bracketed addition, that a question contains."""
+    """The titles, without a bracketed addition, that a question contains, and names joined as a sentence joins them."""
     low = fold(question)
     titles = {re.sub(r"\s*\([^()]*\)$", "", s.title) for s in sentences if s.title}
+    spans = [(at, at + len(name)) for name in analyse(question).names if (at := question.find(name)) >= 0]
+    joined = {question[one[0] : other[1]] for one, other in pairwise(spans) if one[1] < other[0] <= one[1] + 9}
+    titles |= {name for name in joined if " " in name and any(name in s.text for s in sentences)}
     return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in low))
 
 
@@ -270,19 +251,45 @@ def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]
 
 
 def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
+    """Follow the steps; where that settles nothing, read the whole question at once."""
     path = _follow(planned, {}, sentences)
-    direct = read(question, tuple(sentences))[:1] if len(planned.steps) > 1 or not path else path
-    sure = min(found.probability for found in path) if path and len(path) == len(planned.steps) else 0.0
-    chosen = path if sure >= _LEAST or not direct or sure > direct[0].probability else direct
+    whole = len(path) == len(planned.steps)
+    sure = min((found.probability for found in path), default=0.0) if whole else 0.0
     facts: list[Fact] = []
     for n, step in enumerate(planned.steps):
-        facts.append(
-            Fact(fill(step, {i: f.text for i, f in enumerate(path[:n], 1)}), path[n] if n < len(path) else None)
-        )
+        asked = fill(step, {i: f.text for i, f in enumerate(path[:n], 1)})
+        facts.append(Fact(asked, path[n] if n < len(path) else None))
         if not facts[-1].settled:
             break
-    support = tuple(dict.fromkeys(found.sentence for found in chosen))
-    return Answer(chosen[-1].text if chosen else "", sure, support, tuple(facts))
+    if sure < _SETTLED:
+        between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
+        for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
+            trail = _trail(question, sentences, direct)
+            led = trail if len(planned.steps) > 1 else trail is not None  # the last step leads to another passage
+            if led and direct.probability >= _SETTLED:
+                read_on = pairwise([*trail, direct.sentence])
+                steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
+                told = (*steps, Fact(question, direct))
+                return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
+            if sure < min(_LEAST, direct.probability):
+                return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts))
+    support = tuple(dict.fromkeys(found.sentence for found in path))
+    return Answer(path[-1].text if path else "", sure, support, tuple(facts))
+
+
+def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[Sentence, ...] | None:
+    """Sentences that lead from what a question names to the passage of an answer: each names the title of the next.
+
+    Empty if the passage itself speaks of what is named; None if nothing leads to it.
+    """
+    trails: dict[tuple[int, str], tuple[Sentence, ...]] = {(s.source, s.title): () for s in naming(question, sentences)}
+    titles = dict.fromkeys((s.source, s.title) for s in sentences if s.title)
+    for _ in range(_STEPS):
+        for here in titles:
+            namer = (s for s in sentences if (s.source, s.title) in trails and mentions(s.words, here[1]))
+            if here not in trails and (by := next(namer, None)):
+                trails[here] = (*trails[by.source, by.title], by)
+    return trails.get((found.sentence.source, found.sentence.title))
 
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
@@ -306,10 +313,16 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
         text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
         return Answer(text, 0.0, support, tuple(facts))
     ordered = planned.form == "order"
-    first = value_of(one.text) <= value_of(other.text) if ordered else name_words(one.text) == name_words(other.text)
+    first = value_of(one.text) <= value_of(other.text) if ordered else _alike(one.text, other.text)
     texts = ("yes", "no") if planned.polar else planned.options
     sure = min(f.probability for f in found.values()) if len(found) == last else 0.0
     return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(facts))
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two texts have the same words, but for the end of a name: Italian, Italy."""
+    pairs = zip_longest(name_words(one), name_words(other), fillvalue="")
+    return all(akin(a, b) for a, b in pairs)
 
 
 def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:

@@ -7,6 +7,7 @@ four bits. `benchmarks/bundled_models/reading.py` trains them.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -25,6 +26,7 @@ _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
 _ENDS_TRIED = 12  # most likely first and last tokens that are combined into spans
 _SPANS_OF_A_PASSAGE = 5
+_SENTENCE_END = re.compile(r"\w{3}[.!?] +[^\W\d_a-z]")  # within a span: no answer goes on in the next sentence
 _DECIMALS = 2  # from one processor to the next, log-odds differ by 5e-6, at most 3e-5
 
 
@@ -149,7 +151,8 @@ def _spans(logits: npt.NDArray[np.float64], window: Window, title: str, text: st
     firsts, lasts = np.argsort(-inside, axis=0, kind="stable")[:_ENDS_TRIED].T
     for first, last in product(firsts, lasts):
         start, end = offsets[first][0], offsets[last][1]
-        if 0 <= last - first < _LONGEST_ANSWER and not start < before < end:
+        is_answer = 0 <= last - first < _LONGEST_ANSWER and not start < before < end
+        if is_answer and not _SENTENCE_END.search(whole, start, end):
             value = inside[first, 0] + inside[last, 1]
             place = (start - before, end - before) if start >= before else (-1, -1)
             odds = (round(float(value - other), _DECIMALS) for other in (none.sum(), total))

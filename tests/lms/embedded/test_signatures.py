@@ -2,7 +2,6 @@
 
 import dspy
 import pytest
-from dspy.adapters.baml_adapter import BAMLAdapter
 
 from knowgap import signatures
 from knowgap.lms import extractive_lm
@@ -11,8 +10,6 @@ from knowgap.signatures import Searched, SourcePassage, SubAnswer
 ADAPTERS = {
     "chat": dspy.ChatAdapter(use_json_adapter_fallback=False),
     "json": dspy.JSONAdapter(),
-    "xml": dspy.XMLAdapter(use_json_adapter_fallback=False),
-    "baml": BAMLAdapter(),
 }
 FILM = "The Glass Orchard is a 1961 drama film. It was directed by Ilse Morn."
 MORN = "Ilse Morn (4 May 1920 – 1 June 1999) was a Danish film director. She was born in Aarhus."
