@@ -1,7 +1,9 @@
 """What the span head is trained on: questions with a passage each, and where the passage answers, if it does.
 
 Sources: squadshifts (Miller et al. 2020; SQuAD's layout), the sub-questions of 2WikiMultihopQA's training questions
-(Ho et al. 2020), and HotpotQA's training questions (Yang et al. 2018), each with its gold paragraphs and with others.
+(Ho et al. 2020), and HotpotQA's training questions (Yang et al. 2018), each with its gold paragraphs and with others;
+and what `reading_made` makes of the paragraphs of the latter two. A third of the multi-hop questions is left to the
+ranking (`reading_ranking`).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import DataError
+from knowgap.retrieval.sentences import split_sentences
 
 _MONTHS = re.compile("January|February|March|April|May|June|July|August|September|October|November|December")
-_UNANSWERABLE = {"squad": 0.35, "context": 2}  # per question: a probability, and a number of other paragraphs
+_DOCUMENTS = 4_000  # made up, at most; one for 20 other examples
+_UNANSWERABLE = {"squad": 0.7, "context": 2}  # per question: a probability, and a number of other paragraphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +58,38 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
     Raises:
         DataError: none of these files is there, or one is not in its layout.
     """
+    from bundled_models.reading_made import attribute_examples, document_examples
+
     rng = random.Random(seed)
     examples: list[ReadingExample] = []
+    paragraphs: dict[tuple[str, str], None] = {}
     with in_layout(folder):
         for path in sorted(Path(folder).rglob("squadshifts_*.json")):
             answered = list(squad_examples(path))
             examples += [*answered, *_retrieved_elsewhere(answered, rng)]
         for path in sorted(Path(folder).rglob("2wiki_train*.json")):
             for record in json.loads(path.read_text("utf-8")):
-                examples += _sub_questions(record, rng)
+                examples += _sub_questions(record, rng) if not for_ranking(record) else ()
+                paragraphs |= _paragraphs(record)
         for record in hotpot_records(folder):
-            examples += _multi_hop(record, rng)
+            examples += _multi_hop(record, rng) if not for_ranking(record) else ()
+            paragraphs |= _paragraphs(record)
     if not examples:
         raise DataError(f"{folder}: no training file of squadshifts, 2WikiMultihopQA or HotpotQA is there")
-    return examples
+    fillers = [example.text.partition(". ")[0] + "." for example in examples[:: max(1, len(examples) // 900)]]
+    examples += attribute_examples(paragraphs, rng)
+    return [*examples, *document_examples(min(_DOCUMENTS, len(examples) // 20), fillers, rng)]
+
+
+def for_ranking(record: dict[str, Any]) -> bool:
+    """Whether a multi-hop question is left to the ranking: a third of them, by a hash of its id."""
+    return zlib.crc32(record["_id"].encode()) % 1000 < 350
+
+
+def _paragraphs(record: dict[str, Any]) -> dict[tuple[str, str], None]:
+    """The paragraphs of a question (title, text), without the gold ones of a question left to the ranking."""
+    texts, gold = paragraphs_of(record)
+    return dict.fromkeys(p for p in texts.items() if not (for_ranking(record) and p[0] in gold))
 
 
 @contextmanager
@@ -119,6 +142,15 @@ def _retrieved_elsewhere(examples: Sequence[ReadingExample], rng: random.Random)
         if others:
             title, text = rng.choice(others)
             yield ReadingExample(example.question, title, text, (), example.source, example.group)
+        if left := without(example.text, strings):
+            yield ReadingExample(example.question, example.title, left, (), example.source, example.group)
+
+
+def without(text: str, strings: Iterable[str]) -> str:
+    """The text without the sentences that have one of these strings; empty if all or none would go."""
+    sentences = split_sentences(text)
+    left = [s for s in sentences if not any(string.casefold() in s.casefold() for string in strings)]
+    return " ".join(left) if len(left) < len(sentences) else ""
 
 
 def _sub_questions(record: dict[str, Any], rng: random.Random) -> Iterator[ReadingExample]:

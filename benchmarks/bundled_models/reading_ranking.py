@@ -1,8 +1,9 @@
 """Fits how the embedded reader ranks the spans that its head proposes: a small network over features of each.
 
-It learns from questions of squadshifts that the head was not trained on, and from whole questions and sub-questions of
-HotpotQA's and 2WikiMultihopQA's training sets, on their gold paragraphs. A part of them is read with sentences of other
-passages, and a part without those that have the answer, so that the network learns when there is none.
+It learns from questions that the head was not trained on: of squadshifts, whole questions and sub-questions of
+HotpotQA's and 2WikiMultihopQA's training sets on their gold paragraphs, and attributes of the latter (`reading_made`).
+A part of them is read with sentences of other passages, and a part without those that have the answer, so that the
+network learns when there is none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bundled_models.reading_examples import ReadingExample, hotpot_records, in_layout
+from bundled_models.reading_examples import ReadingExample, for_ranking, hotpot_records, in_layout, paragraphs_of
+from bundled_models.reading_made import attribute_examples
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.lms.embedded.reading import coverages, features
 from knowgap.lms.embedded.span_head import Ranking, SpanHead
@@ -56,15 +58,28 @@ def ranking_examples(
     for e in held_out:
         alike.setdefault(e.group, {})[e.title, e.text] = None
     for e in held_out:
-        if e.answers and e.source not in ("2wiki", "hotpot"):
+        if e.answers and e.source not in ("2wiki", "hotpot", "attributes", "documents"):
             answers = tuple(e.text[slice(*place)] for place in e.answers)
             passages, others = ((e.title, e.text),), _without(answers, alike[e.group])
             sources.setdefault(e.source, []).append(RankingExample(e.question, passages, answers, others))
     with in_layout(folder):
-        sources["hotpot"] = [made for record in hotpot_records(folder) for made in _multi_hop(record)]
         files = sorted(Path(folder).rglob("2wiki_train*.json"))
-        records = [record for file in files for record in json.loads(file.read_text("utf-8"))]
-        sources["2wiki"] = [made for record in records for made in _multi_hop(record)]
+        records = {
+            "hotpot": [*filter(for_ranking, hotpot_records(folder))],
+            "2wiki": [r for file in files for r in json.loads(file.read_text("utf-8")) if for_ranking(r)],
+        }
+        sources |= {name: [made for record in own for made in _multi_hop(record)] for name, own in records.items()}
+        golden = [
+            (title, texts[title])
+            for own in records.values()
+            for record in own
+            for texts, gold in [paragraphs_of(record)]
+            for title in gold
+        ]
+    sources["attributes"] = [
+        RankingExample(e.question, ((e.title, e.text),), tuple(e.text[slice(*place)] for place in e.answers))
+        for e in attribute_examples(golden, random.Random(seed))
+    ]
     rng = random.Random(seed)
     return [made for own in sources.values() for made in rng.sample(own, min(most, len(own)))]
 
@@ -120,7 +135,7 @@ def _rated(head: SpanHead, examples: Sequence[RankingExample], rng: random.Rando
     for example in examples:
         asked = example.question if rng.random() < 0.7 else example.question.lower().rstrip("?")  # as in a search
         spans, matrix = features(asked, _sentences(example, examples, rng), head)
-        scores = [max(token_f1(text, answer) for answer in example.answers) for text, _ in spans]
+        scores = [max((token_f1(text, answer) for answer in example.answers), default=0.0) for text, _ in spans]
         there = max(scores, default=0.0) >= _RIGHT
         worth = [score if there and score >= _ALIKE else 0.0 for score in scores]
         if spans:
