@@ -89,7 +89,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
             loss is no longer a number.
         MissingDependency: a package of the extra `train` is not installed.
     """
-    if missing := [name for name in ("accelerate", "datasets") if find_spec(name) is None]:
+    if missing := [name for name in ("accelerate", "datasets", "peft") if find_spec(name) is None]:
         raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
     output = job.output if job.output.name else job.output.resolve()  # "." has no name
     decisive = {*TrainingConfig.model_fields, "lora_rank"}
