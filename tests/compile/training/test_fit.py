@@ -97,7 +97,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(UsageError, match=r"the loss is nan at step 1: a learning rate lower than 0.001 may help"):
         train_tiny(tmp_path / "wild", build=wild)
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependency, match=r"accelerate, datasets, peft not installed: pip install 'knowgap\[train\]'"):
+    with pytest.raises(MissingDependency, match="accelerate, datasets, peft not installed"):
         train_tiny(tmp_path / "model")
 
 
