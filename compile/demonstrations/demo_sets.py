@@ -17,6 +17,9 @@ from knowgap.programs.base import Program
 P = TypeVar("P", bound=Program)
 Demos = list[dict[str, Any]]
 
+NUM_SETS = 6
+"""The most demonstration sets for each predictor, the empty one included."""
+
 
 class DemoSets(BaseModel, extra="forbid"):
     """Demonstration sets by predictor.
@@ -36,7 +39,13 @@ class DemoSets(BaseModel, extra="forbid"):
 
     @classmethod
     def draw(
-        cls, program: Program, bootstrapped: Program | None, *, num_sets: int = 6, max_demos: int = 4, seed: int = 0
+        cls,
+        program: Program,
+        bootstrapped: Program | None,
+        *,
+        num_sets: int = NUM_SETS,
+        max_demos: int = 4,
+        seed: int = 0,
     ) -> DemoSets:
         """Draw sets for a program from the demonstrations of its bootstrapped copy, if there is one.
 

@@ -38,12 +38,11 @@ class StudyConfig(BaseModel):
             `knowgap.compiling.hold_out.split_off`. With 0, the choice is not tested.
         costs: costs that are minimized besides the score, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
             A study of several objectives stops no trial early.
-        rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
+        rule: which trial is chosen; see `knowgap.compiling.study.result.choose`.
         prune: stop a trial early if it can be expected to gain little over the best one.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
         ranges: (low, high) for numbers by name, instead of the declared search ranges.
-        num_sets: the most demonstration sets for each predictor, the empty one included.
         max_demos: the most demonstrations in a set.
         reuse: reuse answers of the language model, retrieved lists and scores of other models; a language model that
             samples is then asked only once for each prompt.
@@ -71,7 +70,6 @@ class StudyConfig(BaseModel):
     include: list[str] | None = None
     exclude: list[str] = []
     ranges: dict[str, tuple[float, float]] = {}
-    num_sets: int = Field(default=6, ge=1)
     max_demos: int = Field(default=4, ge=1)
     reuse: bool = True
     heartbeat: int = Field(default=60, ge=1)
@@ -163,7 +161,7 @@ class StudyConfig(BaseModel):
 
     def identity(self) -> Mapping[str, Any]:
         """The settings that must be the same for a study to be continued, as JSON values."""
-        names = {"costs", "prune", "include", "exclude", "ranges", "num_sets", "max_demos"}
+        names = {"costs", "prune", "include", "exclude", "ranges", "max_demos"}
         return self.model_dump(mode="json", include=names)
 
 

@@ -21,7 +21,7 @@ from optuna.samplers import TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
-from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.demonstrations.demo_sets import NUM_SETS, DemoSets
 from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.evaluator import answers_about
@@ -150,7 +150,7 @@ def _demonstrations(
     """The demonstration sets of a study; the first process makes and stores them."""
     if _DEMOS not in study.user_attrs:
         bootstrapped = None
-        most, run = config.num_sets * config.max_demos // 2, run.named("making demonstrations")
+        most, run = NUM_SETS * config.max_demos // 2, run.named("making demonstrations")
         try:
             if teacher_lm is None and answers_only(program):
                 bootstrapped = label_calls(program, trainset, most, seed=run.seed, progress=run.progress)
@@ -159,8 +159,8 @@ def _demonstrations(
                 bootstrapped = purse.paying(run_optimizer, program, trainset, metric=metric, run=run, **options)
         except BudgetSpent as reason:
             raise StudyError(f"{reason} reached while demonstrations were made: raise it") from None
-        sizes = {"num_sets": config.num_sets, "max_demos": config.max_demos}
-        made = DemoSets.draw(program, bootstrapped, **sizes, seed=run.seed).model_copy(update={"spent": purse.usage})
+        made = DemoSets.draw(program, bootstrapped, max_demos=config.max_demos, seed=run.seed)
+        made = made.model_copy(update={"spent": purse.usage})
         if _DEMOS not in study.user_attrs:  # another process may have been faster
             study.set_user_attr(_DEMOS, made.model_dump_json())
     return DemoSets.model_validate_json(study.user_attrs[_DEMOS])
