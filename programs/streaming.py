@@ -120,6 +120,6 @@ async def _iterate_async(
     try:
         while isinstance(item := await loop.run_in_executor(_pool(), take), Recorded):
             yield item
-        yield item.result()
+        yield cast("Any", item).result()
     finally:
         cancelled.set()
