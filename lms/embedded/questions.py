@@ -195,7 +195,11 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
                 asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
                 steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
         elif set(measures) & (_EARLY | _LATE):
-            verb = f" {_begun(owned or ''.join(kind))}" if set(measures) & _AGE or not verb else verb
+            verb = (
+                f" {_begun(owned or ('film' if 'out' in said else ''.join(kind)))}"
+                if set(measures) & _AGE or not verb
+                else verb
+            )
             steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
         elif left:
             counted = {"more", "most", "less", "fewer", "fewest"} & set(measures)
@@ -260,7 +264,9 @@ def _described(text: str) -> tuple[int, int, str] | None:
         asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
     )
     tail = last = len(text.rstrip(" ?"))  # where the verb of the question itself begins, if it ends in one
-    if does and (match := re.search(rf" [a-z-]+(?: (?:{PLACED}|out|up))?[ ?]*$", text)):
+    if does and (
+        match := re.search(rf"(?: have(?: its| his| her| their| an?)?)? [a-z-]+(?: (?:{PLACED}|out|up))?[ ?]*$", text)
+    ):
         tail = last = match.start()
     elif waits and (match := re.search(rf"(?: (?:{_PARTICIPLE}))?(?: {PLACED})?[ ?]*$", text)):
         last = match.start()
