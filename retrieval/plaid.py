@@ -32,8 +32,8 @@ from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
-from knowgap.retrieval.outside import Lines
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.retrieval.passage_lines import Lines
 from knowgap.storage.progress import Progress, no_progress
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4

@@ -179,7 +179,8 @@ def _show(found: Compiled[Any], job: Job) -> None:
 
 def show_study(study: StudyResult[Any]) -> None:
     """Show the best trials of a study, what they changed, what decides the score, and what the study cost."""
-    from knowgap.compiling.study.result import LABEL, cost_of, rank
+    from knowgap.compiling.study.attributes import LABEL
+    from knowgap.compiling.study.result import cost_of, rank
 
     complete = sorted(study.complete, key=lambda trial: rank(trial, study.config.cost))
     front = study.study.best_trials if study.config.costs else complete[:5]

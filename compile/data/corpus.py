@@ -27,8 +27,8 @@ from knowgap.compiling.data.tables import read_csv
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.outside import split_title
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage_lines import split_title
 
 Split = Literal["auto", "never"]
 """Whether long texts of JSON Lines and TSV are split into passages; documents of other kinds always are."""

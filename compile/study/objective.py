@@ -20,8 +20,8 @@ from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
+from knowgap.compiling.study.attributes import COSTS, DEFAULT, LABEL, SPENT, spent_in
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.result import COSTS, DEFAULT, LABEL, SPENT, spent_in
 from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import LanguageModelUnreachable, StudyError
 from knowgap.lms.cancelling import CallsCancelled, run_cancellable

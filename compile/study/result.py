@@ -7,29 +7,22 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.study.attributes import COSTS, DEFAULT, LABEL, spent_in
 from knowgap.compiling.study.config import StudyConfig, parse_rule
+from knowgap.compiling.study.objective import Objective
 from knowgap.errors import StudyError
 from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
 
-if TYPE_CHECKING:
-    from knowgap.compiling.study.objective import Objective
-
 P = TypeVar("P", bound=Program)
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-
-LABEL, COSTS, SPENT = "label", "costs", "spent"
-"""The attributes of a trial: why it is tried, its mean costs per question, and what it has spent so far."""
-
-DEFAULT = "default"
-"""The label of the trial with the defaults and no demonstrations."""
 
 _ENOUGH = 20  # complete trials from which on it can be told what decides the score
 
@@ -113,12 +106,6 @@ class StudyResult(Generic[P]):
 def _settings(program: Program) -> dict[str, Any]:
     shown = {f"demonstrations of {name}": len(cast("Any", p).demos) for name, p in program.named_predictors()}
     return {**program.values(), **shown}
-
-
-def spent_in(trials: Sequence[FrozenTrial]) -> Usage:
-    """What trials have spent together, those included that run or failed."""
-    started = [trial for trial in trials if trial.state != TrialState.WAITING]
-    return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), Usage())
 
 
 def cost_of(trial: FrozenTrial, name: str) -> float:

@@ -31,10 +31,11 @@ from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.evaluation.shared_cache import cache_results
 from knowgap.compiling.run import Run
+from knowgap.compiling.study.attributes import DEFAULT, LABEL
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.objective import BudgetSpent, Objective, Purse
 from knowgap.compiling.study.pruning import GainPruner
-from knowgap.compiling.study.result import DEFAULT, FINISHED, LABEL, StudyResult, choose
+from knowgap.compiling.study.result import FINISHED, StudyResult, choose
 from knowgap.compiling.study.storage import open_storage, sqlite_file
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
 from knowgap.lms.metering import Usage, token_prices, without_history

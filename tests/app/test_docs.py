@@ -91,6 +91,10 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                     check_make(words)
                 elif words[0] == "knowgap":
                     check_options(words[1:]) if elsewhere else run_command(words[1:], 2 if fails else 0)
+                elif words[0] == "mkdir":
+                    Path(words[-1]).mkdir(parents=True, exist_ok=True)
+                elif words[0] == "echo":
+                    Path(words[3]).write_text(words[1] + "\n", encoding="utf-8")
                 elif words[0] == "python":
                     assert elsewhere
                     assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"

@@ -16,7 +16,8 @@ import pytest
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, MissingDependency, ValueOutOfBounds
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.minilm import sentence_encoder
-from knowgap.retrieval.outside import open_outside, passage_of
+from knowgap.retrieval.outside import open_outside
+from knowgap.retrieval.passage_lines import passage_of
 from tests.retrieval.http_server import serve
 
 ROWS = [
