@@ -219,15 +219,8 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[F
         if not set(stems(one.text)) <= known and (not sex or sex != -_sex(told.get(name_words(one.text), ())))
     ]
     rest = 1 - sum(one.probability for one in found) + sum(one.probability for one in kept)
-    names = names_of(step, titles_in(step, sentences))
-    opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}  # speak of their title
-    shared: list[Found] = []
-    for one in kept:
-        named = [n for n in names if mentions(one.sentence.words, n) or set(stems(n)) <= set(stems(one.sentence.title))]
-        is_about = about and (named or not names or (one.sentence.source, one.sentence.title) not in opened)
-        share = (1.0 if is_about else _GUESSED) / max(rest, 1e-6)
-        shared.append(replace(one, probability=one.probability * share))
-    return sorted(shared, key=lambda one: -one.probability)[:_BRANCHES]
+    share = (1.0 if about else _GUESSED) / max(rest, 1e-6)
+    return [replace(one, probability=one.probability * share) for one in kept[:_BRANCHES]]
 
 
 def _sex(words: Iterable[str]) -> int:
