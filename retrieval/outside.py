@@ -46,13 +46,11 @@ def open_outside(name: str | Path) -> Any:
         MissingDependency: a package is not installed.
         UsageError: an address does not have this form.
     """
-    from knowgap.retrieval.plaid import PlaidIndex
-
     servers = {"elasticsearch": Elasticsearch, "opensearch": Elasticsearch, "flashrag": FlashRAGServer}
     folders: dict[str, Callable[[Path], Any]] = {
         "faiss": FaissIndex,
         "lucene": LuceneIndex,
-        "plaid": PlaidIndex.foreign,
+        "plaid": _open_plaid,
     }
     kind, found, address = str(name).partition("+")
     if found and is_address(address) and kind not in servers:
@@ -73,6 +71,12 @@ def open_outside(name: str | Path) -> Any:
     signs = (("lucene", "segments_*"), ("plaid", "centroids.pt"), ("faiss", "*.faiss"), ("faiss", "*.index"))
     own = next((kind for kind, sign in signs if any(folder.glob(sign))), None)
     return folders[own](folder) if own else None
+
+
+def _open_plaid(folder: Path) -> Any:
+    from knowgap.retrieval.plaid import PlaidIndex
+
+    return PlaidIndex.foreign(folder)
 
 
 class Adapter(NeverCopied):

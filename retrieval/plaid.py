@@ -205,32 +205,9 @@ class PlaidIndex(NeverCopied):
 def _index(folder: Path, store: PassageStore, encoder: TokenEncoder, nbits: int, report: Progress) -> None:
     """Have colbert-ai sample, cluster and compress what `encoder` encodes; chunks that are there are kept."""
     _colbert()
-    import torch
-    from colbert.data import Collection
-    from colbert.indexing.collection_indexer import CollectionIndexer
-    from colbert.indexing.index_saver import IndexSaver
     from colbert.infra import ColBERTConfig
 
-    class Indexer(CollectionIndexer):
-        def __init__(self, config: Any) -> None:  # the parent's would load the checkpoint by itself
-            self.verbose, self.rank, self.nranks, self.use_gpu = 0, 0, 1, False
-            self.config, self.saver, self.encoder = config, IndexSaver(config), self
-            self.collection = Collection(data=[str(passage) for passage in store])
-            self.encoded: Any = None
-
-        def encode_passages(self, texts: list[str]) -> Any:
-            if len(texts) < len(store) or self.encoded is None:  # of a small collection, the sample is the only chunk
-                report(0, len(store), "encoding passages")
-                vectors, lengths = encoder.encode_passages(texts)
-                self.encoded = torch.from_numpy(vectors.astype(np.float32)), lengths.tolist()
-            return self.encoded
-
-        def _train_kmeans(self, sample: Any, shared_lists: Any) -> Any:  # the parent's wants a GPU where there is one
-            import faiss
-
-            kmeans = faiss.Kmeans(self.config.dim, self.num_partitions, niter=self.config.kmeans_niters, seed=123)
-            kmeans.train(sample.float().numpy())
-            return torch.nn.functional.normalize(torch.from_numpy(kmeans.centroids), dim=-1)
+    from knowgap.retrieval.plaid_indexer import Indexer
 
     written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
     if not (folder / "avg_residual.pt").exists():
@@ -240,7 +217,7 @@ def _index(folder: Path, store: PassageStore, encoder: TokenEncoder, nbits: int,
     folder.mkdir(exist_ok=True)
     config = ColBERTConfig(index_path=str(folder), dim=encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint")
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        Indexer(config).run([])
+        Indexer(config, store, encoder, report).run([])
 
 
 def _colbert() -> None:

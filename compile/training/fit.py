@@ -138,24 +138,9 @@ def _quiet() -> Iterator[None]:
 def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
     """Build the trainer, quiet and offline; the steps between checkpoints are a multiple of those between losses."""
     import torch
-    from transformers import PrinterCallback, TrainerCallback, set_seed
+    from transformers import PrinterCallback, set_seed
 
-    class Watch(TrainerCallback):
-        """Reports losses, and ends a run whose loss is no longer a number."""
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            control.should_log |= state.global_step >= state.max_steps  # the last loss, too
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            loss = (logs or {}).get("loss")
-            if loss is None:
-                return
-            if not math.isfinite(loss):
-                raise UsageError(
-                    f"the loss is {loss} at step {state.global_step}: a learning rate lower than "
-                    f"{args.learning_rate:g} may help"
-                )
-            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
+    from knowgap.compiling.training.watch import Watch
 
     config, cuda = job.config, torch.cuda.is_available()
     steps = config.steps(job.examples)
@@ -181,7 +166,7 @@ def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
     set_seed(config.seed)
     trainer = job.build(settings)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Watch())
+    trainer.add_callback(Watch(progress))
     return trainer
 
 

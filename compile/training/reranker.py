@@ -149,19 +149,17 @@ def reranker_job(
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
-        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        class Trainer(CrossEncoderTrainer):
-            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-                """Add none: it would ask the hub about the base."""
+        from knowgap.compiling.training.offline_trainer import OfflineTrainer
 
         with loading_model(base_folder(base)) as (source, arguments):
             from sentence_transformers import CrossEncoder
 
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
-        return Trainer(
+        return OfflineTrainer(
             model=encoder,
             args=CrossEncoderTrainingArguments(**settings),
             train_dataset=Dataset.from_dict(columns),
