@@ -4,11 +4,11 @@
 #     ./demo.sh [FOLDER]      what it makes is in FOLDER (demo-output); given again, it takes what is there
 #
 # KNOWGAP_LM, KNOWGAP_API_BASE and KNOWGAP_LM_OPTIONS name another language model than the embedded reader, and
-# KNOWGAP_LIMIT how many questions of each split are asked (50).
+# KNOWGAP_LIMIT how many questions of each split are asked (100).
 set -euo pipefail
 export KNOWGAP_LM="${KNOWGAP_LM:-extractive}"
 folder="${1:-demo-output}"
-limit="${KNOWGAP_LIMIT:-50}"
+limit="${KNOWGAP_LIMIT:-100}"
 mkdir -p "$folder"
 cd "$folder"
 
@@ -18,11 +18,13 @@ run() { printf '\033[32m$ %s\033[0m\n' "$1"; eval "$1"; }
 step "1. The sample, a fictional encyclopedia, is indexed: what is known of it can only come from retrieval"
 run 'knowgap index --data sample --index index'
 
-step "2. A question that takes several rounds: what is missing is looked for"
-run 'knowgap ask "Who is the mother of the author of the novel Stilnodion Rising?" --index index'
+step "2. Plain retrieval reads once; knowgap notices what is missing and looks for it (the encyclopedia says 2,353,418)"
+question="What is the population of the birthplace of the producer of the album The Brezetheus Shadow?"
+run "knowgap ask \"$question\" --index index --program rag"
+run "knowgap ask \"$question\" --index index"
 
 step "3. A question that the encyclopedia does not answer"
-run 'knowgap ask "What is the place of death of Gavara Zoskuzelk?" --index index'
+run 'knowgap ask "Which company published the novel Lilnagos Rising?" --index index'
 
 step "4. A small study on the dev split; what it chooses is tested on questions that it has not seen, and saved"
 run "knowgap compile --program rag --data sample --index index --n-trials 5 --limit $limit --output-dir study"
@@ -35,6 +37,6 @@ run 'cat > call.py <<END
 import os, dspy, knowgap
 dspy.configure(lm=knowgap.make_lm(os.environ["KNOWGAP_LM"], api_base=os.environ.get("KNOWGAP_API_BASE")))
 program = knowgap.load("study/artifact", retriever="index")
-print(program(question="Who wrote the novel Stilnodion Rising?").answer)
+print(program(question="Where was the producer of the album The Ruzarion Clockmaker born?").answer)
 END
 python call.py'

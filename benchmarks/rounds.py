@@ -16,7 +16,7 @@ from rich.console import Console
 
 import knowgap
 
-QUESTION = "Who is the mother of the author of the novel Stilnodion Rising?"
+QUESTION = "What is the population of the birthplace of the producer of the album The Brezetheus Shadow?"
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Fonts that the picture would fetch from the network."""
 
