@@ -94,13 +94,14 @@ class StudyResult(Generic[P]):
     def importances(self) -> dict[str, float]:
         """How much each parameter decides the score (Optuna's PED-ANOVA), in shares, the most important first.
 
-        Empty if fewer than 20 trials are complete, or all have the same score.
+        Empty if fewer than 20 trials are complete, or if no parameter sets the best of them apart.
         """
         if len(self.complete) < _ENOUGH or len({trial.values[0] for trial in self.complete}) < 2:
             return {}
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return optuna.importance.get_param_importances(self.study, target=lambda trial: trial.values[0])
+            shares = optuna.importance.get_param_importances(self.study, target=lambda trial: trial.values[0])
+        return shares if len({*shares.values()}) > 1 else {}
 
 
 def _settings(program: Program) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Studies: every hyperparameter and demonstration counts, limits hold, and what was stopped goes on."""
 
+from dataclasses import replace
+
 import dspy
 import optuna
 import pytest
@@ -309,10 +311,29 @@ def test_a_foreign_file_is_not_a_storage(tmp_path):
 
 
 def test_importances_are_told_from_twenty_complete_trials_on():
-    assert run(8)[0].importances() == {}
-    importances = run(22, n_dev=4, prune=False)[0].importances()
-    assert next(iter(importances)) in ("top_k", "careful", "weight", "demos.answer")
+    found = replace(run(2, n_dev=4, prune=False)[0], study=optuna.create_study(direction="maximize"))
+    spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("matters", "does_not")}
+    for number in range(25):
+        params = {"matters": number / 25, "does_not": number % 5 / 5}
+        found.study.add_trial(optuna.create_trial(value=float(number > 20), params=params, distributions=spaces))
+    importances = found.importances()
+    assert [*importances] == ["matters", "does_not"]
+    assert importances["matters"] > 0.5
     assert sum(importances.values()) == pytest.approx(1.0)
+    few = optuna.create_study(direction="maximize")
+    few.add_trials(found.trials[-19:])
+    assert replace(found, study=few).importances() == {}
+
+
+def test_importances_of_equal_shares_tell_nothing():
+    """Optuna gives every parameter the same share if none of them sets the best trials apart."""
+    found = replace(run(2, n_dev=4, prune=False)[0], study=optuna.create_study(direction="maximize"))
+    spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("a", "b")}
+    for number in range(25):
+        found.study.add_trial(
+            optuna.create_trial(value=float(number > 20), params={"a": 0.5, "b": 0.5}, distributions=spaces)
+        )
+    assert found.importances() == {}
 
 
 def test_optuna_is_left_as_it_was(capfd):
