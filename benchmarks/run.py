@@ -24,7 +24,6 @@ BENCHMARKS = (
     "service",
     "mutations",
     "retrieval",
-    "commands",
     "embedded",
     "tuning",
     "evidence",

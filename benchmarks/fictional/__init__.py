@@ -28,7 +28,7 @@ import dspy
 
 from fictional.articles import write_articles
 from fictional.questions import ask_questions
-from fictional.world import READER_SEED, SAMPLE_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, build_world
+from fictional.world import SAMPLE_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, build_world
 from knowgap.compiling.data.dataset import SPLITS
 from knowgap.retrieval.passage import Passage
 
@@ -72,7 +72,7 @@ def write_dataset(folder: Path, passages: int = 0, seed: int = SAMPLE_SEED) -> N
 
 def _numbers(first: int = 0) -> Iterator[int]:
     """The numbers of the worlds, without those of the seeds that are kept apart."""
-    return (number for number in count(first) if number // WORLDS_PER_SEED not in (READER_SEED, *UNSEEN_SEEDS))
+    return (number for number in count(first) if number // WORLDS_PER_SEED not in UNSEEN_SEEDS)
 
 
 def _ask(number: int) -> list[dspy.Example]:

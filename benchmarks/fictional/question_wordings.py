@@ -1,7 +1,6 @@
 """How the questions about the fictional encyclopedia are worded.
 
 Each wording is written three times, for train, dev and test, so that no split shows the wordings of another.
-`fictional.reader_wordings` holds a fourth set.
 """
 
 from __future__ import annotations

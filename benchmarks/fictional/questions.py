@@ -19,8 +19,7 @@ from fictional.article_wordings import POSTS
 from fictional.articles import demonym, inline, show, show_date, write_articles
 from fictional.names import Dice
 from fictional.question_wordings import DEV, RELATION_NAMES, TEST, TRAIN, Wordings
-from fictional.reader_wordings import READER
-from fictional.world import READER_SEED, WORLDS_PER_SEED, Entity, World
+from fictional.world import WORLDS_PER_SEED, Entity, World
 from knowgap.compiling.data.dataset import make_example
 
 MIX: Mapping[str, int] = {
@@ -114,7 +113,7 @@ def ask_questions(world: World, count: int) -> list[dspy.Example]:
 class _Asker:
     def __init__(self, world: World, count: int) -> None:
         seed, split = divmod(world.number, WORLDS_PER_SEED)
-        self.words = READER if seed == READER_SEED else (TRAIN, DEV, TEST)[split]
+        self.words = (TRAIN, DEV, TEST)[split]
         self.prefix = f"fictional-{seed}-{split}"
         self.dice = Dice(world.number * 2 + 2_000_000_000)
         self.world, self.count = world, count

@@ -18,8 +18,6 @@ from fictional.names import Dice, coin
 WORLDS_PER_SEED = 3
 SAMPLE_SEED = 0
 """The seed of the sample that comes with knowgap."""
-READER_SEED = 140
-"""The seed that measures the embedded reader; its questions alone have the wordings of `reader_wordings`."""
 UNSEEN_SEEDS = (147, 148, 149)
 """Seeds for the figures of a release: no program is run on them before the figures of an issue are reported."""
 

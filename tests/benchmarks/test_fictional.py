@@ -12,13 +12,12 @@ from fictional.articles import show, write_articles
 from fictional.names import ENDINGS, coin
 from fictional.question_wordings import DEV, RELATION_NAMES, TEST, TRAIN
 from fictional.questions import MIX, ask_questions
-from fictional.reader_wordings import READER
-from fictional.world import READER_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, build_world
+from fictional.world import UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, build_world
 from write_sample import SAMPLE
 
 from knowgap.compiling.data import SPLITS, load_dataset
 
-CHECKED = [*range(WORLDS_PER_SEED), *range(WORLDS_PER_SEED * READER_SEED, WORLDS_PER_SEED * (READER_SEED + 1))]
+CHECKED = range(WORLDS_PER_SEED)
 
 
 def test_the_sample_files_are_what_the_generator_writes(tmp_path):
@@ -83,8 +82,7 @@ def test_each_answer_follows_from_the_world_and_no_other_reading_has_one(asked):
 
 def test_an_unanswerable_question_asks_for_what_no_article_states(asked):
     world, texts, questions = asked
-    sets = (READER,) if world.number >= WORLDS_PER_SEED * READER_SEED else (TRAIN, DEV, TEST)
-    words = sets[world.number % len(sets)]
+    words = (TRAIN, DEV, TEST)[world.number]
     for example in questions:
         if example.type != "unanswerable":
             continue
@@ -111,18 +109,17 @@ def test_the_words_of_a_question_name_no_passage_after_the_first(asked):
             assert len(set(example.gold_ids)) > firsts, example
 
 
-def test_the_splits_and_the_readers_questions_share_no_wording():
+def test_the_splits_share_no_wording():
     def templates(words):
         tables = [getattr(words, field.name).values() for field in fields(words)]
         return {t for table in tables for item in table for t in ([item] if isinstance(item, str) else item)}
 
-    sets = [templates(words) for words in (TRAIN, DEV, TEST, READER)]
+    sets = [templates(words) for words in (TRAIN, DEV, TEST)]
     assert len(set.union(*sets)) == sum(map(len, sets))
 
 
 def test_a_stream_has_no_world_of_the_seeds_that_are_kept_apart():
-    kept = {f"fictional-{seed}-" for seed in (READER_SEED, *UNSEEN_SEEDS)}
-    assert len(kept) == 4
+    kept = {f"fictional-{seed}-" for seed in UNSEEN_SEEDS}
     assert {re.match(r"fictional-\d+-", e.id)[0] for e in stream_questions(700)}.isdisjoint(kept)
 
 

@@ -1,7 +1,6 @@
 """What two small models have replied to short prompts over the bundled sample, and what is read of it.
 
-`benchmarks/recorded_replies.py` records a reply; `read` was checked by a person: null where there is nothing to read,
-else the fields that decide.
+`read` was checked by a person: null where there is nothing to read, else the fields that decide.
 """
 
 from __future__ import annotations
@@ -9,9 +8,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import dspy
 import pytest
-from recorded_replies import signature_of
 
+from knowgap import signatures
 from knowgap.programs.replies.fields import read_fields
 
 RECORDED = [
@@ -32,7 +32,9 @@ def name_of(case):
 
 @pytest.mark.parametrize("case", RECORDED, ids=name_of)
 def test_a_recorded_reply_is_read_as_a_person_reads_it(case):
-    outputs = read_fields(signature_of(case["signature"]), case["reply"], "json" if case["form"] == "json" else "chat")
+    name = case["signature"]
+    signature = dspy.Signature(name) if "->" in name else getattr(signatures, name)
+    outputs = read_fields(signature, case["reply"], "json" if case["form"] == "json" else "chat")
     if case["read"] is None:
         assert outputs is None
     else:
