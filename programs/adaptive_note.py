@@ -77,13 +77,13 @@ class AdaptiveNote(Program):
         passages = self.retrieve_passages(question, self.top_k)
         if not self.collect:  # the passages themselves take the place of the note (table 2, w/o IIC & AMR)
             return self.conclude(self._generate(question, joined(passages), passages), passages, note="", questions=[])
-        best_note = self._write(self.init, question, passages)  # equations 1 and 2
+        best_note = self._write(self.init, question, passages)  # M_opt, equations 1 and 2
         sources, seen, asked = passages if best_note else [], {p.id for p in passages}, list[str]()
         step = invalid = 0
         while not (reason := self._stop(step, invalid, len(seen))):  # equation 8
             step += 1
             self.begin_iteration(step)
-            output = self.ask(self.propose, question=question, note=best_note, asked=asked)  # equation 3
+            output = self.ask(self.propose, question=question, note=best_note, asked=asked)  # q_t, equation 3
             questions, repeated = clean_lines(getattr(output, "questions", None), 2, asked)
             self.record(Queried(queries=questions, repeated=repeated))
             if not questions:
@@ -93,7 +93,7 @@ class AdaptiveNote(Program):
             found = fuse(self.retrieve(questions, self.top_k), self.top_k, constant=RRF_CONSTANT)
             passages = [hit.passage for hit in found]
             seen |= {passage.id for passage in passages}
-            note = self._write(self.update, question, passages, best_note=best_note)  # equations 4 and 5
+            note = self._write(self.update, question, passages, best_note=best_note)  # N_t, equations 4 and 5
             better = bool(note)
             if note and self.review:  # equations 6 and 7
                 output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
@@ -107,7 +107,7 @@ class AdaptiveNote(Program):
         return self.conclude(self._generate(question, best_note), sources, note=best_note, questions=asked)
 
     def _stop(self, step: int, invalid: int, seen: int) -> str:
-        """The condition of equation 8 that holds; empty if none does. Without review, only the steps are counted."""
+        """Which of CI, IU and RP is reached (equation 8); empty if none. Without review, only the steps are counted."""
         if step >= self.iterations:
             return "iterations"
         if self.review and invalid >= self.invalid_updates:

@@ -79,6 +79,7 @@ class BlendFilter(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the filtered passages of its searches; the prediction adds `reasoning`."""
         self.begin_iteration(1)
+        # K_q, which is also K_ex: line 1 of algorithm 1, whose lines 2 to 7 follow
         direct = self.retrieve_passages(question, self.top_k) if self.original or self.external else []
         texts = [
             functools.partial(self._draft, question, direct),  # equation 1
@@ -88,7 +89,7 @@ class BlendFilter(Program):
         draft, memory, topic = run_concurrently(texts, ["external", "internal", ""])
         queries = {"external": f"{draft} {question}", "internal": f"{memory} {question}"}  # equations 2 and 4
         queries = {name: query.strip() for name, query in queries.items() if getattr(self, name)}
-        found = self.retrieve([*queries.values()], self.top_k) if queries else []
+        found = self.retrieve([*queries.values()], self.top_k) if queries else []  # equation 5
         lists = {"original": direct} if self.original else {}
         lists |= {name: [hit.passage for hit in hits] for name, hits in zip(queries, found, strict=True)}
         if self.knowledge_filter == "union":

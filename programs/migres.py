@@ -106,9 +106,9 @@ class MIGRES(Program):
         said, missing, reason = None, question, "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            knowledge = self._search(queries, read) or self._prompt(queries, read)
-            known = merge_claims([*known.items(), *self._extract(queries, knowledge).items()])
-            said = self.ask(self.main, known=list(known), question=question, style=self.wording)
+            knowledge = self._search(queries, read) or self._prompt(queries, read)  # retrieval module
+            known = merge_claims([*known.items(), *self._extract(queries, knowledge).items()])  # leaf module
+            said = self.ask(self.main, known=list(known), question=question, style=self.wording)  # main module
             if known and is_answered(said):
                 missing, reason = "", "answered"
                 break
@@ -117,7 +117,7 @@ class MIGRES(Program):
             if step == self.iterations:
                 break
             inputs = {"question": question, "asked": asked, "known": list(known), "missing": missing}
-            output = self.ask(self.query, **inputs, max_queries=self.max_queries)
+            output = self.ask(self.query, **inputs, max_queries=self.max_queries)  # query generator
             queries, repeated = clean_lines(getattr(output, "queries", None), self.max_queries, asked)
             self.record(Queried(queries=queries, repeated=repeated))
             if not queries:
@@ -125,7 +125,7 @@ class MIGRES(Program):
                 break
             asked += queries
         self.record(Stopped(reason=reason))
-        if reason != "answered":
+        if reason != "answered":  # the paper does not say how it ends after T iterations
             inputs = {"known": list(known), "question": question, "style": self.wording}
             said = self.ask(self.last, **inputs)
         sources = distinct(passage for passages in known.values() for passage in passages)
@@ -137,7 +137,7 @@ class MIGRES(Program):
         return self.conclude(text_of(said) or UNKNOWN, sources, **stated, **verdict)
 
     def _search(self, queries: Sequence[str], read: set[str]) -> list[ReadPassage]:
-        """The retrieval module: what was not read before, reranked, filtered by δ, and cut down; adds to `read`."""
+        """Retriever and knowledge filter: what was not read before, reranked, filtered by δ (θ in 3.2), cut down."""
         delta = resolve_threshold(self.reranker, self.delta)
         results = self.retrieve(queries, self.retrieve_k)
         fresh = [[hit for hit in hits if hit.passage.id not in read] for hits in results]

@@ -7,7 +7,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import dspy
 
@@ -31,31 +31,38 @@ class Trajectory:
     """A path from the root of the tree: queries, what each found, and the answer from all of it.
 
     Attributes:
-        path: the actions from the root, joined by "/"; empty at the root.
-        searches: one query per action with the passages that it found.
+        path: the actions from the root, joined by "/"; `direct` at the root.
+        queries: one for each action.
+        found: the passages that each query found.
         generated: log-probabilities of the tokens of queries and answer; None if some are unknown.
         answer: None if not asked for yet, empty if none could be read.
         answer_logprobs: log-probabilities of the tokens of the answer; None if unknown.
         stated: the probability that the model states for its answer, 0 to 1.
     """
 
-    path: str = ""
-    searches: tuple[tuple[str, tuple[Passage, ...]], ...] = ()
+    path: str = "direct"
+    queries: tuple[str, ...] = ()
+    found: tuple[tuple[Passage, ...], ...] = ()
     generated: tuple[float, ...] | None = ()
     answer: str | None = None
     answer_logprobs: tuple[float, ...] | None = None
     stated: float = 0.0
 
+    def path_to(self, action: str) -> str:
+        """The path of a child."""
+        return f"{self.path}/{action}" if self.queries else action
+
     @property
     def passages(self) -> list[Passage]:
         """What all queries found, each passage once, in the order in which they were found."""
-        return distinct(passage for _, found in self.searches for passage in found)
+        return distinct(passage for found in self.found for passage in found)
 
     @property
     def searched(self) -> list[Searched]:
         """The queries, each with the numbers from 1 that its passages have in `passages`."""
         numbers = {passage.id: number for number, passage in enumerate(self.passages, start=1)}
-        return [Searched(query=query, found=[numbers[p.id] for p in found]) for query, found in self.searches]
+        pairs = zip(self.queries, self.found, strict=True)
+        return [Searched(query=query, found=[numbers[passage.id] for passage in found]) for query, found in pairs]
 
     @property
     def perplexity(self) -> float | None:
@@ -69,23 +76,9 @@ class Trajectory:
 
     def to_dict(self) -> dict[str, Any]:
         """The trajectory as a JSON-ready mapping."""
-        facts = {"path": self.path or "direct", "queries": [query for query, _ in self.searches]}
-        facts |= {"answer": self.answer or "", "confidence": self.confidence, "perplexity": self.perplexity}
+        facts = {"path": self.path, "queries": list(self.queries), "answer": self.answer or ""}
+        facts |= {"confidence": self.confidence, "perplexity": self.perplexity}
         return facts | {"passages": [passage.id for passage in self.passages]}
-
-
-class Written(NamedTuple):
-    """A query or an answer.
-
-    Attributes:
-        text: empty if it cannot be read.
-        logprobs: log-probabilities of the tokens of the text; None if they are unknown.
-        stated: the confidence that the model states, 0 to 1.
-    """
-
-    text: str
-    logprobs: tuple[float, ...] | None
-    stated: float
 
 
 class RQRAG(Program):
@@ -136,86 +129,78 @@ class RQRAG(Program):
         log-probabilities" or "stated confidence"), `answers` of all trajectories, and `leaves`: path, queries, answer,
         confidence, perplexity and passage ids of each.
         """
-        level, nodes = [Trajectory()], list[Trajectory]()  # the root retrieves nothing
+        level, nodes = [Trajectory()], list[Trajectory]()  # the root: the question, for which nothing is retrieved
         for iteration in range(1, self.depth + 1):  # generate, retrieve, generate, retrieve, … (B.2)
             self.begin_iteration(iteration)
-            if len(level) > self.beam_width:
+            if len(level) > self.beam_width:  # its best nodes are found by their answers
                 level = self._answer_all(question, level)
             nodes += level
-            level = self._retrieve_for(self._refine(question, self._best(level)))
+            level = self._refine(question, self._best(level))
         self.begin_iteration(self.depth + 1)
-        leaves = self._answer_all(question, [*nodes, *level])  # … and answer
+        leaves = self._answer_all(question, [*nodes, *level])  # … and answer, at every node
         self.record(Stopped(reason="depth" if level else "no query"))
         return self._select(leaves)
 
     def _refine(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
-        """The children of nodes, without passages: one for each action whose query could be read."""
+        """The children of nodes with what they find: one for each action whose query could be read."""
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
         asked = [(node, action) for node in nodes for action in actions]
-
-        def refine(node: Trajectory, action: str, path: str) -> Trajectory | None:
-            said = self._write(question, node, action)
-            if not (query := " ".join(said.text.split())):
-                return None
-            self.record(Refined(action=action, query=query))
-            return Trajectory(path, (*node.searches, (query, ())), _generated(node, said))
-
-        paths = [f"{node.path}/{action}".strip("/") for node, action in asked]
-        tasks = [functools.partial(refine, *each, path) for each, path in zip(asked, paths, strict=True)]
-        return [child for child in run_concurrently(tasks, paths) if child is not None]
-
-    def _retrieve_for(self, children: Sequence[Trajectory]) -> list[Trajectory]:
-        """The children with what their newest queries find."""
-        queries = [node.searches[-1][0] for node in children]
-        found = self.retrieve(queries, self.top_k) if children else []
-        return [
-            replace(node, searches=(*node.searches[:-1], (query, tuple(hit.passage for hit in hits))))
-            for node, query, hits in zip(children, queries, found, strict=True)
-        ]
+        tasks = [functools.partial(self._write, question, node, action) for node, action in asked]
+        written = run_concurrently(tasks, [node.path_to(action) for node, action in asked])
+        children = [child for child in written if child.queries[-1]]
+        found = self.retrieve([child.queries[-1] for child in children], self.top_k) if children else []
+        passages = [tuple(hit.passage for hit in hits) for hits in found]
+        return [replace(child, found=(*child.found, new)) for child, new in zip(children, passages, strict=True)]
 
     def _answer_all(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
-        """All nodes with their answers."""
-        asked = [node for node in nodes if node.answer is None]
+        """The nodes with their answers."""
+        tasks = [functools.partial(self._write, question, node, "answer") for node in nodes]
+        return run_concurrently(tasks, [node.path for node in nodes])
 
-        def answer(node: Trajectory) -> Trajectory:
-            said = self._write(question, node, "answer")
-            more = {"generated": _generated(node, said), "answer_logprobs": said.logprobs, "stated": said.stated}
-            leaf = replace(node, answer=said.text, **more)
-            if leaf.answer:
-                ids = [passage.id for passage in leaf.passages]
-                self.record(Answered(answer=leaf.answer, confidence=leaf.confidence, passages=ids))
-            return leaf
+    def _write(self, question: str, node: Trajectory, action: str, **options: Any) -> Trajectory:
+        """What the model writes at a node, which sees the queries of the path and what each found (equation 2).
 
-        tasks = [functools.partial(answer, node) for node in asked]
-        leaves = run_concurrently(tasks, [node.path or "direct" for node in asked])
-        by_path = {leaf.path: leaf for leaf in leaves}
-        return [by_path.get(node.path, node) for node in nodes]
+        Returns:
+            The node with its answer, or a child with one more query; the text is empty if it cannot be read.
+        """
+        if action == "answer" and node.answer is not None:
+            return node
+        field = "answer" if action == "answer" else "query"
+        inputs: dict[str, Any] = {"question": question, "searched": node.searched, "passages": node.passages}
+        inputs |= {"style": self.wording} if field == "answer" else {}
+        form = {}
+        if self.generator is not None:
+            inputs["lm"] = self.generator
+            form["adapter"] = TranscriptAdapter([*node.path.split("/")[: len(node.queries)], action], self.wording)
+        with dspy.context(**form):
+            reply = ask_for_tokens(self, getattr(self, action), **inputs, **options)
+        text, tokens = text_of(reply.output, field), reply.tokens_of(field, headed=self.generator is None)
+        logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
+        generated = None if node.generated is None or logprobs is None else (*node.generated, *logprobs)
+        if field == "query":
+            query = " ".join(text.split())
+            if query:
+                self.record(Refined(action=action, query=query))
+            return Trajectory(node.path_to(action), (*node.queries, query), node.found, generated)
+        stated = probability_of(reply.output)
+        leaf = replace(node, generated=generated, answer=text, answer_logprobs=logprobs, stated=stated)
+        if text:
+            ids = [passage.id for passage in leaf.passages]
+            self.record(Answered(answer=text, confidence=leaf.confidence, passages=ids))
+        return leaf
 
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """As for every program; a trained generator answers after a search with the question."""
         if self.generator is None:
             return super().last_answer(question, passages)
-        found = Trajectory("rewrite", ((question, tuple(passages)),)) if passages else Trajectory()
-        return self.conclude(self._write(question, found, "answer", last=True).text, passages)
-
-    def _write(self, question: str, node: Trajectory, action: str, **options: Any) -> Written:
-        """Ask the model at a node, which sees the queries of the path and what each found (equation 2)."""
-        field = "answer" if action == "answer" else "query"
-        inputs: dict[str, Any] = {"question": question, "searched": node.searched, "passages": node.passages}
-        inputs |= {"style": self.wording} if field == "answer" else {}
-        predictor, form = getattr(self, action), {}
-        if self.generator is not None:
-            inputs["lm"] = self.generator
-            form["adapter"] = TranscriptAdapter([*filter(None, node.path.split("/")), action], self.wording)
-        with dspy.context(**form):
-            reply = ask_for_tokens(self, predictor, **inputs, **options)
-        tokens = reply.tokens_of(field, headed=self.generator is None)
-        logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
-        return Written(text_of(reply.output, field), logprobs, probability_of(reply.output))
+        found = Trajectory("rewrite", (question,), (tuple(passages),)) if passages else Trajectory()
+        return self.conclude(self._write(question, found, "answer", last=True).answer or "", passages)
 
     def _best(self, level: list[Trajectory]) -> list[Trajectory]:
         """The `beam_width` best nodes of a level, in the order of their paths."""
-        weights = _weights(self.strategy, level)[0] if len(level) > self.beam_width else [0.0] * len(level)
+        if len(level) <= self.beam_width:
+            return level
+        weights, _ = _weights(self.strategy, level)
         best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
         return [level[i] for i in sorted(best)]
 
@@ -226,36 +211,32 @@ class RQRAG(Program):
         if not measured:
             leaves = [replace(leaf, generated=None, answer_logprobs=None) for leaf in leaves]
             self.record(Judged(what="token log-probabilities", value=False, reason="stated confidence instead"))
-        depths = [len(leaf.searches) for leaf in leaves]
-        candidates: Sequence[int] = range(len(leaves))
-        scores = {leaf.path or "direct": leaf.confidence for leaf in leaves}
-        if self.strategy == "perplexity" and measured:
-            scores = {leaf.path or "direct": -weight for leaf, weight in zip(leaves, weights, strict=True)}
-        elif self.strategy == "ensemble":
-            groups: dict[str, list[int]] = {}
-            for i, leaf in enumerate(leaves):
-                groups.setdefault(_normalised(leaf.answer or ""), []).append(i)
-            sums = [(round(sum(weights[i] for i in g), 9), max(depths[i] for i in g), g) for g in groups.values()]
-            candidates = max(sums, key=lambda each: each[:2], default=(0, 0, []))[2]
-            scores = {leaves[g[0]].answer or "": sum(leaves[i].confidence for i in g) for g in groups.values()}
-        best = max(candidates, key=lambda i: (round(weights[i], 9), depths[i], -i), default=None)
-        chosen = Trajectory() if best is None else leaves[best]
+        answers, ensemble = [leaf.answer or "" for leaf in leaves], self.strategy == "ensemble"
+        groups: dict[str, list[int]] = {}  # what competes as one: the trajectories of an answer, or each by itself
+        for i, (leaf, answer) in enumerate(zip(leaves, answers, strict=True)):
+            groups.setdefault(_normalised(answer) if ensemble else leaf.path, []).append(i)
+
+        def rank(group: list[int]) -> tuple[float, int, int]:
+            weight = round(sum(weights[i] for i in group), 9)
+            return weight, max(len(leaves[i].queries) for i in group), -group[0]
+
+        best = max(groups.values(), key=rank, default=[])
+        chosen = leaves[max(best, key=lambda i: rank([i]))] if best else Trajectory()
+        perplexities = self.strategy == "perplexity" and measured
+        values = [-w for w in weights] if perplexities else [leaf.confidence for leaf in leaves]
+        names = answers if ensemble else [leaf.path for leaf in leaves]
+        scores = {names[group[0]]: sum(values[i] for i in group) for group in groups.values()}
         self.record(Selected(strategy=self.strategy, answer=chosen.answer or UNKNOWN, scores=scores))
         return self.conclude(
             chosen.answer or UNKNOWN,
             chosen.passages,
             confidence=chosen.confidence,
-            path=chosen.path or "direct",
-            queries=[query for query, _ in chosen.searches],
+            path=chosen.path,
+            queries=list(chosen.queries),
             measure="token log-probabilities" if measured else "stated confidence",
-            answers=[leaf.answer for leaf in leaves],
+            answers=answers,
             leaves=[leaf.to_dict() for leaf in leaves],
         )
-
-
-def _generated(node: Trajectory, said: Written) -> tuple[float, ...] | None:
-    """Log-probabilities of all values that the node's path and its next reply generated; None if some are unknown."""
-    return None if node.generated is None or said.logprobs is None else (*node.generated, *said.logprobs)
 
 
 def _weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[list[float], bool]:

@@ -216,7 +216,7 @@ class _Author:
 
     def _answer(self, record: TranscriptRecord) -> str:
         """Give the record the teacher's answer from what was found; return why it is dropped, or an empty string."""
-        path = Trajectory(searches=tuple((step.query, tuple(step.found)) for step in record.steps))
+        path = Trajectory("", tuple(s.query for s in record.steps), tuple(tuple(s.found) for s in record.steps))
         output = self._ask(
             AnswerFromSearches,
             history=_turns(record),

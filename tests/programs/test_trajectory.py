@@ -22,8 +22,9 @@ def select_trajectory(strategy, leaves):
 def leaf(path, answer, probability=None, stated=0.0, generated=None):
     """A trajectory whose answer has one token; each action of its path searched once and found nothing."""
     return Trajectory(
-        path=path,
-        searches=tuple((action, ()) for action in path.split("/") if action),
+        path=path or "direct",
+        queries=tuple(path.split("/")) if path else (),
+        found=((),) * len(path.split("/")) if path else (),
         answer=answer,
         answer_logprobs=None if probability is None else (math.log(probability),),
         stated=stated,
