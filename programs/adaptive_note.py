@@ -13,7 +13,7 @@ from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.statements import joined
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
-from knowgap.retrieval.hybrid import RRF_CONSTANT, fuse
+from knowgap.retrieval.hybrid import fuse
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import (
     NOTE_STYLES,
@@ -90,7 +90,7 @@ class AdaptiveNote(Program):
                 reason = "no new question"
                 break
             asked += questions
-            found = fuse(self.retrieve(questions, self.top_k), self.top_k, constant=RRF_CONSTANT)
+            found = fuse(self.retrieve(questions, self.top_k), self.top_k)
             passages = [hit.passage for hit in found]
             seen |= {passage.id for passage in passages}
             note = self._write(self.update, question, passages, best_note=best_note)  # N_t, equations 4 and 5

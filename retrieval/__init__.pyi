@@ -1,7 +1,5 @@
 from .bm25 import BM25Index as BM25Index
-from .candidates import CandidateRetriever as CandidateRetriever
 from .colbert.index import ColBERTIndex as ColBERTIndex
-from .colbert.index import MaxSimReranker as MaxSimReranker
 from .dense import DenseIndex as DenseIndex
 from .entailment import EntailmentModel as EntailmentModel
 from .entailment import NLICrossEncoder as NLICrossEncoder
@@ -12,7 +10,6 @@ from .grounding import GroundingEntailment as GroundingEntailment
 from .grounding import grounded as grounded
 from .grounding import support as support
 from .hybrid import HybridIndex as HybridIndex
-from .hybrid import HybridRetriever as HybridRetriever
 from .index.engines import open_index as open_index
 from .index.manifest import Manifest as Manifest
 from .index.passage_store import PassageStore as PassageStore

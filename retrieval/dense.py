@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
-from knowgap.retrieval.device import choose_device, precision_on
+from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.hub import loading_model, refuse_code
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import EncodingState
@@ -174,8 +174,7 @@ class DenseIndex(VectorIndex):
             store = build.store(passages)
             model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"checkpoint": model.identity})
-            identity = model.identity | ({"precision": precision_on(model.device)} if encoder is None else {})
-            manifest = build.manifest("dense", store, {"dim": model.dim}, identity)
+            manifest = build.manifest("dense", store, {"dim": model.dim}, model.identity)
             write_vectors(build, store, model, state, manifest, progress or no_progress)
         return cls.open(path, encoder=encoder, device=device)
 

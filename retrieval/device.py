@@ -54,11 +54,6 @@ def bfloat16_on(device: str) -> bool:
     return device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def precision_on(device: str) -> str:
-    """The precision of `half_precision` on a device: "float16" or "float32"."""
-    return "float16" if device.startswith("cuda") else "float32"
-
-
 def half_precision(device: str) -> AbstractContextManager[Any]:
     """A context in which torch computes with 16 bits on a GPU, and as usual elsewhere.
 

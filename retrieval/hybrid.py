@@ -1,4 +1,4 @@
-"""Words and late interaction in one index, and the fusion of any retrievers by rank.
+"""Words and late interaction in one index, and the fusion of ranked lists.
 
 A hybrid index ranks passages by one score: the mean cosine by which late interaction finds the query's tokens in the
 passage, plus `SHARE` times the share of the query's words that the passage has. A word counts by the square of its
@@ -10,29 +10,27 @@ training sets of HotpotQA and 2WikiMultihopQA, and most codes come first among p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.bm25 import word_settings
 from knowgap.retrieval.colbert.index import ColBERTIndex
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import Positions, Where
+from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import nearest
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
+from knowgap.retrieval.passage import Hit, Passage, rank_hits
 from knowgap.retrieval.window import Encoder
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress
 
 SHARE = 0.5
-RRF_CONSTANT = 60
-_DEPTH = 100
+_RRF_CONSTANT = 60
 
 
 class HybridIndex(ColBERTIndex):
@@ -90,59 +88,16 @@ class HybridIndex(ColBERTIndex):
         return positions, scores / weight
 
 
-def fuse(
-    lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float] | None = None, constant: float = RRF_CONSTANT
-) -> list[Hit]:
-    """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of weight / (constant + rank).
+def fuse(lists: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
+    """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of 1 / (60 + rank).
 
-    Cormack, Clarke and Büttcher 2009. Each list has weight 1 unless `weights` is given. The larger the constant, the
-    smaller the advantage of the first ranks; the paper uses `RRF_CONSTANT`, 60.
+    Cormack, Clarke and Büttcher 2009.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
-    for hits, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
+    for hits in lists:
         for hit in hits:
             passages[hit.passage.id] = hit.passage
-            scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + weight / (constant + hit.rank)
+            scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + 1 / (_RRF_CONSTANT + hit.rank)
     # Rounding keeps ties: sums of the same terms in different orders may differ in the last digit.
     return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)
-
-
-class HybridRetriever(NeverCopied):
-    """Fuses the first hundred hits of several retrievers by rank; see `fuse`.
-
-    Args:
-        parts: the retrievers, over the same passages.
-        weights: one for each part; None weights them equally.
-
-    Raises:
-        ValueOutOfBounds: there is not one weight for each part, a weight is negative, or all are 0.
-    """
-
-    def __init__(self, parts: Sequence[Retriever], *, weights: Sequence[float] | None = None) -> None:
-        self._parts: list[Any] = list(parts)
-        self._weights = [1.0] * len(self._parts) if weights is None else list(weights)
-        right = len(self._weights) == len(self._parts) and min(self._weights, default=0) >= 0 and sum(self._weights)
-        if not right:
-            raise ValueOutOfBounds(
-                f"weights = {weights!r}: one is needed for each of {len(self._parts)} retrievers; none may be "
-                "negative, and one must be above 0"
-            )
-
-    def missing_ids(self, ids: Sequence[str]) -> list[str]:
-        """The ids that the index does not have; empty if no part can tell."""
-        part = next((part for part in self._parts if hasattr(part, "missing_ids")), None)
-        return part.missing_ids(ids) if part is not None else []
-
-    def search(
-        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
-    ) -> list[list[Hit]]:
-        """The `k` passages with the highest fused score for each query; `ids` and `where` as in `BM25Index.search`.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-        """
-        check_k(k)
-        filters = {name: value for name, value in (("ids", ids), ("where", where)) if value is not None}
-        results = [part.search(queries, max(k, _DEPTH), **filters) for part in self._parts]
-        return [fuse(lists, k, weights=self._weights) for lists in zip(*results, strict=True)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from typing_extensions import Self
 
 from knowgap.retrieval.colbert.checkpoint import (
@@ -17,14 +16,12 @@ from knowgap.retrieval.colbert.checkpoint import (
     prepare_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.device import choose_device, precision_on
+from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.vector_index import VectorIndex, write_vectors
-from knowgap.retrieval.index.vectors import Vectors, fixed_point
-from knowgap.retrieval.passage import SCORE_DECIMALS, Passage
-from knowgap.retrieval.rerankers.reranker import PairScorer, cached
+from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
 
@@ -99,7 +96,6 @@ class ColBERTIndex(VectorIndex):
             state = EncodingState.resume(build, {"checkpoint": str(checkpoint), "dim": dim})
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, report)
             encoder = TokenEncoder(folder, device=device)
-            recorded |= {"precision": precision_on(encoder.device)}
             manifest = build.manifest(cls.engine, store, {"dim": encoder.dim, **words}, recorded)
             write_vectors(build, store, encoder, state, manifest, report)
         return cls.open(path, checkpoint=checkpoint, device=device)
@@ -120,36 +116,3 @@ class ColBERTIndex(VectorIndex):
 
     def _load_encoder(self) -> TokenEncoder:
         return load_recorded_encoder(self.path, self.manifest, self._checkpoint, self._device)
-
-
-class MaxSimReranker(PairScorer):
-    """Scores pairs of query and text by MaxSim with the checkpoint of a ColBERT index.
-
-    Args:
-        index: the index whose checkpoint encodes queries and texts; the texts need not be its passages.
-        default_threshold: δ, if known. There is no general value, since scores grow with the number of query tokens.
-    """
-
-    def __init__(self, index: ColBERTIndex, *, default_threshold: float | None = None) -> None:
-        super().__init__()
-        self._index = index
-        self.name = f"MaxSim with {index.manifest.checkpoint['name']}"
-        self.default_threshold = default_threshold
-        self.scale = "sums of cosines over query tokens"
-
-    @cached
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The MaxSim of each (query, text) pair; 0 for a blank query."""
-        encoder = self._index.encoder
-        texts = list(dict.fromkeys(text for _, text in pairs))
-        row = {text: i for i, text in enumerate(texts)}
-        encoded, lengths = encoder.encode_passages(texts)
-        vectors = Vectors(fixed_point(encoded), lengths)
-        positions: dict[str, list[int]] = {}
-        for position, (query, _) in enumerate(pairs):
-            if query.strip():
-                positions.setdefault(query, []).append(position)
-        scores = np.zeros(len(pairs))
-        for query, own in positions.items():
-            scores[own] = vectors.maxsim(encoder.encode_query(query), np.array([row[pairs[i][1]] for i in own]))
-        return scores.round(SCORE_DECIMALS).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +26,10 @@ class IndexBuild:
         corpus_digest: the digest of the passages that `store` wrote.
     """
 
-    def __init__(self, target: Path, overwrite: bool, check: Callable[[Path], None] | None) -> None:
+    def __init__(self, target: Path, overwrite: bool) -> None:
         self.folder, self._target, self._overwrite = building_folder(target), target, overwrite
         self.segment, self.corpus_digest = self.folder / FIRST_SEGMENT, ""
-        self._check, self._verified = check, False
+        self._verified = False
 
     def clear(self) -> None:
         """Remove the files of an earlier build, except for the passages."""
@@ -76,8 +76,6 @@ class IndexBuild:
                     "(--overwrite)"
                 )
             existing.verify(self._target)
-            if self._check is not None:
-                self._check(self._target)
         except IndexDamaged as error:
             changed = {path.name for pattern in ("segment-*", "deleted-*") for path in self._target.glob(pattern)}
             if not self._overwrite and changed - {FIRST_SEGMENT}:
@@ -107,13 +105,10 @@ class IndexBuild:
 
 
 @contextmanager
-def start_build(
-    path: str | Path, *, overwrite: bool = False, check: Callable[[Path], None] | None = None
-) -> Iterator[IndexBuild]:
+def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexBuild]:
     """Build an index in the block, or continue a build; if the block is interrupted, the files so far are kept.
 
-    They are removed if the block raises a `KnowgapError` before anything is encoded, or a part of a hybrid index built.
-    `check` raises `IndexDamaged` if the index in a folder lacks something other than its recorded files.
+    They are removed if the block raises a `KnowgapError` before anything is encoded.
 
     Raises:
         IndexFolderError: another process is building the same index.
@@ -122,7 +117,7 @@ def start_build(
     """
     with lock_index(path) as target:
         check_place(target)
-        build = IndexBuild(target, overwrite, check)
+        build = IndexBuild(target, overwrite)
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)
             (build.folder / MANIFEST).unlink(missing_ok=True)  # a killed build may have written it

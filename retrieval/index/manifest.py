@@ -72,8 +72,7 @@ class Manifest:
         engine: a key of `ENGINES`.
         segments: its segments, in order.
         settings: the settings of the build.
-        checkpoint: name and digest of the encoder, if the engine has one; what the embedded one was fitted to; and the
-            precision in which the build encoded, if knowgap chose it ("float16" on a GPU, otherwise "float32").
+        checkpoint: name and digest of the encoder, if the engine has one; and what the embedded one was fitted to.
         deleted: how many of the passages were deleted.
         tombstones: the file of their positions; empty if there are none.
         changes: how many times the index was changed since it was built.

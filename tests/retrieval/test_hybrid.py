@@ -1,13 +1,11 @@
 import pytest
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval import BM25Index, DenseIndex, Hit, HybridIndex, HybridRetriever, Passage, open_index
+from knowgap.retrieval import Hit, HybridIndex, Passage, open_index
 from knowgap.retrieval.hybrid import SHARE, fuse
 from tests.retrieval.conformance import (
     QUERIES,
-    FilterConformance,
     IndexConformance,
-    RetrieverConformance,
     UpdateConformance,
     corpus,
 )
@@ -20,14 +18,6 @@ class TestHybridIndex(IndexConformance, UpdateConformance):
     @classmethod
     def with_checkpoint(cls, checkpoint):
         cls.options = {"checkpoint": checkpoint}
-
-
-class TestHybridRetriever(RetrieverConformance, FilterConformance):
-    @classmethod
-    def make(cls, passages, folder):
-        return HybridRetriever([BM25Index.from_passages(passages), DenseIndex.build(passages, folder)], weights=[2, 1])
-
-    test_ids_equal_post_filtering = None  # ranks, and so fused scores, are those among the admitted passages
 
 
 def test_a_score_is_the_mean_cosine_and_the_share_of_rare_words(checkpoint, tmp_path):
@@ -61,22 +51,8 @@ def hits(*ids):
 
 
 def test_fusion_is_the_formula():
-    fused = fuse([hits("a", "b", "c"), hits("c", "d")], 3, weights=[1.0, 2.0])
-    assert [(hit.passage.id, hit.rank) for hit in fused] == [("c", 1), ("d", 2), ("a", 3)]
-    assert [hit.score for hit in fused[:2]] == pytest.approx([1 / 63 + 2 / 61, 2 / 62])
-    tied = fuse([hits("b", "a"), hits("a", "b")], 2, constant=10)
+    fused = fuse([hits("a", "b", "c"), hits("c", "d"), hits("c")], 3)
+    assert [(hit.passage.id, hit.rank) for hit in fused] == [("c", 1), ("a", 2), ("b", 3)]
+    assert [hit.score for hit in fused] == pytest.approx([1 / 63 + 2 / 61, 1 / 61, 1 / 62])
+    tied = fuse([hits("b", "a"), hits("a", "b")], 2)
     assert [hit.passage.id for hit in tied] == ["a", "b"]
-    assert [hit.score for hit in tied] == pytest.approx([1 / 11 + 1 / 12] * 2)
-
-
-def test_a_part_of_weight_0_decides_nothing():
-    lexical = BM25Index.from_passages(corpus())
-    both = HybridRetriever([lexical, BM25Index.from_passages(corpus()[:3])], weights=[1, 0])
-    ranked, expected = ([[hit.passage for hit in hits] for hits in r.search(QUERIES, 3)] for r in (both, lexical))
-    assert ranked == expected
-
-
-@pytest.mark.parametrize("weights", [[1], [-1, 1], [0, 0]])
-def test_weights_out_of_bounds(weights):
-    with pytest.raises(ValueOutOfBounds):
-        HybridRetriever([BM25Index.from_passages(corpus())] * 2, weights=weights)

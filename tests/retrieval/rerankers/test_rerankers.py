@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval import ColBERTIndex, CrossEncoderReranker, MaxSimReranker, make_reranker
+from knowgap.retrieval import CrossEncoderReranker, make_reranker
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import logits_of, write_colbert, write_cross_encoder
+from tests.retrieval.tiny import logits_of, write_cross_encoder
 
 TEXTS = [str(passage) for passage in corpus(12)]
 PAIRS = [(query, text) for query in QUERIES for text in TEXTS]
@@ -20,20 +20,9 @@ def cross_encoder(tmp_path_factory):
     return write_cross_encoder(tmp_path_factory.mktemp("models") / "cross", TEXTS + QUERIES)
 
 
-@pytest.fixture(scope="module")
-def colbert(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("colbert")
-    return ColBERTIndex.build(
-        corpus(12), folder / "index", checkpoint=write_colbert(folder / "checkpoint", TEXTS + QUERIES)
-    )
-
-
-@pytest.fixture(params=["cross-encoder", "embedded", "maxsim"])
+@pytest.fixture(params=["cross-encoder", "embedded"])
 def make(request):
     """Makes a reranker that has scored nothing yet."""
-    if request.param == "maxsim":
-        index = request.getfixturevalue("colbert")
-        return lambda: MaxSimReranker(index)
     name = "embedded" if request.param == "embedded" else request.getfixturevalue("cross_encoder")
     return lambda: make_reranker(name)
 
@@ -107,9 +96,3 @@ def test_refuses_what_is_no_reranker(tmp_path):
     three_labels = write_cross_encoder(tmp_path / "nli", TEXTS, labels=3)
     with pytest.raises(CheckpointError, match="gives 3 scores"):
         CrossEncoderReranker(three_labels)
-
-
-def test_maxsim_reranker_agrees_with_its_index(colbert):
-    hits = colbert.search(QUERIES[:1], 12)[0]
-    scores = MaxSimReranker(colbert).score([(QUERIES[0], str(hit.passage)) for hit in hits])
-    assert scores == pytest.approx([hit.score for hit in hits], abs=0.05)
