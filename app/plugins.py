@@ -1,4 +1,4 @@
-"""Plugins: programs, metrics, loaders, retrievers and models from outside the package.
+"""Plugins: programs, metrics, retrievers and models from outside the package.
 
 `module:Name` is `Name` in an importable module. If it is a callable that makes the plugin, `module:Name:TEXT` calls it
 with that text. A plain name that knowgap does not have is looked up among the entry points of installed packages, in
@@ -25,7 +25,6 @@ from knowgap.errors import UnknownName, UsageError
 GROUPS = {
     "program": "knowgap.programs",
     "metric": "knowgap.metrics",
-    "layout": "knowgap.layouts",
     "retriever": "knowgap.retrievers",
     "reranker": "knowgap.rerankers",
     "entailment model": "knowgap.entailment_models",

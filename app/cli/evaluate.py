@@ -33,7 +33,7 @@ class EvaluateOptions(o.JobOptions):
     """Programs, and what it takes to score them on a split."""
 
     split: Annotated[str, Option("--split", help="Split: train, dev or test.")] = "test"
-    whole: Annotated[bool, Option("--whole", help="Take all questions of the data as that split, undivided.")] = False
+    whole: Annotated[bool, Option("--whole", help="Take all questions of a file as that split, undivided.")] = False
 
 
 @o.grouped

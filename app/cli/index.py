@@ -47,14 +47,6 @@ def index(
             "documents), one document, or passages in JSON Lines, TSV or CSV.",
         ),
     ] = None,
-    column: Annotated[
-        list[str] | None,
-        Option(
-            "--column",
-            help="The column of a CSV file that is the id, title or text of passages, as title=COLUMN. Can be "
-            "repeated; columns that are not named are told by their names.",
-        ),
-    ] = None,
     engine: o.Engine = None,
     passage_tokens: Annotated[
         int | None,
@@ -98,16 +90,13 @@ def index(
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
         raise UsageError("name what to index, with either --data or --corpus (not both)")
-    columns = factories.named_values(column, "--column")
-    if corpus is None and (columns or passage_tokens):
-        raise UsageError(
-            "--column and --passage-tokens work only with --corpus: a data set's passages stay as they are"
-        )
+    if corpus is None and passage_tokens:
+        raise UsageError("--passage-tokens works only with --corpus: a data set's passages stay as they are")
     engine = engine or (None if overwrite or corpus is None else recorded_engine(folder)) or NEW_INDEX
     options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
     embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
-    if corpus is not None:
-        options |= {"columns": columns, **({"passage_tokens": passage_tokens} if passage_tokens else {})}
+    if passage_tokens:
+        options["passage_tokens"] = passage_tokens
     source, reading = load_dataset(data or "") if corpus is None else Path(corpus), Reading()
     if not isinstance(source, Path) and not source.corpus:
         raise UsageError(f"{data} has no passages of its own: name a file of passages with --corpus")

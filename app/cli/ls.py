@@ -27,14 +27,13 @@ def ls(
     judging = {f"{name}@MODEL": metric for name, metric in WITH_MODEL.items()}
     own: dict[str, dict[str, str]] = {
         "program": {name: _first_line(get_program(name)) for name in PROGRAMS},
-        "layout": dict(DATASETS),
         "metric": {name: _first_line(metric) for name, metric in {**METRICS, **judging}.items()},
         "retriever": {},
         "reranker": {},
         "entailment model": {},
     }
     lists = {f"{kind}s": names | list_installed(kind, names, _first_line) for kind, names in own.items()}
-    lists["datasets"] = lists.pop("layouts")
+    lists["datasets"] = dict(DATASETS)
     lists["costs"] = {name: cost.summary for name, cost in COSTS.items()}
     lists["optimizers"] = {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()}
     lists["checkpoints"] = dict(CHECKPOINTS)

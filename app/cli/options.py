@@ -197,8 +197,8 @@ class DataOptions(IndexOptions):
             "--data",
             "-d",
             envvar="KNOWGAP_DATA",
-            help="Data set: a name of `knowgap ls`, a file, a folder, or module:Name:PATH for a loader of your own; "
-            "sample, the default, is a bundled fictional encyclopedia.",
+            help="Data set: a name of `knowgap ls`, a file or a folder; sample, the default, is a bundled fictional "
+            "encyclopedia.",
         ),
     ] = None
     corpus: Annotated[

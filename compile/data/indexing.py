@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
+from knowgap.compiling.data.corpus import document_folder, read_passages
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, IndexFolderError, UsageError
 from knowgap.retrieval.documents.reading import (
@@ -22,7 +22,7 @@ from knowgap.retrieval.documents.reading import (
     shown_name,
 )
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
-from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
+from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.build import lock_index
 from knowgap.retrieval.index.engines import engine_class, engine_window, open_index
@@ -40,9 +40,7 @@ def build_index(
     folder: str | Path,
     *,
     engine: str | None = None,
-    split: Split = "auto",
     passage_tokens: int = PASSAGE_TOKENS,
-    columns: Mapping[str, str] | None = None,
     overwrite: bool = False,
     reading: Reading | None = None,
     progress: Progress | None = None,
@@ -60,9 +58,8 @@ def build_index(
             passages of the last two are indexed as they are.
         folder: the folder of the index.
         engine: a key of `ENGINES`; None for the engine of the existing index, or `hybrid`.
-        split: whether texts of JSON Lines and TSV that are longer than a passage are split; other documents always are.
-        passage_tokens: the most tokens of a passage, which never has more than the encoder reads.
-        columns: the columns of a CSV file that are `id`, `title` and `text`; those not given are found by their names.
+        passage_tokens: the most tokens of a passage, which never has more than the encoder reads. A longer text is
+            split.
         overwrite: replace another index in the folder.
         reading: filled with what was read, left out, unreadable and split, and with what has changed.
         progress: called now and then.
@@ -91,10 +88,8 @@ def build_index(
         engine_name: str = engine or made_with.get("engine") or NEW_INDEX
         settings: dict[str, Any] = {
             "engine": engine_name,
-            "split": split,
             "passage_tokens": passage_tokens,
             "corpus": str(source.resolve()),
-            "columns": dict(columns or {}),
         }
         of_index = (item for item in options.items() if item[0] != "device")
         settings["options"] = {name: _recordable(value) for name, value in of_index}
@@ -105,7 +100,7 @@ def build_index(
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             changes = _Changes(old, beside)
-            files = _files(source, split == "never", splitter, reading, changes.known, report, columns)
+            files = _files(source, splitter, reading, changes.known, report)
             passages = changes.follow(files)
             build = engine_class(engine_name).build
             if old is None:
@@ -174,7 +169,7 @@ def _recordable(value: Any) -> Any:
 
 def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any], source: Path, old: Sources) -> None:
     """Refuse to change an index that was built from another source or with other settings."""
-    for name in ("engine", "split", "passage_tokens", "options", "columns"):
+    for name in ("engine", "passage_tokens", "options"):
         if (recorded.get(name) or None) != (settings[name] or None):
             raise UsageError(
                 f"{folder}: another index is already there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
@@ -192,17 +187,9 @@ def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]
 
 
 def _files(
-    source: Path,
-    whole: bool,
-    splitter: Splitter,
-    reading: Reading,
-    known: dict[str, FileRecord],
-    report: Progress,
-    columns: Mapping[str, str] | None,
+    source: Path, splitter: Splitter, reading: Reading, known: dict[str, FileRecord], report: Progress
 ) -> Iterator[ReadFile]:
     """The files of a corpus; those that have not changed come without passages."""
-    if columns and not source.name.removesuffix(".gz").lower().endswith(".csv"):
-        raise UsageError(f"{source}: columns can be named only for a table with a header (.csv)")
     documents = document_folder(source)
     if documents is not None:
         yield from read_documents(documents, splitter, reading, known, report)
@@ -211,8 +198,8 @@ def _files(
     record = FileRecord(file_digest(source) if source.is_file() else None, modified=modified(source))
 
     def placed() -> Iterator[tuple[Passage, Source]]:
-        for line, passage in read_corpus_lines(source, columns, lambda note: reading.notes.update({name: note})):
-            pieces = [Piece(passage, 0, len(passage.text))] if whole else splitter.split_passage(passage)
+        for line, passage in read_passages(source, lambda note: reading.notes.update({name: note})):
+            pieces = splitter.split_passage(passage)
             reading.count(len(pieces))
             yield from ((piece.passage, Source(name, piece.start, piece.end, "line", line, line)) for piece in pieces)
 

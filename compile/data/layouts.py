@@ -1,4 +1,4 @@
-"""The layouts of questions: users' own, public data sets', and loaders from outside.
+"""The layouts of questions: users' own, and public data sets'.
 
 A layout is a function that turns a record of a file into the fields of `Question`, which are those of users' own
 questions, and puts the passages that come with it into a pool.
@@ -6,7 +6,6 @@ questions, and puts the passages that come with it into a pool.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import warnings
@@ -15,15 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import dspy
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from knowgap.compiling.data.dataset import PassagePool, make_example, question_id
 from knowgap.compiling.data.records import Fields, Id, Record, Text, read_records
-from knowgap.errors import DataError, UsageError, shorten
-from knowgap.plugins import find
+from knowgap.errors import DataError, shorten
 
 _QUESTION = ("question", "q", "query", "prompt")
 _ANSWER = ("answer", "answers", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference")
@@ -86,13 +84,12 @@ class Question(Fields):
     decomposition: Annotated[list[_Step], _as_objects("question")] = Field([])
     context: Annotated[list[_Document], _as_objects("text")] = Field([])
     history: list[_Turn] = Field([])
-    split: Literal["train", "dev", "test"] | None = None
     more: dict[str, Any] = Field({}, alias="_more")  # fields of the example that only one layout has
 
     def example(self, pool: PassagePool) -> dspy.Example:
         """Make the example; its id is empty where the record has none."""
         candidates = [pool.add(each.title, each.text, each.id) for each in self.context]
-        optional = self.model_dump(include={"history", "split"}, exclude_defaults=True)
+        optional = self.model_dump(include={"history"}, exclude_defaults=True)
         fields = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
         more = {"candidates": candidates, **optional, **self.more}
         return make_example(**fields, answers=[*self.answer, *self.aliases], **more)
@@ -171,9 +168,9 @@ def _triviaqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
 
 
 def _popqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
-    """PopQA (Mallen et al., 2023): long-tail entities. `popularity` is the monthly page views of the subject."""
-    own = {"type": data.get("prop") or "single_hop", "answer": json.loads(data["possible_answers"])}
-    return {"id": data.get("id"), "question": data["question"], **own, "_more": {"popularity": int(data["s_pop"])}}
+    """PopQA (Mallen et al., 2023): long-tail entities."""
+    answers, kind = json.loads(data["possible_answers"]), data.get("prop") or "single_hop"
+    return {"id": data.get("id"), "question": data["question"], "answer": answers, "type": kind}
 
 
 def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
@@ -203,18 +200,6 @@ def _single_hop(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
 def _flashrag(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """FlashRAG (Jin et al., 2024): the data sets of its collection in one layout."""
     return {"id": data.get("id"), "question": data["question"], "answer": data["golden_answers"]}
-
-
-def _two_wiki_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """With the release's `id_aliases.json` beside the file, other names of the answer's entity count as answers too.
-
-    These are its aliases and demonyms, as in the release's `2wikimultihop_evaluate_v1.1.py`.
-    """
-    file = path.with_name("id_aliases.json")
-    rows = [record.data for record in read_records(file)] if file.exists() else []
-    aliases = {row["Q_id"]: [*(row.get("aliases") or ()), *(row.get("demonyms") or ())] for row in rows}
-    for record in read_records(path):
-        yield record.replace({**record.data, "aliases": aliases.get(str(record.data.get("answer_id")))})
 
 
 def _strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
@@ -264,7 +249,6 @@ LAYOUTS: dict[str, Layout] = {
         "2 to 4 hops over Wikipedia, with evidence triples (official JSON)",
         _has("supporting_facts", "context", "evidences"),
         _hotpotqa,
-        _two_wiki_records,
     ),
     "hotpotqa": Layout(
         "two hops over Wikipedia, distractor or full-wiki (official JSON)",
@@ -320,31 +304,16 @@ Examples = Iterator[tuple[int, dspy.Example]]
 """Line or record numbers, and the examples there."""
 
 
-def find_reader(name: str) -> Callable[[str, PassagePool], Examples]:
-    """Find the function that reads files of a layout.
-
-    Args:
-        name: a key of `LAYOUTS`; `module:Name` of a loader from outside; or what an installed package offers under that
-            name, in the group `knowgap.layouts` of its entry points. A loader takes a path and yields a dictionary for
-            each question, with the fields of `knowgap.compiling.data` and, if it divides them, `split`.
+def read_examples(path: Path, name: str, pool: PassagePool) -> Examples:
+    """Read the questions of a file in a layout of `LAYOUTS`, and put the passages that come with them into the pool.
 
     Raises:
-        UsageError: there is no such layout, or a loader from outside that cannot be imported.
+        DataError: a record is not of the layout; names file, line and field.
     """
-    if name in LAYOUTS:
-        layout = LAYOUTS[name]
-        return lambda path, pool: _examples(layout.records(Path(path), pool), layout.fields, pool)
-    loader = find("layout", name, LAYOUTS)
-    if not callable(loader):
-        raise UsageError(f"layout {name} is of type {type(loader).__name__}, but a loader must be a function of a path")
-    return functools.partial(_read_by_loader, cast("Any", loader), name)
-
-
-def _examples(records: Iterable[Record], fields: Callable[..., dict[str, Any]], pool: PassagePool) -> Examples:
-    seen: Counter[str] = Counter()
-    for record in records:
+    layout, seen = LAYOUTS[name], Counter[str]()
+    for record in layout.records(path, pool):
         try:
-            example = record.replace(fields(record.data, pool)).read(Question).example(pool)
+            example = record.replace(layout.fields(record.data, pool)).read(Question).example(pool)
             "".join([example.question, example.answer, *example.aliases]).encode()
         except UnicodeEncodeError as error:  # half of a character outside the first 65,536, as in a text that was cut
             raise record.error(f"the question or an answer is not valid Unicode ({error.reason})") from error
@@ -357,18 +326,6 @@ def _examples(records: Iterable[Record], fields: Callable[..., dict[str, Any]], 
             raise record.error(f"is not a record of this layout: {error}") from error
         example.id = example.id or question_id(example.question, seen)
         yield record.line, example
-
-
-def _read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str, pool: PassagePool) -> Examples:
-    def records() -> Iterator[Record]:
-        for number, item in enumerate(loader(path), start=1):
-            fields = item.toDict() if isinstance(item, dspy.Example) else item
-            if not isinstance(fields, Mapping):
-                problem = f"{name} must yield a dictionary for each question, but yielded {type(item).__name__}"
-                raise DataError(problem, path=path, line=number)
-            yield Record(dict(fields), Path(path), number)
-
-    return _examples(records(), lambda data, pool: data, pool)
 
 
 def detect_layout(path: Path) -> str:

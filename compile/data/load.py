@@ -10,9 +10,8 @@ import dspy
 
 from knowgap.compiling.data.corpus import read_corpus
 from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, PassagePool, fingerprint, split
-from knowgap.compiling.data.layouts import LAYOUTS, detect_layout, find_reader
+from knowgap.compiling.data.layouts import LAYOUTS, detect_layout, read_examples
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds, is_address
-from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
 
 DATASETS: dict[str, str] = {
@@ -28,7 +27,7 @@ _SPLIT_WORDS = {
     "test": "test", "testing": "test", "eval": "test",
 }  # fmt: skip
 _SUFFIXES = (".json", ".jsonl", ".tsv", ".csv", ".parquet")
-_NOT_QUESTIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases)")
+_NOT_QUESTIONS = re.compile(r"(corpus|psgs).*|.*_paragraphs")
 _UNDIVIDED = "all"
 
 
@@ -39,22 +38,19 @@ def load_dataset(
     seed: int = 0,
     limit: int | None = None,
     split_as: str | None = None,
-    undivided_as: str | None = None,
 ) -> Dataset:
     """Load a data set.
 
     Args:
         name_or_path: `sample`, a file, or a folder of files whose names tell their splits (`hotpot_train.json`,
             `dev.json`), in which a file named `corpus…` or `psgs…` is the corpus. The layout is detected from the first
-            record, unless it is named: `LAYOUT:PATH` with a key of `LAYOUTS`, or `module:Name:PATH`, which hands the
-            path to a loader from outside; see `find_reader`.
+            record, unless it is named: `LAYOUT:PATH` with a key of `LAYOUTS`.
         corpus: a file or folder of passages to use instead of those that come with the questions; see `read_corpus`.
             Long texts are split. A gold id may name a document (the path of a file in the folder), and then matches any
             of its passages. Gold ids that the corpus does not have are matched by text or by an unambiguous title.
         seed: the seed of the division into splits.
         limit: keep the first `limit` questions of each split.
-        split_as: put all questions into this split instead of dividing them.
-        undivided_as: put all questions into this split if the data are not divided into splits.
+        split_as: put all questions of one file into this split instead of dividing them.
 
     Returns:
         The data set. One file is divided into train, dev and test by `FRACTIONS`; several files keep their splits.
@@ -67,74 +63,47 @@ def load_dataset(
     >>> knowgap.load_dataset("sample", limit=2)
     Dataset(sample: 2 train, 2 dev, 2 test questions; 936 passages)
     """
-    for option, value in (("split_as", split_as), ("undivided_as", undivided_as)):
-        if value is not None and value not in SPLITS:
-            raise UnknownName.among(option, value, SPLITS)
+    if split_as is not None and split_as not in SPLITS:
+        raise UnknownName.among("split_as", split_as, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
     if is_address(str(name_or_path)):
         raise UsageError(f"{name_or_path} is a web address: name a file or folder on this machine instead")
-    given = list(read_corpus(corpus, split="auto")) if corpus is not None else None
-    name, splits, passages = _read(name_or_path, given)
-    if split_as is not None:
-        splits = {split_as: [example for examples in splits.values() for example in examples]}
-    elif _UNDIVIDED in splits:
+    path, layout = (Path(name_or_path), None) if Path(name_or_path).exists() else _locate(str(name_or_path))
+    files = _find_files(path) if path.is_dir() else {_UNDIVIDED: path}
+    own = (file for file in sorted(path.iterdir()) if re.match("corpus|psgs", file.name)) if path.is_dir() else ()
+    passages: list[Passage] | None = None
+    if corpus is not None:
+        passages = list(read_corpus(corpus, split=True))
+    elif (file := next(iter(own), None)) is not None:
+        passages = list(read_corpus(file))
+    name, splits, passages = _read_files(files, layout, passages)
+    if path.is_dir() and name not in LAYOUTS:
+        name = path.resolve().name
+    if _UNDIVIDED in splits:
         undivided = splits[_UNDIVIDED]
-        splits = {undivided_as: undivided} if undivided_as is not None else split(undivided, FRACTIONS, seed)
+        splits = {split_as: undivided} if split_as is not None else split(undivided, FRACTIONS, seed)
     splits = {each: splits.get(each, [])[:limit] for each in SPLITS}
     questions = [example for examples in splits.values() for example in examples]
     return Dataset(name=name, splits=splits, corpus=passages, fingerprint=fingerprint(questions, passages))
 
 
-_Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
-"""Name, splits and passages; a single file has one split, `_UNDIVIDED`."""
-
-
-def _read(source: str | Path, corpus: list[Passage] | None) -> _Read:
-    source, layout = (str(source), None) if Path(source).exists() else _locate(str(source))
-    path = Path(source)
-    if not path.is_dir() or (layout is not None and layout not in LAYOUTS):
-        return _by_their_splits(source, *_read_files({_UNDIVIDED: source}, layout, corpus))
-    own = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
-    if corpus is None and own is not None:
-        corpus = list(read_corpus(own))
-    name, splits, passages = _read_files(_find_files(path), layout, corpus)
-    return (name if name in LAYOUTS else path.resolve().name), splits, passages
-
-
-def _locate(source: str) -> tuple[str, str | None]:
-    """The path and layout meant by `sample`, `LAYOUT:PATH` or `module:Name:PATH`."""
+def _locate(source: str) -> tuple[Path, str | None]:
+    """The path and layout meant by `sample` or `LAYOUT:PATH`."""
     if source == "sample":
-        return str(_SAMPLE), "jsonl"
+        return _SAMPLE, "jsonl"
     layout, (name, colon, path) = None, source.partition(":")
-    if colon and name in LAYOUTS:
+    if colon and re.fullmatch(r"\w{2,}", name):  # one letter is a drive
+        if name not in LAYOUTS:
+            raise UnknownName.among("layout", name, LAYOUTS)
         source, layout = path, name
-    elif colon and re.fullmatch(r"[\w.-]+", name):
-        reference, argument = split_argument(source)
-        if argument is None:
-            reference, argument = name, path
-            if is_reference(source) and "." not in path and not Path(path).exists():
-                raise UsageError(f"data set {source}: name the file as well, as LAYOUT:PATH or module:Name:PATH")
-        return argument, reference
     elif source in DATASETS:
         raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
     elif not re.search(r"[./\\]", source):
         raise UnknownName.among("data set", source, DATASETS)
     if not Path(source).exists():
         raise DataError("there is no such file or folder", path=source)
-    return source, layout
-
-
-def _by_their_splits(source: str, name: str, splits: dict[str, list[dspy.Example]], passages: list[Passage]) -> _Read:
-    """Divide questions by the splits that they name, if any does."""
-    examples = splits[_UNDIVIDED]
-    named = [example.get("split") for example in examples]
-    if any(named):
-        if not all(named):
-            place = named.index(None) + 1
-            raise DataError("names no split, although other questions do", path=source, line=place, field="split")
-        splits = {split: [e for e in examples if e.split == split] for split in SPLITS}
-    return name, splits, passages
+    return Path(source), layout
 
 
 def _split_name(path: Path) -> tuple[str, str]:
@@ -163,24 +132,24 @@ def _find_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _read_files(files: Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None) -> _Read:
-    pool, splits, names = PassagePool(), {}, []
+def _read_files(
+    files: Mapping[str, Path], layout: str | None, corpus: list[Passage] | None
+) -> tuple[str, dict[str, list[dspy.Example]], list[Passage]]:
+    """The name, the splits and the passages of files of questions."""
+    pool, splits, names = PassagePool(), dict[str, list[dspy.Example]](), list[str]()
     seen: dict[str, tuple[Path, int]] = {}
-    own: list[tuple[Path, int | None, dspy.Example]] = []
-    for each, source in files.items():
-        path = Path(source)
+    own: list[tuple[Path, int, dspy.Example]] = []
+    for each, path in files.items():
         name = layout or detect_layout(path)
-        read = find_reader(name)
-        is_own = name == "jsonl" or name not in LAYOUTS
-        names.append(_split_name(path)[0] if is_own else name)
+        names.append(_split_name(path)[0] if name == "jsonl" else name)
         splits[each] = []
-        for line, example in read(str(source), pool):
+        for line, example in read_examples(path, name, pool):
             if example.id in seen:
                 other, at = seen[example.id]
                 raise DataError(f"the id {example.id!r} is already used in {other.name}:{at}", path=path, line=line)
             seen[example.id] = path, line
             splits[each].append(example)
-            if is_own:
+            if name == "jsonl":
                 own.append((path, line, example))
     passages = pool.passages
     if corpus is not None:
@@ -191,7 +160,7 @@ def _read_files(files: Mapping[str, str | Path], layout: str | None, corpus: lis
     return names[0], splits, passages
 
 
-def _check_gold_ids(examples: Iterable[tuple[Path, int | None, dspy.Example]], corpus: Iterable[Passage]) -> None:
+def _check_gold_ids(examples: Iterable[tuple[Path, int, dspy.Example]], corpus: Iterable[Passage]) -> None:
     """Refuse gold ids that name no passage or document of the corpus, since no retriever can return them."""
     known = _known_ids(corpus)
     for path, line, example in examples:

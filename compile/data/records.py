@@ -138,7 +138,7 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     read = _read_lines_of_json
     if path.suffix == ".parquet":
         read = _read_parquet
-    elif path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv")):
+    elif is_table(path):
         read = _read_table
     elif key is not None or _starts_array(path):
         read = functools.partial(_read_array, key=key)
@@ -148,6 +148,11 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
         yield record
     if empty:
         raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file, by its name, is a table with a header."""
+    return path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv"))
 
 
 def _read_parquet(path: Path) -> Iterator[Record]:

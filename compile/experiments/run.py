@@ -130,7 +130,7 @@ class Experiment:
 
     def _data(self, column: Column, seed: int) -> Dataset:
         path = self.data.get(column.dataset, "sample")
-        data = load_dataset(path, corpus=self.corpora.get(column.dataset), seed=seed, undivided_as=column.split)
+        data = load_dataset(path, corpus=self.corpora.get(column.dataset), seed=seed, split_as=column.split)
         if column.questions is None:
             return data
         drawn = split(data.questions(column.split), {"drawn": column.questions}, seed)["drawn"]

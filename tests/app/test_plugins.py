@@ -9,7 +9,6 @@ import dspy
 import pytest
 
 from knowgap import plugins
-from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metrics
 from knowgap.compiling.evaluation.provenance import outside_parts
 from knowgap.errors import DataError, UnknownName, UsageError
@@ -83,33 +82,6 @@ def test_metrics_are_functions_or_what_a_class_makes(folder):
         get_metric("exact_mach")
 
 
-def test_loaders_yield_questions(folder):
-    (folder / "lines.txt").write_text("".join(f"question {n}?\n" for n in range(8)))
-    dataset = load_dataset("mine:load:lines.txt")
-    assert (dataset.name, {name: len(part) for name, part in dataset.splits.items()}) == (
-        "lines",
-        {"train": 4, "dev": 2, "test": 2},
-    )
-    whole = load_dataset("mine:load:lines.txt", split_as="test")
-    assert [example.answer for example in whole.splits["test"]] == [str(n) for n in range(8)]
-    assert len(load_dataset("mine:load:lines.txt", undivided_as="dev").splits["dev"]) == 8
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("mine:load", r"name the file as well, as LAYOUT:PATH or module:Name:PATH"),
-        ("hotpoqa:dev.json", r"unknown layout 'hotpoqa': did you mean 'hotpotqa'\?"),
-        ("mine:laod:x.txt", r"unknown name in mine \(.*\) 'laod': did you mean 'load'\?"),
-        ("mine:finder:x.txt", r"layout mine:finder is of type Finder, but a loader must be a function of a path"),
-        ("mine:load_numbers:x.txt", r"x\.txt:1: mine:load_numbers must yield a dictionary .* yielded int"),
-    ],
-)
-def test_what_is_wrong_with_a_loader_is_one_line(source, message, folder):
-    with pytest.raises((UsageError, DataError), match=message):
-        load_dataset(source)
-
-
 def test_retrievers_and_models_stand_there_or_are_made(folder):
     assert as_retriever("mine:finder").word == "made before"
     assert as_retriever("mine:Finder").word == "nothing"
@@ -160,17 +132,14 @@ def test_code_without_a_file_is_told_apart_by_what_it_does():
 # Entry points
 
 
-def test_a_package_offers_things_by_plain_names(offer, folder):
+def test_a_package_offers_things_by_plain_names(offer):
     offer("offering", "knowgap.programs", again="mine:Again")
     offer("offering", "knowgap.metrics", half="mine:half")
-    offer("offering", "knowgap.layouts", lines="mine:load")
     offer("offering", "knowgap.retrievers", finder="mine:Finder")
     offer("offering", "knowgap.rerankers", scorer="mine:Scorer")
     offer("offering", "knowgap.entailment_models", scorer="mine:Scorer")
-    (folder / "lines.txt").write_text("one?\ntwo?\nthree?\nfour?\n")
     assert get_program("again").__name__ == "Again"
     assert get_metric("half")(None, None) == 0.5
-    assert len(load_dataset("lines:lines.txt", split_as="test").splits["test"]) == 4
     assert type(as_retriever("finder")).__name__ == "Finder"
     assert {type(make("scorer")).__name__ for make in (make_reranker, make_entailment)} == {"Scorer"}
 

@@ -1,4 +1,4 @@
-"""A program, a metric, a loader and a retriever in a folder of their own, used by commands that are started there."""
+"""A program, a metric and a retriever in a folder of their own, used by commands that are started there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 from tests.app.cli.conftest import Outside
 
 MINE = '''
-import csv
-
 import dspy
 import knowgap
 from knowgap.compiling.data import read_corpus
@@ -42,12 +40,6 @@ def mentions(example, prediction):
     return example.answer.lower() in prediction.answer.lower()
 
 
-def load(path):
-    with open(path, newline="") as file:
-        for row in csv.DictReader(file):
-            yield {"question": row["q"], "answer": row["a"], "gold_ids": [row["source"]]}
-
-
 class Words:
     def __init__(self, path):
         self.passages = list(read_corpus(path))
@@ -59,7 +51,7 @@ class Words:
         return len({*query.lower().strip("?").split()} & {*f"{passage.title} {passage.text}".lower().split()})
 '''
 TOWNS = {"Tarn": "Isk", "Orle": "Lome", "Venn": "Arde", "Bremm": "Ossel", "Kolm": "Teel", "Sarr": "Umbe"}
-OURS = ("--metric", "mine:mentions", "--data", "mine:load:rivers.csv", "--index", "mine:Words:towns.jsonl")
+OURS = ("--metric", "mine:mentions", "--data", "rivers.csv", "--index", "mine:Words:towns.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +60,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Outside:
     folder = tmp_path_factory.mktemp("outside")
     (folder / "mine.py").write_text(MINE)
     rows = [f"Which river flows through {town}?,{river},{town}" for town, river in TOWNS.items()]
-    (folder / "rivers.csv").write_text("\n".join(["q,a,source", *rows]))
+    (folder / "rivers.csv").write_text("\n".join(["question,answer,gold_ids", *rows]))
     documents = [{"id": t, "title": t, "text": f"{t} is a town. The {r} flows through it."} for t, r in TOWNS.items()]
     (folder / "towns.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
     knowgap = Outside(folder, tmp_path_factory.mktemp("bin"))

@@ -49,7 +49,7 @@ REFUSED = {
     "index": [
         ("index --index new", "either --data or --corpus"),
         ("index --index new --data questions.jsonl", "no passages of its own"),
-        ("index --index new --data sample --column a=b", "only with --corpus"),
+        ("index --index new --data sample --passage-tokens 64", "only with --corpus"),
         ("index --index new --corpus docs.jsonl --engine altavista", "'altavista'"),
         ("index --index new --corpus docs.jsonl --engine bm25 --engine-option checkpoint=x", "checkpoint"),
         (

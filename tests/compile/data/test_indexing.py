@@ -168,9 +168,6 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
     update = follow(corpus, tmp_path / "ix").update
     assert (update.files, update.added, update.removed, update.kept) == (1, 3, 2, reading.parts - 1)
 
-    whole = follow(corpus, tmp_path / "whole", engine="bm25", split="never")
-    assert len(whole.index) == 3
-
 
 def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
     follow(docs, tmp_path / "ix", engine="bm25")

@@ -60,6 +60,7 @@ def test_files_are_named_after_their_splits(tmp_path):
     write(tmp_path / "corpus.jsonl", [{"id": "p", "title": "t", "text": "u"}])
     data = load_dataset(tmp_path)
     assert (data.name, sizes(data), data.corpus) == (tmp_path.name, [6, 1, 0], [Passage("p", "t", "u")])
+    assert sizes(load_dataset(tmp_path, split_as="test")) == [6, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,7 @@ def test_limit_and_drawing(own):
         *((name, {}, DataError, "no such file") for name in ("absent.json", "hotpotqa:absent.json")),
         ("sample", {"split_as": "tests"}, UnknownName, "unknown split_as 'tests'"),
         ("quoref:absent.json", {}, UnknownName, "unknown layout 'quoref'"),
+        ("hotpoqa:dev.json", {}, UnknownName, "did you mean 'hotpotqa'"),
         ("own", {"limit": 0}, ValueOutOfBounds, "limit 0"),
     ],
 )
@@ -113,24 +115,33 @@ def test_a_layout_can_stand_before_the_path(tmp_path):
     own = write(tmp_path / "mine.jsonl", [{"question": "x?", "answer": ["y", "z"]}])
     assert load_dataset(own).name == "nq_open"
     assert load_dataset(f"jsonl:{own}").name == "mine"
-    write(own, [{"prompt": "x", "completion": "y"}])
-    with pytest.raises(DataError, match=r"fields are completion, prompt.*provide the fields question and answer"):
-        load_dataset(own)
+    strategy = {"qid": "7", "question": "x?", "gold_ids": ["p"]}  # a text for an answer, where StrategyQA has a boolean
+    assert load_dataset(write(own, [{**strategy, "answer": "y"}]), split_as="dev").splits["dev"][0].gold_ids == ["p"]
 
 
-def test_a_question_without_answers_says_what_to_do(tmp_path):
-    own = write(tmp_path / "mine.jsonl", [{"question": "x?", "answers": ["y", "z"]}])
-    with pytest.warns(UserWarning, match="answer is answers"):
-        assert load_dataset(own, split_as="test").splits["test"][0].aliases == ["y", "z"]
-    write(own, [{"question": "x?", "answers": []}])
-    with (
-        pytest.warns(UserWarning, match="answer is answers"),
-        pytest.raises(DataError, match=r'mine\.jsonl:1 \(answers\): is \[\], .*write "unanswerable" where'),
-    ):
-        load_dataset(own)
-    write(own, [{"question": "x?"}])
-    with pytest.raises(DataError, match=r"mine\.jsonl:1: there is no answer to score replies by"):
-        load_dataset(own)
+@pytest.mark.parametrize("record", [{"prompt": "x", "completion": "y"}, {"question": "x?"}])
+def test_what_is_no_question_with_an_answer_is_refused(tmp_path, record):
+    with pytest.raises(DataError, match=r"mine\.jsonl:1: .* or provide the fields question and answer"):
+        load_dataset(write(tmp_path / "mine.jsonl", [record]))
+
+
+def test_other_names_of_the_question_and_its_answer_are_said(tmp_path):
+    own = write(tmp_path / "mine.jsonl", [{"q": "x?", "answers": ["y", "z"]}, {"question": "y?", "short_answers": "z"}])
+    with pytest.warns(UserWarning, match="question is q, answer is answers"):
+        one, other = load_dataset(own, split_as="test").splits["test"]
+    assert (one.aliases, other.question, other.answer) == (["y", "z"], "y?", "z")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_questions_in_a_table(tmp_path, mark):
+    rows = [["question", "answer", "id", "aliases", "gold_ids"], ['"Who, and when?"', "Ada Venn", "q1", "", " "],
+            ["Where; in?", '"Orle\nBridge"', "q2", "Orle town", "orle"]]  # fmt: skip
+    rows[2][0] = f'"{rows[2][0]}"'
+    path = tmp_path / ("dev.TSV" if mark == "\t" else "dev.csv")
+    path.write_text("\n".join(mark.join(row) for row in rows))
+    one, other = load_dataset(path, split_as="dev").questions("dev")
+    assert (one.id, one.question, one.aliases, one.gold_ids) == ("q1", "Who, and when?", ["Ada Venn"], [])
+    assert (other.answer, other.aliases, other.gold_ids) == ("Orle\nBridge", ["Orle\nBridge", "Orle town"], ["orle"])
 
 
 def test_every_field(tmp_path):
