@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.errors import UsageError
-from knowgap.plugins import find, is_reference, offered_as, reference_of, split_argument
+from knowgap.plugins import find, is_reference, offered_as, reference_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
@@ -52,9 +52,8 @@ def get_program(name: str | ModuleLike) -> type[Program]:
 
     Args:
         name: a key of `PROGRAMS`; a name that an installed package offers in the entry-point group `knowgap.programs`;
-            `module:Name` of any other program class, or of a `dspy.Module` class or object; `module:Name:FILE` of a
-            `dspy.Module` whose state `dspy.Module.save` wrote to a JSON file; or a `dspy.Module` class or object
-            itself, in which case `.with_fields(input=…, output=…)` of the result names its fields.
+            `module:Name` of any other program class, or of a `dspy.Module` class or object; or a `dspy.Module` class or
+            object itself, in which case `.with_fields(input=…, output=…)` of the result names its fields.
 
     Raises:
         UnknownName: there is no such program.
@@ -71,15 +70,11 @@ def get_program(name: str | ModuleLike) -> type[Program]:
 
     if not isinstance(name, str):
         return as_kind(name)
-    name, state = split_argument(name)
     found = find("program", name, PROGRAMS)
     if isinstance(as_kind(found), ModuleFactory):
         reference = name if is_reference(name) else reference_of(found)
         ours = reference.rpartition(":")[2] in PROGRAMS
-        made = ModuleFactory(found, reference, name=reference if ours else "", state=state or "")
-        return cast("type[Program]", made)
-    if state is not None:
-        raise UsageError(f"{name}:{state}: {state} is not a folder with a compiled program")
+        return cast("type[Program]", ModuleFactory(found, reference, name=reference if ours else ""))
     _check_class(found, f"program {name}")
     return found
 

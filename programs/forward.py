@@ -50,7 +50,7 @@ class Forward(dspy.Module):
         Passages in a list are numbered 1, 2, 3, … for the model; they and those in `inlined` count as read.
 
         Args:
-            predictor: one of the program's predictors, or a module of any kind, whose calls count as one request.
+            predictor: one of the program's predictors, or a module of any kind, which is called once.
             inlined: passages whose text is part of a text input.
             last: whether this is the last call of the question, which may be the one that `max_calls` reserves.
             **inputs: inputs of the predictor's signature.
@@ -69,7 +69,7 @@ class Forward(dspy.Module):
         recorder.budget.spend()
         self._configure_decision(predictor)
         shortened = Shortened(act=self._name_of(predictor), passages=[], demonstrations=0)
-        signature = getattr(predictor, "signature", None) or getattr(predict_of(predictor), "signature", None)
+        signature = getattr(predict_of(predictor), "signature", None)
         try:
             while True:
                 numbered, listed = number_passages(inputs, signature)
@@ -103,7 +103,7 @@ class Forward(dspy.Module):
     ) -> tuple[dspy.Prediction | None, str]:
         """The outputs, or None and why they could not be read."""
         recorder, started = current_recorder(), time.perf_counter()
-        prediction, problem, usage, _ = ask_until_read(predictor, inputs)
+        prediction, problem, usage = ask_until_read(predictor, inputs)
         recorder.count_request(usage, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import time
@@ -14,14 +15,15 @@ from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
 from knowgap.errors import UnknownName, UsageError, shorten
-from knowgap.lms.metering import Usage, UsageTracker, track_usage
+from knowgap.lms.metering import Usage, UsageTracker, metered, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Hyperparameter, Setting
 from knowgap.programs.passages import distinct, knowledge_tokens
-from knowgap.programs.replies.asking import module_settings
+from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.replies.asking import default_sampling
 from knowgap.programs.replies.text import without_surrogates
-from knowgap.programs.trace.recorder import TraceRecorder, active_recorder, current_recorder
+from knowgap.programs.trace.recorder import active_recorder, current_recorder
 from knowgap.programs.trace.steps import Answered, Malformed, Retrieved
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
@@ -73,7 +75,6 @@ class ModuleFactory:
         name: the name of the programs; default: the last part of the reference.
         input: the input that takes the question; empty to guess it from the signature.
         output: the output that is the answer; empty to guess it.
-        state: the JSON file to which `dspy.Module.save` wrote the state that each program loads; empty for none.
 
     Raises:
         UsageError: when a program is made, if the module cannot be instantiated or its input cannot be guessed.
@@ -85,9 +86,8 @@ class ModuleFactory:
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, module: ModuleLike, reference: str = "", *, name: str = "", state: str = "", **fields: str):
-        self.module, self.state = module, state
-        self.input, self.output = fields.get("input", ""), fields.get("output", "")
+    def __init__(self, module: ModuleLike, reference: str = "", *, name: str = "", input: str = "", output: str = ""):
+        self.module, self.input, self.output = module, input, output
         self.code = module if isinstance(module, type) else type(module)
         self.class_reference = reference_of(self.code)
         self.reference = reference or self.class_reference
@@ -98,7 +98,7 @@ class ModuleFactory:
     def with_fields(self, input: str = "", output: str = "", **_: str) -> ModuleFactory:
         """A copy with other names for the input and the output; an empty name keeps the present one."""
         names = {"input": input or self.input, "output": output or self.output}
-        return ModuleFactory(self.module, self.reference, name=self.name, state=self.state, **names)
+        return ModuleFactory(self.module, self.reference, name=self.name, **names)
 
     def fields(self) -> dict[str, str]:
         """The record that an artifact keeps: the names of the input and the output, and the class of the module."""
@@ -113,25 +113,17 @@ class ModuleFactory:
         return dspy.settings.rm is None and any(type(each) is dspy.Retrieve for _, each in retrievers)
 
     def make(self, retriever: Any) -> dspy.Module:
-        """Make a new instance of the class, or a copy of the object, and load the saved state if there is one."""
+        """Make a new instance of the class, or a copy of the object."""
         if not isinstance(self.module, type):
-            made = self.module.deepcopy()
-        elif missing := [name for name in _required(self.module) if name != "retriever"]:
+            return self.module.deepcopy()
+        if missing := [name for name in _required(self.module) if name != "retriever"]:
             raise UsageError(
                 f"{self.reference} cannot be made without {', '.join(missing)}: give them defaults, or make an object "
                 f"in its file, such as agent = {self.code.__name__}(…), and name that as module:agent"
             )
-        else:
-            takes = "retriever" in inspect.signature(self.module.__init__).parameters
-            wanted = takes and ("retriever" in _required(self.module) or retriever is not None)
-            made = cast("Any", self.module)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
-        try:
-            if self.state:
-                made.load(self.state)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"was not written by dspy.Module.save for {self.reference} ({shorten(repr(error), 120)})"
-            raise UsageError(f"{self.state}: {problem}") from error
-        return made
+        takes = "retriever" in inspect.signature(self.module.__init__).parameters
+        wanted = takes and ("retriever" in _required(self.module) or retriever is not None)
+        return cast("Any", self.module)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
 
     def __call__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any) -> ModuleProgram:
         """Make a program."""
@@ -216,15 +208,15 @@ class ModuleProgram(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` by calling the module."""
-        recorder, started = current_recorder(), time.perf_counter()
-        watcher, output = _Watcher(recorder, self.module), None
+        recorder, started, output = current_recorder(), time.perf_counter(), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
-        with track_usage(watcher), dspy.context(**module_settings(dspy.settings.lm), **index):
+        lm = metered(dspy.settings.lm, **default_sampling(dspy.settings.lm))
+        with track_usage(UsageTracker()) as tracker, dspy.context(adapter=adapter_in_use(), lm=lm, **index):
             try:
                 output = self.module(**{self.input: question})
-            except AdapterParseError:
-                if not recorder.cost.unreadable:  # no reply was unreadable, so the error has another cause
-                    raise
+            except AdapterParseError as error:
+                recorder.cost.unreadable = tracker.usage.asked
+                self.record(Malformed(act=self.name, problem=without_surrogates(shorten(error, 300))))
         fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
         answer = "" if output is None else self._answer_of(output, fields)
         passages = [*recorder.passages.values()]
@@ -232,7 +224,7 @@ class ModuleProgram(Program):
             recorder.cost.unseen_searches = int(_may_search(self.module))
             given = fields.get("passages")
             passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []
-        usage = watcher.usage
+        usage = tracker.usage
         recorder.count_request(usage, time.perf_counter() - started)  # as if its calls waited for one another
         if not (usage.asked or usage.uncounted_calls):  # no call was seen, so it was made around DSPy
             recorder.tracker.add(Usage(uncounted_calls=1))
@@ -260,29 +252,6 @@ class ModuleProgram(Program):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         memo[id(self.module)] = self.module.deepcopy()  # which copies what can be copied
         return super().__deepcopy__(memo)
-
-
-class _Watcher(UsageTracker):
-    """Counts a module's calls, and records replies that could not be read."""
-
-    def __init__(self, recorder: TraceRecorder, module: dspy.Module):
-        super().__init__()
-        self._recorder = recorder
-        self._names: dict[Any, str] = {id(predictor): name for name, predictor in module.named_predictors()}
-
-    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Note the start of a predictor."""
-        super().on_module_start(call_id, instance, inputs)
-        self._names[call_id] = self._names.get(id(instance), "predictor")
-
-    def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Record a predictor's reply that could not be read."""
-        calls = self._asked.get(call_id)
-        super().on_module_end(call_id, outputs, exception)
-        if isinstance(exception, AdapterParseError) and calls is not None:
-            self._recorder.cost.unreadable += calls
-            problem = without_surrogates(shorten(exception, 300))
-            self._recorder.add(Malformed(act=self._names[call_id], problem=problem))
 
 
 def as_program(program: Any) -> Any:
@@ -324,12 +293,7 @@ def _may_search(module: dspy.Module) -> bool:
     return any(type(part) not in (dspy.Predict, dspy.ChainOfThought) for _, part in module.named_sub_modules())
 
 
-_SAID: dict[tuple[str, str, str], object] = {}
-
-
+@functools.cache
 def _say_once(reference: str, input: str, output: str) -> None:
-    mine = object()
-    if _SAID.setdefault((reference, input, output), mine) is not mine:  # another thread, or another program
-        return
     answer = f"its output {output} the answer" if output else "what it returns the answer"
     _LOG.warning("%s: its input %s is the question, %s (in Python, with_fields names others)", reference, input, answer)

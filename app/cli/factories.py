@@ -295,7 +295,7 @@ def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
 def program_of(program: str | None) -> tuple[Any, Path | None]:
     """The class that --program names, and the folder of a compiled program, or None.
 
-    `module:Name:FOLDER` is a compiled program of a plugin; `module:Name:FILE` is a program, see `get_program`.
+    `module:Name:FOLDER` is a compiled program of a plugin.
     """
     from knowgap.compiling.artifact import artifact_class
     from knowgap.plugins import split_argument
@@ -305,7 +305,7 @@ def program_of(program: str | None) -> tuple[Any, Path | None]:
     if name not in PROGRAMS and Path(name).is_dir():
         return artifact_class(Path(name), None), Path(name)
     reference, folder = split_argument(name)
-    if folder is not None and not Path(folder).is_file():
+    if folder is not None:
         return artifact_class(Path(folder), reference), Path(folder)
     if "/" in name.partition(":")[0]:
         raise UsageError(f"{name}: no such folder")

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import format_field_value, translate_field_type
-from dspy.clients.call_context import adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -64,24 +63,8 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
 
     form = "chat"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # DSPy's own fallback to JSON would read the second reply in its own way.
-        self.falls_back, self.use_json_adapter_fallback = self.use_json_adapter_fallback, False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        """Ask; if the reply cannot be read, ask once more for JSON.
-
-        Raises:
-            AdapterParseError: the last reply cannot be read.
-        """
-        with adapter_fallback_scope() as progress:
-            try:
-                return super().__call__(*args, **kwargs)
-            except AdapterParseError:
-                if progress.emitted or not self.falls_back:
-                    raise
-                return LenientJSONAdapter()(*args, **kwargs)
+    def _make_json_adapter_fallback(self) -> LenientJSONAdapter:
+        return LenientJSONAdapter()  # which DSPy asks for JSON if a reply cannot be read
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """Describe a signature; cached, since the description does not change."""
@@ -165,8 +148,6 @@ def lenient(adapter: Any) -> Any:
         return adapter
     twin: Any = _FORMATS[type(adapter)]()
     vars(twin).update(vars(adapter))
-    if isinstance(twin, CachingChatAdapter):
-        twin.falls_back, twin.use_json_adapter_fallback = adapter.use_json_adapter_fallback, False
     return twin
 
 

@@ -8,7 +8,7 @@ import pytest
 from dspy.utils.exceptions import LMError
 from support import ScriptedEngine, lm_of, scripted_lm
 
-from knowgap.errors import EmptyQuestion
+from knowgap.errors import EmptyQuestion, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
@@ -72,7 +72,7 @@ def test_settings_are_those_of_the_call():
     for name in ("Ada", "Bo"):
         with dspy.context(lm=scripted_lm(lambda *_, name=name: {"answer": name})[0]):
             programs.append(Direct().stream(question="Who?"))
-    with pytest.raises(Exception, match="No LM is loaded"):
+    with pytest.raises(UsageError, match=r"dspy\.configure"):
         list(programs[0])
     assert [list(stream)[-1].answer for stream in programs[1:]] == ["Ada", "Bo"]
 

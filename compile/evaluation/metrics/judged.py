@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
-from knowgap.programs.replies.asking import call_predictor
+from knowgap.programs.replies.asking import ask_until_read
 from knowgap.signatures import JudgeAnswer
 
 
@@ -23,18 +22,16 @@ class JudgedAccuracy:
         self.lm, self.judge = lm, dspy.Predict(JudgeAnswer)
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """Ask the judge once, showing it all acceptable answers.
+        """Ask the judge, showing it all acceptable answers.
 
         A prediction without an answer scores 0 and is not shown; an unreadable verdict scores 0 as well.
         """
         answer = predicted_answer(prediction)
         if answer is None:
             return 0.0
-        asked = {"question": example.question, "prediction": answer}
+        references = " or ".join(reference_answers(example))
+        asked = {"question": example.question, "prediction": answer, "reference": references}
         # Without DSPy's trace: a judge's calls are no demonstrations of a program.
         with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
-            try:
-                verdict = call_predictor(self.judge, **asked, reference=" or ".join(reference_answers(example)))
-            except AdapterParseError:
-                return 0.0
-        return float(verdict.correct is True)
+            verdict = ask_until_read(self.judge, asked).prediction
+        return float(verdict is not None and verdict.correct is True)

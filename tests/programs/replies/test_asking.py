@@ -157,26 +157,55 @@ def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself
     assert sent == [{"stop": STOP, "max_tokens": 300}, {"stop": STOP, **second}]
 
 
-@pytest.mark.parametrize(("temperature", "asked"), [(0.0, 1), (0.7, 2)])
-def test_a_reply_cut_off_at_the_limit_that_was_set_is_asked_for_again_only_if_another_may_come(temperature, asked):
+def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again():
     with endpoint() as server:
         server.reply_of = lambda _: "[[ ## answer ## ]]\n" + " ".join(str(number) for number in range(900))
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, max_tokens=50, temperature=temperature)):
-            answer = Direct(style="sentence")(question="Where?").answer
-        assert answer.startswith("0 1 2")
-        assert len(server.bodies) == asked
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, max_tokens=50)):
+            prediction = Direct(style="sentence")(question="Where?")
+        assert prediction.answer.startswith("0 1 2")
+        assert (len(server.bodies), prediction.trace.cost.cut) == (1, 1)
 
 
-@pytest.mark.parametrize(("usage", "shown"), [({}, 2), ({"prompt_tokens": 900, "completion_tokens": 9}, 1)])
-def test_a_reply_that_was_cut_off_fills_the_window_only_if_the_server_says_how_short_it_is(usage, shown):
-    cut = "{ " + " ".join(str(number) for number in range(2_000))
-    program = RAG(TableRetriever({"Where?": [Passage(**hit) for hit in HITS[:2]]}))
+CUT = "[[ ## answer ## ]]\n" + " ".join(str(number) for number in range(900))
+
+
+@pytest.mark.parametrize(
+    ("second", "counted", "answered"), [(ANSWER, (2, 0, 1), "Tarn"), ("[[ no field in sight", (3, 0, 1), CUT[19:])]
+)
+def test_the_second_reply_counts_if_it_can_be_read_and_is_the_only_demonstration(second, counted, answered):
+    quiet_dspy()
+    trace = []
     with endpoint() as server:
-        server.reply_of, server.usage_of = lambda body: cut if '"title": "T1"' in str(body) else ANSWER, lambda _: usage
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            trace = program(question="Where?").trace
-        assert len(trace.shown) == shown
-        assert len(trace.of(Malformed)) == shown - 1
+        server.reply_of = lambda _: CUT if len(server.bodies) == 1 else second
+        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base), trace=trace):
+            prediction = Direct()(question="Where?")
+        cost = prediction.trace.cost
+    assert (len(server.bodies), cost.unreadable, cost.cut) == counted
+    assert prediction.answer == answered
+    assert [call[2].answer for call in trace] == [answered]
+
+
+UNREADABLE = "[[ no field in sight"
+
+
+@pytest.mark.parametrize("unreadable", [UNREADABLE, ""])
+def test_json_is_asked_for_once_where_a_reply_cannot_be_read(unreadable):
+    engine = ScriptedEngine(lambda *_: unreadable)
+    for cached in (0, 2):
+        with dspy.context(lm=lm_of(engine, cache=True)):
+            trace = Direct()(question="Where?").trace
+        assert len(engine.calls) == 2
+        assert (trace.cost.lm_calls, trace.cost.cached_calls, trace.cost.unreadable) == (2, cached, 2)
+        assert len(trace.of(Malformed)) == 1
+
+
+@pytest.mark.parametrize("adapter", [dspy.JSONAdapter(), dspy.ChatAdapter(use_json_adapter_fallback=False)])
+def test_where_json_is_not_asked_for_the_same_is_requested_once_more_and_not_from_the_cache(adapter):
+    replies = [UNREADABLE, '{"answer": "Tarn"}']
+    engine = ScriptedEngine(lambda *_: replies.pop(0))
+    with dspy.context(lm=lm_of(engine, cache=True), adapter=adapter):
+        prediction = Direct()(question="Where?")
+    assert (prediction.answer, prediction.trace.cost.lm_calls, prediction.trace.cost.unreadable) == ("Tarn", 2, 0)
 
 
 class Window(ScriptedEngine):
