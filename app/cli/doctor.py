@@ -18,7 +18,7 @@ from knowgap.cli.display import show_table
 from knowgap.errors import UsageError, check_address, is_address
 
 _EXTRAS = {
-    "markitdown": "Word and PowerPoint files: pip install 'knowgap[documents]'",
+    "mammoth": "Word files: pip install 'knowgap[documents]'",
     "openpyxl": "Excel files: pip install 'knowgap[documents]'",
     "pypdfium2": "PDF files: pip install 'knowgap[documents]'",
     "pyarrow": "Parquet and Arrow files: pip install 'knowgap[arrow]'",

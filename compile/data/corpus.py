@@ -51,7 +51,7 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
     folder = document_folder(path)
     if folder is None:
         for _, passage in read_passages(path, lambda note: warnings.warn(f"{path.name}: {note}", stacklevel=3)):
-            yield from (piece.passage for piece in splitter.split_passage(passage)) if split else [passage]
+            yield from splitter.split_passage(passage) if split else [passage]
         return
     reading = Reading()
     for file in read_documents(folder, splitter, reading):

@@ -199,9 +199,9 @@ def _files(
 
     def placed() -> Iterator[tuple[Passage, Source]]:
         for line, passage in read_passages(source, lambda note: reading.notes.update({name: note})):
-            pieces = splitter.split_passage(passage)
-            reading.count(len(pieces))
-            yield from ((piece.passage, Source(name, piece.start, piece.end, "line", line, line)) for piece in pieces)
+            parts = splitter.split_passage(passage)
+            reading.count(len(parts))
+            yield from ((part, Source(name, "line", line, line)) for part in parts)
 
     yield ReadFile(name, record, None if known.get(name) == record else placed())
 

@@ -30,25 +30,22 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds to wait for the process to start, before the time of a file begins
-_SHARE = 0.1  # seconds that each file that was read adds to the time of all
 _PATIENCE = 10  # a file may take this many times its CPU time on the clock, if other processes keep the CPU busy
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many seconds of CPU time files may take.
+    """How many seconds of CPU time a file may take.
 
     A MiB of an ordinary file takes about 3 seconds. A MiB of an Excel file takes 27, because it is highly compressed.
 
     Args:
-        file: the time for one file of any size.
+        file: the time for a file of any size.
         mib: the time added for each MiB of a file; an Excel file gets four times as much.
-        all: the time that all files together may take beyond `mib` for each MiB and a tenth of a second for each file.
     """
 
     file: float = 15.0
     mib: float = 30.0
-    all: float = 300.0
 
 
 class Converter:
@@ -57,8 +54,6 @@ class Converter:
     def __init__(self, splitter: Splitter, budget: Budget | None = None) -> None:
         self._splitter = splitter
         self._budget = budget or Budget()
-        self._left = self._budget.all
-        self._used = 0.0  # seconds of CPU time for the latest file
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "knowgap-converter")
 
@@ -83,30 +78,10 @@ class Converter:
 
         Raises:
             Unreadable: the file cannot be read, or takes too long.
-            NotNow: the file may be readable later: the time is used up, the machine is busy, or a package is missing.
+            NotNow: the file may be readable later: the machine is busy, or a package is missing.
         """
-        used_up = (
-            f"was not read, since the files before it took {self._budget.all:g} seconds more than their sizes allow; "
-            "run the same command again to continue from here"
-        )
-        if self._left <= 0:
-            raise NotNow(used_up)
-        by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
-        self._left += by_size
-        allowed = self._budget.file + by_size
-        seconds = min(allowed, self._left)
-        try:
-            answer = self._ask(name, kind, content, seconds, waiting)
-            self._left += _SHARE
-        except TimeoutError as error:
-            if seconds < allowed:
-                raise NotNow(used_up) from error
-            reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
-            if error.args == (True,):
-                raise NotNow(f"{reason}, since the machine is busy; run the same command again to read it") from error
-            raise Unreadable(f"{reason}; save it in another format, or in parts") from error
-        finally:
-            self._left = min(self._left - self._used, self._budget.all)
+        seconds = self._budget.file + len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
+        answer = self._ask(name, kind, content, seconds, waiting)
         if "problem" in answer:
             raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
         return [(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"]
@@ -116,20 +91,19 @@ class Converter:
     ) -> dict[str, Any]:
         process = self._running()
         head = {"name": name, "kind": kind, "size": len(content), "seconds": seconds}
-        started, before = time.monotonic(), _processor_seconds(process)
+        started, before, used = time.monotonic(), _processor_seconds(process), 0.0
         answer = self._thread.submit(_exchange, process, json.dumps(head).encode() + b"\n" + content)
-        while True:
-            done, passed = answer.done(), time.monotonic() - started
-            self._used = max(0.0, _processor_seconds(process) - before)
-            if done:
-                break
-            if self._used >= seconds or passed >= _PATIENCE * seconds:
-                busy, self._used = self._used < seconds / 3, max(self._used, seconds)
+        while not answer.done():
+            passed, used = time.monotonic() - started, _processor_seconds(process) - before
+            if used >= seconds or passed >= _PATIENCE * seconds:
                 self._end()
-                raise TimeoutError(busy)
+                reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
+                if used < seconds / 3:
+                    raise NotNow(f"{reason}, since the machine is busy; run the same command again to read it")
+                raise Unreadable(f"{reason}; save it in another format, or in parts")
             if passed >= 1:
                 waiting(f"reading {name} for {passed:.0f} s")
-            wait([answer], min(1.0, max(0.05, seconds - self._used)))
+            wait([answer], min(1.0, max(0.05, seconds - used)))
         try:
             return json.loads(answer.result())
         except (OSError, ValueError) as error:
@@ -142,16 +116,13 @@ class Converter:
         if self._process is None:
             # Each thread of a library would reserve some of the limited memory.
             threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+            path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "knowgap.retrieval.documents.converter"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={
-                    **os.environ,
-                    **threads,
-                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
-                },
+                env={**os.environ, **threads, "PYTHONPATH": path},
                 cwd=os.path.abspath(os.sep),  # `-m` imports from the current folder first, which may hold a json.py
             )
             wait([self._thread.submit(_exchange, self._process, pickle.dumps(self._splitter))], _START)
@@ -227,7 +198,7 @@ def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[st
         return {"problem": str(problem), "again": isinstance(problem, NotNow)}
     except MemoryError:
         return {"problem": f"needs more than {MEMORY >> 30} GiB of memory", "again": False}
-    placed = [((p.passage.id, p.passage.title, p.passage.text), astuple(source)) for p, source in pieces]
+    placed = [((passage.id, passage.title, passage.text), astuple(source)) for passage, source in pieces]
     return {"placed": placed, "note": text.note}
 
 

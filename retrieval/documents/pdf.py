@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from knowgap.retrieval.documents.pdf_layout import Line, lines_of
 from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_starts, without_private
@@ -20,7 +19,6 @@ _LONGEST_HEADING = 120  # characters
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _CONTENTS = {"contents", "tableofcontents", "listoffigures", "listoftables", "inhaltsverzeichnis", "inhalt", "sommaire"}
 _LED = 5  # lines with leaders that make a page part of a table of contents
-_NUMBERING = re.compile(r"(?:chapter|appendix|part|section|kapitel|anhang|teil)?(?:[a-z]?\d{0,6}[a-z]?|[ivxlc]{0,6})")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
@@ -28,10 +26,10 @@ _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 def read_pdf(content: bytes, most: int) -> Text:
     """Read the text of a PDF file, up to about `most` characters.
 
-    The headings are the entries of its outline if the pages contain them; otherwise the lines in larger letters than
-    the body. A line that appears at the top or bottom of three or more pages, apart from its page number, is a running
-    head; only its first occurrence is kept. Page numbers and the lines of a table of contents, which end in leaders,
-    are left out. The title is that of the file's properties, or else the largest words of the first page.
+    The headings are the lines in larger letters than the body. A line that appears at the top or bottom of three
+    or more pages, apart from its page number, is a running head; only its first occurrence is kept. Page numbers and
+    the lines of a table of contents, which end in leaders, are left out. The title is that of the file's properties, or
+    else the largest words of the first page.
 
     Raises:
         Unreadable: the file is encrypted or damaged, or has no text.
@@ -55,9 +53,8 @@ def read_pdf(content: bytes, most: int) -> Text:
     lines = _without_contents(_without_running_heads(pages))
     if not lines:
         raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
-    chosen = _outlined(document, lines) or _larger(lines)
     title = document.get_metadata_dict().get("Title", "").strip()
-    return _assembled(lines, chosen, _largest(lines) if _FILE_NAME.search(title) or " " not in title else title)
+    return _assembled(lines, _larger(lines), _largest(lines) if _FILE_NAME.search(title) or " " not in title else title)
 
 
 def _without_running_heads(pages: list[list[Line]]) -> list[Line]:
@@ -114,43 +111,15 @@ def _keys(line: Line) -> set[str]:
     return {text, *counted}
 
 
-def _outlined(document: Any, lines: list[Line]) -> dict[int, tuple[int, int]]:
-    """The headings of the outline, as {first line: (lines, level)}; empty if the pages lack most of them."""
-    by_page: dict[int, list[int]] = {}
-    for n, line in enumerate(lines):
-        by_page.setdefault(line.page, []).append(n)
-    entries, found = 0, {}
-    last = -1
-    for entry in document.get_toc():
-        target = entry.get_dest()
-        index = target.get_index() if target is not None else None
-        title = _letters(entry.get_title())
-        if index is None or not title:
-            continue
-        entries += 1
-        for n in (n for n in by_page.get(index + 1, ()) if n > last):
-            count = next((c for c in (1, 2, 3) if _is_heading(lines[n : n + c], title)), 0)
-            if count:
-                found[n], last = (count, min(6, entry.level + 1)), n + count - 1
-                break
-    return found if len(found) >= max(2, entries / 2) else {}
-
-
 def _letters(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def _is_heading(lines: list[Line], title: str) -> bool:
-    """Whether lines are an entry of the outline, perhaps after a number."""
-    found = _letters("".join(line.text for line in lines))
-    rest = found.removesuffix(title)
-    return found.endswith(title) and _NUMBERING.fullmatch(rest) is not None
-
-
 def _larger(lines: list[Line]) -> dict[int, tuple[int, int]]:
-    """Lines larger than the body, in the form of `_outlined`; empty if over a quarter of the text is, as on slides."""
+    """Lines larger than the body, as {first line: (lines, level)}; empty if over a quarter of the text is."""
     body = _most_letters(lines)
-    sizes = sorted({line.size for line in lines if line.size > _LARGER * body and not line.is_row}, reverse=True)
+    lettered = (line for line in lines if not line.is_row and not _STAMP.match(line.text))
+    sizes = sorted({line.size for line in lettered if line.size > _LARGER * body}, reverse=True)
     larger = sum(len(line.text) for line in lines if line.size in sizes)
     if not body or larger > sum(len(line.text) for line in lines) / 4:
         return {}

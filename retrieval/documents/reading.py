@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
-import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,7 +28,6 @@ KINDS = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
     ".pdf": "PDF",
     ".docx": "Word",
-    ".pptx": "PowerPoint",
     ".xlsx": "Excel",
     ".csv": "CSV",
 }
@@ -41,7 +38,6 @@ LARGEST_FILE = 256 * 2**20
 
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that reverse the direction of text, and surrogates."""
-_BINARY = getattr(os, "O_BINARY", 0)
 
 
 @dataclass
@@ -131,23 +127,14 @@ def _reason_to_leave_out(path: Path) -> str | None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file, without following a symbolic link; raises `Unreadable`."""
+    """The content of a file; raises `Unreadable`."""
     try:
-        # If a pipe or a link has replaced the file since it was found, it is not waited for or followed.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | _BINARY)
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise Unreadable("is not a regular file")
-            if status.st_size > LARGEST_FILE:
-                raise Unreadable(f"has {status.st_size / 2**20:,.0f} MiB, and at most {LARGEST_FILE >> 20} are read")
-            content = file.read(LARGEST_FILE + 1)
+        size = path.stat().st_size
+        if size > LARGEST_FILE:
+            raise Unreadable(f"has {size / 2**20:,.0f} MiB, and at most {LARGEST_FILE >> 20} are read")
+        content = path.read_bytes()
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise Unreadable("is a symbolic link") from error
         raise Unreadable(f"cannot be read ({error.strerror or error})") from error
-    if len(content) > LARGEST_FILE:
-        raise Unreadable("grows while it is read")
     if not content:
         raise Unreadable("is empty")
     return content

@@ -37,7 +37,7 @@ create table files (
 create index copies on files (same);
 create table passages (
     id text primary key, digest text not null, file text not null references files,
-    start integer not null, end integer not null, unit text not null, first integer not null, last integer not null
+    unit text not null, first integer not null, last integer not null
 ) without rowid;
 create index passages_of_file on passages (file);
 """
@@ -46,7 +46,7 @@ _CHANGING = (
     """update passages set digest = '' where not exists (
         select * from after.passages other where other.id = passages.id and other.digest = passages.digest
     )""",
-    "insert or ignore into passages select id, '', file, start, end, unit, first, last from after.passages",
+    "insert or ignore into passages select id, '', file, unit, first, last from after.passages",
     """update files set digest = null where not exists (
         select * from after.files other where other.path = files.path and other.digest is files.digest
     )""",
@@ -60,18 +60,13 @@ class Source:
 
     Args:
         file: its file, relative to the folder that was indexed; control characters are escaped.
-        start: where its text begins in the text of the file (of the record, for JSON Lines and TSV), in characters.
-            Files other than plain text count as the Markdown or text that they are converted to.
-        end: where it ends.
-        unit: the unit of `first` and `last`: "page", "slide", "row" or "line"; empty for none.
-        first: the first page, slide, row or line of the passage, from 1; 0 for none.
+        unit: the unit of `first` and `last`: "page", "row" or "line"; empty for none.
+        first: the first page, row or line of the passage, from 1; 0 for none.
         last: the last one.
         copies: other files with the same text.
     """
 
     file: str
-    start: int
-    end: int
     unit: str = ""
     first: int = 0
     last: int = 0
@@ -236,29 +231,26 @@ class Sources:
         found: set[str] = set()
         for part in batches(files, _IDS_AT_ONCE):
             rows = self._read(f"select id from passages where file in ({', '.join('?' * len(part))})", *part)
-            found.update(_id(key) for (key,) in rows)
+            found.update(id for (id,) in rows)
         return frozenset(found)
 
     def _passages(self, file: str) -> list[tuple[Any, ...]]:
-        return self._read("select * from passages where file = ? order by first, start, id", file)
+        return self._read("select * from passages where file = ? order by first, id", file)
 
     def digests(self, file: str) -> dict[str, str]:
         """The ids of the passages of a file with their digests, in the order of their places."""
-        return {_id(row[0]): row[1] for row in self._passages(file)}
+        return {row[0]: row[1] for row in self._passages(file)}
 
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
         """The places of the passages with these ids, as far as they are recorded."""
         found: dict[str, Source] = {}
-        for part in batches(map(_key, dict.fromkeys(ids)), _IDS_AT_ONCE):
+        for part in batches(dict.fromkeys(ids), _IDS_AT_ONCE):
             rows = self._read(f"select * from passages where id in ({', '.join('?' * len(part))})", *part)
-            found.update((_id(key), Source(*place)) for key, _, *place in rows)
+            found.update((id, Source(*place)) for id, _, *place in rows)
         files = {source.file for source in found.values()}
         copies = {file: self._read("select path from files where same = ? order by path", file) for file in files}
         return {
-            id: replace(source, copies=tuple(path for (path,) in copies[source.file]))
-            if copies[source.file]
-            else source
-            for id, source in found.items()
+            id: replace(source, copies=tuple(path for (path,) in copies[source.file])) for id, source in found.items()
         }
 
     def write_file(self, file: str, record: FileRecord) -> None:
@@ -268,7 +260,7 @@ class Sources:
 
     def write_passages(self, placed: Iterable[tuple[Passage, Source]]) -> None:
         """Record passages and their places."""
-        self._write((_key(passage.id), passage_digest(passage), *astuple(source)[:6]) for passage, source in placed)
+        self._write((passage.id, passage_digest(passage), *astuple(source)[:4]) for passage, source in placed)
 
     def copy_passages(self, file: str, other: Sources) -> None:
         """Copy the records of a file's passages from other sources."""
@@ -276,7 +268,7 @@ class Sources:
 
     def _write(self, rows: Iterable[tuple[Any, ...]]) -> None:
         with self._writing() as database:
-            database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?)", rows)
 
 
 def passage_digest(passage: Passage) -> str:
@@ -290,19 +282,6 @@ def batches(items: Iterable[Item], size: int = 4096) -> Iterator[list[Item]]:
     rest = iter(items)
     while part := list(itertools.islice(rest, size)):
         yield part
-
-
-def _key(id: str) -> str | bytes:
-    """An id as SQLite accepts it: as bytes if it contains a lone surrogate, which JSON allows."""
-    try:
-        id.encode()
-    except UnicodeEncodeError:
-        return id.encode("utf-8", "surrogatepass")
-    return id
-
-
-def _id(key: str | bytes) -> str:
-    return key if isinstance(key, str) else key.decode("utf-8", "surrogatepass")
 
 
 def sources_of(retriever: Any) -> Sources | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +28,10 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _TABLE_RULE = re.compile(r"[ \t]*(\|[ \t]*)?:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*(\|[ \t]*)?$")
 _BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
-_PARAGRAPH_END = re.compile(r"\n\s*")
-_SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
 _SMALLEST = 32
 _CHARACTERS_PER_TOKEN = 12  # the most in a passage, since a long string without spaces may be a single token
-_BLOCK = 32  # characters of a block per token of a passage: a block has about eight passages
-_QUICK = 3  # the least average bytes per token in most languages
+_OVERLAP = 6  # a passage begins with at most this fraction of the one before, where a text was cut
 
 
 class Table(NamedTuple):
@@ -44,10 +41,6 @@ class Table(NamedTuple):
     end: int
     header: str
 
-    def moved(self, by: int) -> Table:
-        """The same table in a text that begins elsewhere."""
-        return Table(self.start + by, self.end + by, self.header)
-
 
 class _Chunk(NamedTuple):
     """A part of a text, from `start` to `end`, and what is put before it."""
@@ -55,24 +48,13 @@ class _Chunk(NamedTuple):
     start: int
     end: int
     header: str = ""
-    is_table: bool = False
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A passage, and the position of its text in the text that was split, in characters."""
-
-    passage: Passage
-    start: int
-    end: int
 
 
 class Splitter:
     """Splits texts into passages of a limited number of tokens.
 
     Args:
-        window: the window of the encoder that will encode the passages; None takes the embedded encoder's, and then
-            does not count the tokens of short texts.
+        window: the window of the encoder that will encode the passages; None takes the embedded encoder's.
         tokens: the most tokens of a passage, from 32; the window, if it is smaller, limits them further.
 
     Raises:
@@ -84,7 +66,6 @@ class Splitter:
             raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be at least {_SMALLEST}")
         self._given = window
         self.limit = min(tokens, window.size) if window is not None else tokens
-        self._overlap = self.limit // 6
 
     @cached_property
     def _window(self) -> Window:
@@ -96,43 +77,38 @@ class Splitter:
     def fits(self, passage: Passage) -> bool:
         """Whether a passage needs no splitting."""
         text = str(passage)
-        n_bytes = len(text.encode("utf-8", "surrogatepass"))
-        if len(text) + 8 <= self.limit or (self._given is None and n_bytes <= _QUICK * self.limit):
+        if len(text) + 8 <= self.limit:
             return True
         return len(text) <= _CHARACTERS_PER_TOKEN * self.limit and self._count(text) <= self.limit
 
-    def split_passage(self, passage: Passage) -> list[Piece]:
-        """Split a passage into pieces that each have its title; a passage that fits is returned as it is."""
+    def split_passage(self, passage: Passage) -> list[Passage]:
+        """Split a passage into some that each have its title; a passage that fits is returned as it is."""
         if self.fits(passage):
-            return [Piece(passage, 0, len(passage.text))]
-        title, above = self._title([passage.title]), ""
-        if title != passage.title and self._count(passage.title) > self.limit // 2:
-            above = f"{passage.title}\n\n"  # a title that is too long becomes part of the text
-        else:
-            title = passage.title
-        pieces = self._cut(title, above + _unwrap(passage.text), -len(above), [], markdown=False)
-        return self._numbered(passage.id, ((title, text, max(0, at), max(0, end)) for title, text, at, end in pieces))
+            return [passage]
+        title, text = passage.title, _unwrap(passage.text)
+        if self._count(title) > self.limit // 2:  # a title that is too long becomes part of the text
+            title, text = self._title([title]), f"{title}\n\n{text}"
+        pieces = list(self._cut(title, text, 0, len(text), [], markdown=False))
+        return _numbered(passage.id, [(title, words) for words, _, _ in pieces])
 
-    def split_file(self, file: str, text: Text) -> list[tuple[Piece, Source]]:
+    def split_file(self, file: str, text: Text) -> list[tuple[Passage, Source]]:
         """Split a file into passages with their places.
 
         Headings, from Markdown or from `text`, become part of the titles. Every title begins with the name of the file
-        where one heading does not cover all of it, as on slides and sheets. Tables are cut between their rows.
+        where one heading does not cover all of it, as in sheets. Tables are cut between their rows.
         """
-        name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit in ("slide", "row")
+        name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit == "row"
         body = text.text if text.markdown else _unwrap(text.text, text.rows)
         tables = [Table(start, end, "") for start, end in text.rows]
         if text.markdown:
             tables = sorted([*tables, *find_tables(body)])
-        if text.markdown or text.headings:
-            sections = _find_sections(body, _headings(body) if text.markdown else text.headings)
-            pieces = self._split_sections(name, body, sections, tables, by_name=by_name, markdown=text.markdown)
-        else:
-            pieces = self._cut(self._title([name]), body, 0, tables, markdown=False)
+        sections = _find_sections(body, _headings(body) if text.markdown else text.headings)
+        pieces = list(self._split_sections(name, body, sections, tables, by_name=by_name, markdown=text.markdown))
         placed = []
-        for piece in self._numbered(file, pieces):
-            first, last = (_number_at(text.pages, at) for at in (piece.start, max(piece.start, piece.end - 1)))
-            placed.append((piece, Source(file, piece.start, piece.end, text.unit if first else "", first, last)))
+        passages = _numbered(file, [(title, words) for title, words, _, _ in pieces])
+        for passage, (_, _, start, end) in zip(passages, pieces, strict=True):
+            first, last = (_number_at(text.pages, at) for at in (start, max(start, end - 1)))
+            placed.append((passage, Source(file, text.unit if first else "", first, last)))
         return placed
 
     def _split_sections(
@@ -151,7 +127,8 @@ class Splitter:
                     continue
                 start = section.heading_start
             inside = [table for table in tables if table.start < section.end and table.end > start]
-            yield from self._cut(title, text[start : section.end], start, inside, markdown=markdown)
+            for words, first, last in self._cut(title, text, start, section.end, inside, markdown=markdown):
+                yield title, words, first, last
 
     def _repeats(self, section: _Section, following: _Section, parts: list[str]) -> bool:
         """Whether the title of the following section contains the heading of a section without text."""
@@ -168,113 +145,88 @@ class Splitter:
         return title[: self.limit // 4].rpartition(" ")[0] or title[: self.limit // 8]
 
     def _cut(
-        self, title: str, text: str, offset: int, tables: list[Table], *, markdown: bool
-    ) -> Iterator[tuple[str, str, int, int]]:
-        """The title, text, start and end of each passage of a section that begins at `offset`, as the tables count."""
+        self, title: str, text: str, start: int, end: int, tables: list[Table], *, markdown: bool
+    ) -> Iterator[tuple[str, int, int]]:
+        """The words, start and end of each passage of the section of a text from `start` to `end`."""
         marked = self._count(f"{title}: x") if title else self._count("x")
-        if len(text) <= _CHARACTERS_PER_TOKEN * self.limit and marked + self._count(text) <= self.limit:
-            start, end = _stripped(text, 0, len(text))
-            if start < end:
-                yield title, _tidy(text[start:end]), offset + start, offset + end
-            return
-        capacity = max(_SMALLEST // 2, (self.limit - marked - self._overlap) // 8 * 8)
-        last: _Chunk | None = None
-        for chunk in self._chunks(text, [table.moved(-offset) for table in tables], capacity, markdown):
-            start = chunk.start
-            if last is not None and not (last.is_table or chunk.is_table):
-                start = self._overlapping(text, last.start, chunk.start)
-            body = _tidy(chunk.header + text[start : chunk.end])
-            if self._count(f"{title}: {body}" if title else body) > self.limit:
-                start, body = chunk.start, _tidy(text[chunk.start : chunk.end])
-            last = chunk
-            yield title, body, offset + start, offset + chunk.end
+        fits = end - start <= _CHARACTERS_PER_TOKEN * self.limit and marked + self._count(text[start:end]) <= self.limit
+        start, end = _stripped(text, start, end)
+        capacity = max(_SMALLEST // 2, (self.limit - marked) // 8 * 8)
+        chunks = [_Chunk(start, end)] if fits else self._chunks(text, start, end, tables, capacity, markdown)
+        for chunk in chunks:
+            if words := _tidy(chunk.header + text[chunk.start : chunk.end]):
+                yield words, chunk.start, chunk.end
 
-    def _chunks(self, text: str, tables: list[Table], capacity: int, markdown: bool) -> Iterator[_Chunk]:
+    def _chunks(
+        self, text: str, start: int, end: int, tables: list[Table], capacity: int, markdown: bool
+    ) -> Iterator[_Chunk]:
         """The pieces of a text, of prose and of tables; the words right above a table stay with its first rows."""
-        position, above = 0, None
-        for table in [*tables, Table(len(text), len(text), "")]:
-            start, end = max(table.start, position), min(table.end, len(text))
-            prose = list(self._prose(text, position, start, capacity, markdown))
-            above = None
-            if prose and start < end and self._count(text[prose[-1].start : prose[-1].end]) <= capacity // 3:
+        for table in [*tables, Table(end, end, "")]:
+            first, last = max(table.start, start), min(table.end, end)
+            prose, above = list(self._prose(text, start, first, capacity, markdown)), first
+            if prose and first < last and self._count(text[prose[-1].start : prose[-1].end]) <= capacity // 3:
                 above = prose.pop().start
             yield from prose
-            yield from self._rows(text, start, end, table.header, capacity, above)
-            position = max(position, end)
+            yield from self._rows(text, above, first, last, table.header, capacity)
+            start = max(start, last)
 
     def _prose(self, text: str, start: int, end: int, capacity: int, markdown: bool) -> Iterator[_Chunk]:
         splitter, longest = _chunker(self._window.tokenizer, capacity, markdown), _CHARACTERS_PER_TOKEN * self.limit
-        for first, last in _find_blocks(text[start:end], _BLOCK * self.limit):
-            for at, chunk in splitter.chunk_indices(text[start + first : start + last]):
-                for place in range(0, len(chunk), longest):
-                    begin, stop = _stripped(chunk, place, min(len(chunk), place + longest))
-                    if begin < stop:
-                        yield _Chunk(start + first + at + begin, start + first + at + stop)
+        for at, chunk in splitter.chunk_indices(text[start:end]):
+            for place in range(start + at, start + at + len(chunk), longest):
+                begin, stop = _stripped(text, place, min(start + at + len(chunk), place + longest))
+                if begin < stop:
+                    yield _Chunk(begin, stop)
 
-    def _rows(self, text: str, start: int, end: int, header: str, capacity: int, above: int | None) -> Iterator[_Chunk]:
+    def _rows(self, text: str, above: int, start: int, end: int, header: str, capacity: int) -> Iterator[_Chunk]:
         """The rows of a table, as many together as fit, each piece after the first with the header.
 
-        A row that is too long for a passage is cut as prose is; its parts have the first cell of the row before them.
+        The first piece begins with the words at `above`. A row that is too long for a passage is cut as prose is; its
+        parts have the first cell of the row before them.
         """
-        lines = [
-            (start + found.start(), start + found.end()) for found in re.finditer(r"[^\n]*\S[^\n]*", text[start:end])
-        ]
-        if not lines:
-            return
+        lines = [found.span() for found in _LINE.finditer(text, start, end)]
         repeated = header if self._count(header) <= capacity // 2 else ""
         room, marks = capacity - self._count(repeated), self._window.marks
         tokens = self._window.count([text[first:last] for first, last in lines])
-        longest = ((last - first) // _CHARACTERS_PER_TOKEN for first, last in lines)
-        counts = [max(count - marks, least) for count, least in zip(tokens, longest, strict=True)]
-        cuts = {begin for begin, _ in _find_blocks(text[start:end], _BLOCK * self.limit, rows=True)}
-        begin = lines[0][0] if above is None else above
-        used = 0 if above is None else self._count(text[above:start])
-        stop = begin
-        for (first, last), count in zip(lines, counts, strict=True):
-            if stop > begin and (used + count > room or (first - start in cuts and first > start)):
-                yield _Chunk(begin, stop, repeated if begin > start else "", is_table=True)
+        begin = stop = above
+        used = self._count(text[above:start]) if above < start else 0
+        for (first, last), count in zip(lines, tokens, strict=True):
+            count = max(count - marks, (last - first) // _CHARACTERS_PER_TOKEN)
+            if stop > begin and used + count > room:
+                yield _Chunk(begin, stop, repeated if begin > start else "")
                 begin, used = first, 0
             stop, used = last, used + count
             if count > room:
                 yield from self._long_row(text, begin, last, repeated if begin > start else "", room)
-                begin, used, stop = last, 0, last
+                begin, used = last, 0
         if stop > begin:
-            yield _Chunk(begin, stop, repeated if begin > start else "", is_table=True)
+            yield _Chunk(begin, stop, repeated if begin > start else "")
 
     def _long_row(self, text: str, start: int, end: int, header: str, room: int) -> Iterator[_Chunk]:
         key = text[start:end].partition("; ")[0].strip() if not header else ""
         key = f"{key}; " if 0 < len(key) < room else ""
-        for number, chunk in enumerate(
-            self._prose(text, start, end, max(_SMALLEST // 2, room - self._count(key)), False)
-        ):
-            yield _Chunk(chunk.start, chunk.end, header or (key if number else ""), is_table=True)
+        prose = self._prose(text, start, end, max(_SMALLEST // 2, room - self._count(key)), False)
+        for number, chunk in enumerate(prose):
+            yield _Chunk(chunk.start, chunk.end, header or (key if number else ""))
 
-    def _overlapping(self, text: str, previous: int, first: int) -> int:
-        """The start of a passage that repeats the last sentence before it, or the last words of a long sentence."""
-        start = _last_sentence(text, max(previous, first - 6 * self._overlap), first)
-        words = [match.start() for match in re.finditer(r"(?<!\S)\S", text[start:first])]
-        for place in (words[0], words[-self._overlap // 3]) if len(words) > self._overlap // 3 else words[:1]:
-            if self._count(text[start + place : first]) - self._window.marks <= self._overlap:
-                return start + place
-        return first
 
-    @staticmethod
-    def _numbered(document: str, pieces: Iterable[tuple[str, str, int, int]]) -> list[Piece]:
-        """Give passages their ids: that of the document, and a digest of title and text; equal ones are numbered."""
-        seen: Counter[str] = Counter()
-        passages = []
-        for title, text, start, end in pieces:
-            digest = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
-            seen[digest] += 1
-            passages.append(Piece(Passage(part_id(document, digest, seen[digest]), title, text), start, end))
-        return passages
+def _numbered(document: str, pieces: Iterable[tuple[str, str]]) -> list[Passage]:
+    """Passages of titles and texts, each with the id of the document and a digest; equal ones are numbered."""
+    seen: Counter[str] = Counter()
+    passages = []
+    for title, text in pieces:
+        digest = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        seen[digest] += 1
+        passages.append(Passage(part_id(document, digest, seen[digest]), title, text))
+    return passages
 
 
 @lru_cache(maxsize=64)
 def _chunker(tokenizer: Any, capacity: int, markdown: bool) -> Any:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-    return (MarkdownSplitter if markdown else TextSplitter).from_huggingface_tokenizer(tokenizer, capacity)
+    kind = MarkdownSplitter if markdown else TextSplitter
+    return kind.from_huggingface_tokenizer(tokenizer, capacity, overlap=capacity // _OVERLAP)
 
 
 def _distinct(parts: list[str]) -> list[str]:
@@ -385,32 +337,6 @@ def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
         wrapped = len(line.rstrip()) >= 0.7 * width and following.strip() and not _BULLET.match(following)
         joined.append(f"{line.removesuffix(chr(13))} {' ' * line.endswith(chr(13))}" if wrapped else f"{line}\n")
     return "".join(joined)[: len(text)]
-
-
-def _find_blocks(text: str, size: int, *, rows: bool = False) -> list[tuple[int, int]]:
-    """Cut a long text into blocks so that a later edit only moves the cuts near it; [(start, end)].
-
-    A cut is before a paragraph, or before a sentence if paragraphs are long, and is chosen by a checksum of its words,
-    as in content-defined chunking (Muthitacharoen et al. 2001, "LBFS"). There are about `size` characters between two
-    cuts, and at least an eighth of that.
-    """
-    if len(text) <= 2 * size:
-        return [(0, len(text))]
-    ends = [match.end() for match in _PARAGRAPH_END.finditer(text)]
-    if len(ends) < 4 * len(text) / size and not rows:
-        ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    cuts = [0]
-    for start, end in itertools.pairwise([*ends, len(text)]):
-        checksum = zlib.crc32(text[start:end].encode("utf-8", "replace")) / 2**32
-        if start - cuts[-1] >= size / 8 and checksum < (end - start) / size:
-            cuts.append(start)
-    return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
-
-
-def _last_sentence(text: str, start: int, end: int) -> int:
-    """The start of the last sentence or line between two positions."""
-    ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
-    return ends[-1] if ends else start
 
 
 def _number_at(pages: list[tuple[int, int]], position: int) -> int:

@@ -9,8 +9,6 @@ from typing import Any
 from knowgap.retrieval.documents.tables import Cell, joined, markdown, spread
 from knowgap.retrieval.documents.text import Text
 
-NESTED = "is nested too deeply for headings and tables; read as plain text"
-
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _ROLES = ["navigation", "search", "contentinfo"]
 _BLOCKS = ["div", "table", "ul", "ol", "p", "dl", "header", "section", "td"]
@@ -30,8 +28,10 @@ def read_html(content: str) -> Text:
     """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
     Merged cells of a table are repeated in each place that they cover. Permalinks are left out. Navigation, the page's
-    footer, and lists of links to the page's own headings are left out unless nothing else is on the page. A page that
-    is nested too deeply is read as plain text, and a note says so.
+    footer, and lists of links to the page's own headings are left out unless nothing else is on the page.
+
+    Raises:
+        RecursionError: it is nested too deeply.
     """
     from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
@@ -54,25 +54,22 @@ def read_html(content: str) -> Text:
     for link in soup("a"):
         if link.get_text(strip=True) in _PERMALINK:
             link.decompose()
-    try:
-        leading = {id(element): element for element in _candidates(soup) if _leads_around(element)}
-        texts = (text for text in soup(string=True) if text.strip())
-        if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
-            for element in leading.values():
-                element.decompose()
-        tables: list[str] = []
-        for table in soup("table"):
-            if table.find(_NOT_IN_CELLS) is not None:
-                _dissolve(table)
-            elif any(cell.get("rowspan") or cell.get("colspan") for cell in table(["td", "th"])):
-                place = soup.new_tag("p")
-                place.string = f"\ue000{len(tables)}\ue000"  # no page has such characters: they are dropped
-                tables.append(_spread_out(table))
-                table.replace_with(place)
-        text = re.sub("\ue000(\\d+)\ue000", lambda found: tables[int(found[1])], _markdown(soup))
-        return Text(text.replace("\xa0", " ").strip(), title.replace("\xa0", " "), markdown=True)
-    except RecursionError:
-        return Text(soup.get_text("\n", strip=True), title, note=NESTED)
+    leading = {id(element): element for element in _candidates(soup) if _leads_around(element)}
+    texts = (text for text in soup(string=True) if text.strip())
+    if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
+        for element in leading.values():
+            element.decompose()
+    tables: list[str] = []
+    for table in soup("table"):
+        if table.find(_NOT_IN_CELLS) is not None:
+            _dissolve(table)
+        elif any(cell.get("rowspan") or cell.get("colspan") for cell in table(["td", "th"])):
+            place = soup.new_tag("p")
+            place.string = f"\ue000{len(tables)}\ue000"  # no page has such characters: they are dropped
+            tables.append(_spread_out(table))
+            table.replace_with(place)
+    text = re.sub("\ue000(\\d+)\ue000", lambda found: tables[int(found[1])], _markdown(soup))
+    return Text(text.replace("\xa0", " ").strip(), title.replace("\xa0", " "), markdown=True)
 
 
 def _spread_out(table: Any) -> str:

@@ -64,17 +64,17 @@ def test_brackets_that_are_no_numbers_of_sources_stay():
     [
         (None, "[3] Manual / Setup / Ports", {"title": "Manual / Setup / Ports"}),
         (
-            Source("manual.pdf", 0, 9, "page", 4, 4),
+            Source("manual.pdf", "page", 4, 4),
             "[3] Manual, manual.pdf, page 4",
             {"title": "Manual", "file": "manual.pdf", "position": "page 4", "page": 4, "section": "Setup / Ports"},
         ),
         (
-            Source("manual.md", 0, 9),
+            Source("manual.md"),
             "[3] Manual, manual.md, Setup / Ports",
             {"title": "Manual", "file": "manual.md", "position": "Setup / Ports", "section": "Setup / Ports"},
         ),
         (
-            Source("towns.xlsx", 0, 9, "row", 2, 5),
+            Source("towns.xlsx", "row", 2, 5),
             "[3] Manual, towns.xlsx, Setup / Ports, rows 2–5",
             {
                 "title": "Manual",

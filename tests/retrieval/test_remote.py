@@ -100,5 +100,5 @@ def test_places_are_kept_of_the_passages_found_last(monkeypatch):
     monkeypatch.setattr("knowgap.retrieval.remote._PLACES", 2)
     with RemoteRetriever("http://127.0.0.1:9") as remote:
         for ids in ("ab", "ac"):
-            remote._keep_places({"pid": id, "source": {"file": id, "start": 0, "end": 1}} for id in ids)
+            remote._keep_places({"pid": id, "source": {"file": id}} for id in ids)
         assert [*remote.places("abc")] == ["a", "c"]

@@ -155,7 +155,7 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
 
     answered = knowgap.json("search", "Who designed the bridge?", "--index", "idx", "-k", "1")
     source = answered["hits"][0]["source"]
-    assert (source["file"], source["start"]) == ("bridge.md", 15)
+    assert source["file"] == "bridge.md"
     assert "bridge.md" in knowgap("search", "Who designed the bridge?", "--index", "idx")[0]
     asked = knowgap.json("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx")
     assert asked["passages"][0]["source"]["file"] == "bridge.md"

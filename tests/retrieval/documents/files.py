@@ -81,19 +81,6 @@ def archive(files: dict[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-def slides(texts: Sequence[tuple[str, str]]) -> bytes:
-    """A PowerPoint file of slides, each a title and a text."""
-    from pptx import Presentation
-
-    presentation, file = Presentation(), io.BytesIO()
-    for title, text in texts:
-        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
-        slide.shapes.title.text = title
-        slide.placeholders[1].text = text
-    presentation.save(file)
-    return file.getvalue()
-
-
 def sheet(name: str, rows: Sequence[Sequence[object]]) -> bytes:
     """An Excel file of one sheet."""
     from openpyxl import Workbook

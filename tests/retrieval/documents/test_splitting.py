@@ -26,7 +26,7 @@ def split(text: str, *, markdown: bool = False, tokens: int = 64, **more: object
 
 
 def longest(pieces) -> int:
-    return max(WINDOW.count([str(piece.passage) for piece, _ in pieces]))
+    return max(WINDOW.count([str(passage) for passage, _ in pieces]))
 
 
 LONG = {
@@ -34,12 +34,12 @@ LONG = {
     "wrapped lines": "\n".join(" ".join(sentences(200))[n : n + 72] for n in range(0, 9000, 72)),
     "lines of Windows": "\r\n".join(sentences(200)),
     "no punctuation": " ".join(sentences(200)).replace(".", ""),
-    "no spaces": "abcdefghij" * 2000,
-    "one character": "x" * 5000,
-    "Chinese": "我们在河边的老桥上看见了一座灯塔。" * 200,
-    "emoji": "🦊🦉 " * 800,
+    "no spaces": "".join(map(str, range(5000))),
+    "Chinese": "".join(f"我们在第{n}座老桥上看见了一座灯塔。" for n in range(200)),
+    "emoji": "".join(f"🦊🦉{n} " for n in range(800)),
     "blank lines": "\n\n\n\n".join(sentences(80)),
 }
+SQUEEZED = {kind: "".join(text.split()) for kind, text in LONG.items()}
 
 
 @pytest.mark.parametrize("markdown", [False, True])
@@ -48,21 +48,18 @@ def test_no_passage_is_too_long_and_every_character_is_in_one(kind: str, markdow
     text = LONG[kind]
     pieces = split(text, markdown=markdown)
     assert longest(pieces) <= 64
-    assert max(len(piece.passage.text) for piece, _ in pieces) <= 64 * 12
-    covered = {at for _, source in pieces for at in range(source.start, source.end)}
-    assert not "".join(character for at, character in enumerate(text) if at not in covered).strip()
-
-
-def test_a_passage_is_where_its_source_says():
-    text = " ".join(sentences(60))
-    pieces = split(text)
-    assert len(pieces) > 5
-    assert [piece.passage.text for piece, _ in pieces] == [text[source.start : source.end] for _, source in pieces]
-    assert str(pieces[0][1]) == "folder/notes.md"
+    assert max(len(passage.text) for passage, _ in pieces) <= 64 * 12
+    at = 0
+    for passage, _ in pieces:  # what passages begin with may be repeated
+        words = "".join(passage.text.split())
+        found = SQUEEZED[kind].find(words, max(0, at - len(words)))
+        assert 0 <= found <= at
+        at = max(at, found + len(words))
+    assert at == len(SQUEEZED[kind])
 
 
 def test_passages_overlap_by_a_sentence_where_the_text_was_cut():
-    pieces = [piece.passage.text for piece, _ in split(" ".join(sentences(60)))]
+    pieces = [passage.text for passage, _ in split(" ".join(sentences(60)), tokens=128)]
     for before, after in itertools.pairwise(pieces):
         first = after.split(". ")[0]
         assert before.rstrip(".").endswith(first)
@@ -70,46 +67,37 @@ def test_passages_overlap_by_a_sentence_where_the_text_was_cut():
 
 def test_headings_are_titles_and_a_short_section_is_one_passage():
     text = "# Handbook\n\nFor all.\n\n## Leave\n\n### Sick leave\n\nCall Ada.\n\n```\n# no heading\n```\n\n## Old\n"
-    pieces = [(piece.passage.title, piece.passage.text) for piece, _ in split(text, markdown=True)]
+    pieces = [(passage.title, passage.text) for passage, _ in split(text, markdown=True)]
     assert pieces == [
         ("Handbook", "For all."),
         ("Handbook / Leave / Sick leave", "Call Ada.\n\n```\n# no heading\n```"),
         ("Handbook / Old", "## Old"),
     ]
     underlined = split("Tarn\n====\n\nA town.\n\nIsk\n---\n\nA river.", markdown=True)
-    assert [piece.passage.title for piece, _ in underlined] == ["Tarn", "Tarn / Isk"]
+    assert [passage.title for passage, _ in underlined] == ["Tarn", "Tarn / Isk"]
     untitled = split("Before.\n\n# One\n\nText.\n", markdown=True)
-    assert [piece.passage.title for piece, _ in untitled] == ["notes", "notes / One"]
+    assert [passage.title for passage, _ in untitled] == ["notes", "notes / One"]
 
 
 def test_headings_too_long_for_a_title_are_in_the_text():
     heading = " ".join(sentences(6))
     pieces = split(f"# Top\n\n## {heading}\n\n### Below\n\nThe text.\n", markdown=True)
     assert longest(pieces) <= 64
-    text = " ".join(f"{piece.passage.title} {piece.passage.text}" for piece, _ in pieces)
+    text = " ".join(f"{passage.title} {passage.text}" for passage, _ in pieces)
     assert all(word in text.split() for word in heading.split())
 
 
 def test_rows_of_a_table_keep_its_header():
     rows = "".join(f"| Person {n} | Town {n} |\n" for n in range(60))
-    pieces = [p.passage.text for p, _ in split(f"# People\n\n| name | home |\n| --- | --- |\n{rows}", markdown=True)]
+    text = f"# People\n\n| name | home |\n| --- | --- |\n{rows}"
+    pieces = [passage.text for passage, _ in split(text, markdown=True)]
     assert len(pieces) > 5
     assert all(piece.startswith("| name | home |\n| --- | --- |\n| Person") for piece in pieces)
     assert sum(piece.count("| Person") for piece in pieces) == 60
 
 
-def test_an_edit_changes_the_passages_around_it_only():
-    text = "\n\n".join(sentences(3000))
-    before = [piece.passage.id for piece, _ in split(text)]
-    place = text.index("\n\n", len(text) // 10)
-    edited = [piece.passage.id for piece, _ in split(text[:place] + "\n\nA new sentence stands here." + text[place:])]
-    assert len(before) > 500
-    assert len(set(before) ^ set(edited)) < 60
-    assert [name for name in before if name in set(edited)] == [name for name in edited if name in set(before)]
-
-
 def test_ids_come_from_the_document_and_what_the_passage_says():
-    pieces = [piece.passage for piece, _ in split("# A\n\nSame.\n\n# B\n\nSame.\n\n# A\n\nSame.\n", markdown=True)]
+    pieces = [passage for passage, _ in split("# A\n\nSame.\n\n# B\n\nSame.\n\n# A\n\nSame.\n", markdown=True)]
     assert len({passage.id for passage in pieces}) == 3
     assert pieces[2].id == f"{pieces[0].id}-2"
     assert {document_id(passage.id) for passage in pieces} == {"folder/notes.md"}
@@ -128,9 +116,9 @@ def test_pages_are_told():
 def test_a_passage_that_fits_stays_as_it_is():
     splitter = Splitter(WINDOW, 64)
     fitting = Passage("orle", "Orle Bridge", "The bridge\nwas  designed by Ada Venn.\n")
-    assert [piece.passage for piece in splitter.split_passage(fitting)] == [fitting]
+    assert splitter.split_passage(fitting) == [fitting]
     long = Passage("orle", "Orle Bridge", " ".join(sentences(20)))
-    parts = [piece.passage for piece in splitter.split_passage(long)]
+    parts = splitter.split_passage(long)
     assert {part.title for part in parts} == {"Orle Bridge"}
     assert {document_id(part.id) for part in parts} == {"orle"}
 
@@ -138,10 +126,9 @@ def test_a_passage_that_fits_stays_as_it_is():
 def test_a_title_that_is_too_long_becomes_text():
     title = " ".join(sentences(30))
     parts = Splitter(WINDOW, 64).split_passage(Passage("orle", title, "The text itself."))
-    assert max(WINDOW.count([str(part.passage) for part in parts])) <= 64
-    said = " ".join(part.passage.text for part in parts)
+    assert max(WINDOW.count(list(map(str, parts)))) <= 64
+    said = " ".join(part.text for part in parts)
     assert all(sentence in said for sentence in [*sentences(30), "The text itself."])
-    assert (parts[-1].start, parts[-1].end) == (0, len("The text itself."))
 
 
 def test_a_passage_has_a_least_length():

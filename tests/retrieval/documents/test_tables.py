@@ -34,7 +34,7 @@ def as_markdown(rows: list[list[str]], bar: str = "| ") -> bytes:
 
 
 def passages(kind: str, content: bytes) -> list[str]:
-    return [piece.passage.text for piece, _ in SPLITTER.split_file("devices", convert(kind, content))]
+    return [passage.text for passage, _ in SPLITTER.split_file("devices", convert(kind, content))]
 
 
 def as_pdf(rows: list[list[str]], **options: Any) -> bytes:
@@ -102,8 +102,8 @@ def test_word_has_its_title_its_running_heads_once_and_merged_cells_in_each_of_t
         "header2": ["Contract 4471 &amp; more"],
         "footer1": ["12", "By Ada"],
     }
-    [(piece, _)] = SPLITTER.split_file("a.docx", convert("Word", word([("Titel", "Lease")], rows, **edges)))
-    assert (piece.passage.title, piece.passage.text) == (
+    [(passage, _)] = SPLITTER.split_file("a.docx", convert("Word", word([("Titel", "Lease")], rows, **edges)))
+    assert (passage.title, passage.text) == (
         "Lease",
         "Contract 4471 & more\n\n| Plant | Machine | Rate |\n| --- | --- | --- |\n"
         "| Bremen | Lathe | 62 |\n| Bremen | Press |  |\n| Graz |  | 66 |\n\nBy Ada",
