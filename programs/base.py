@@ -1,9 +1,8 @@
-"""The base class of all programs: hyperparameters, presets, and how `forward` asks, retrieves and records."""
+"""The base class of all programs: hyperparameters, presets, and how a question is answered, saved and copied."""
 
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import time
 import warnings
@@ -16,38 +15,21 @@ from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.lms.metering import keeps_history, track_usage, without_history
-from knowgap.programs.forward import LAST, Forward
-from knowgap.programs.hyperparameters import Hyperparameter, OptionalInteger, fit_to_reranker
+from knowgap.programs.forward import Forward
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, declared_in
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import CitedPrediction, cite_by_lm
-from knowgap.programs.replies.text import is_blank, text_of, without_surrogates
-from knowgap.programs.shortening import writer_of
+from knowgap.programs.replies.text import is_blank, without_surrogates
 from knowgap.programs.streaming import Streamable
-from knowgap.programs.trace.recorder import (
-    LISTENER,
-    Budget,
-    CallsSpent,
-    TraceRecorder,
-    current_recorder,
-    recording,
-)
+from knowgap.programs.trace.recorder import LISTENER, Budget, CallsSpent, TraceRecorder, recording
 from knowgap.programs.trace.steps import Asked, Stopped
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.passage import Passage, Retriever, RetrieverLike
+from knowgap.retrieval.passage import RetrieverLike
+from knowgap.retrieval.rerankers.reranker import is_bge_base
 from knowgap.signatures import STYLES
 
 _LAST_PASSAGES = 10
 """The most passages that the last call of `max_calls` is shown."""
-PAPERS = frozenset({"migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter"})
-"""The programs that are the algorithms of their papers, with no settings but theirs."""
-
-
-@functools.cache
-def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
-    declared: dict[str, Hyperparameter[Any]] = {}
-    for base in reversed(cls.__mro__):
-        declared |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
-    return declared
 
 
 class Program(Streamable, Forward):
@@ -86,12 +68,12 @@ class Program(Streamable, Forward):
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
     max_calls = OptionalInteger(
         None,
         "calls of the language model for a question at most, after which it is answered from what there is",
         low=1,
         high=1000,
-        search=(1, 20),
         tune=False,
     )
 
@@ -102,16 +84,15 @@ class Program(Streamable, Forward):
 
     def __init__(self, retriever: RetrieverLike | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
-        self.retriever: Retriever | None = as_retriever(retriever)
+        self.retriever = as_retriever(retriever)
         self.concurrent = concurrent
-        self.apply_thresholds = True  # False leaves the decisions' thresholds as they are set on the predictors
         defaults = {name: declared.default for name, declared in self.hyperparameters().items()}
         self.configure(**defaults | hyperparameters)
 
     @classmethod
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
         """The declared hyperparameters by name, those of base classes first."""
-        return dict(_declared(cls))
+        return dict(declared_in(cls))
 
     @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
@@ -133,28 +114,27 @@ class Program(Streamable, Forward):
         Raises:
             UnknownName: the program has no such preset.
         """
-        preset = {key: value for key, value in cls.preset(name).items() if key not in kwargs}
-        preset, left_out = fit_to_reranker(preset, kwargs.get("reranker"))
-        if left_out:
-            warnings.warn(f"preset {name}: {left_out}", stacklevel=2)
-        return cls(retriever, **preset, **kwargs)
+        values = cls.preset(name) | kwargs
+        if "delta" in values and "delta" not in kwargs and not is_bge_base(kwargs.get("reranker")):
+            warnings.warn(
+                f"preset {name}: its delta is left out, since it is on BGE-reranker-base's scale", stacklevel=2
+            )
+            del values["delta"]
+        return cls(retriever, **values)
 
-    def values(self) -> dict[str, Any]:
-        """The current values of all hyperparameters."""
-        return {name: self.value(name) for name in self.hyperparameters()}
-
-    def value(self, name: str) -> Any:
-        """The current value of a hyperparameter."""
-        return getattr(self, name)
-
-    def set_value(self, name: str, value: Any) -> None:
-        """Set a hyperparameter; `configure` checks names and sets several."""
-        setattr(self, name, value)
+    @property
+    def holder(self) -> dspy.Module:
+        """The module that has the hyperparameters: the program, or what a `ModuleProgram` wraps."""
+        return self
 
     @property
     def kind(self) -> type[Program]:
         """The factory of such programs: the class, or the `ModuleFactory` of a `ModuleProgram`."""
         return type(self)
+
+    def values(self) -> dict[str, Any]:
+        """The current values of all hyperparameters."""
+        return {name: getattr(self.holder, name) for name in self.hyperparameters()}
 
     def configure(self, **values: Any) -> Self:
         """Set hyperparameters and return the program; if one value is refused, none is set.
@@ -166,49 +146,30 @@ class Program(Streamable, Forward):
         declared = self.hyperparameters()
         for name in values:
             if name not in declared:
-                raise self.unknown(name)
+                raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
         checked = {name: declared[name].check(value) for name, value in values.items()}
         for name, value in checked.items():
-            self.set_value(name, value)
+            setattr(self.holder, name, value)
         return self
-
-    def unknown(self, name: str) -> UnknownName:
-        """The error for a hyperparameter that the program lacks."""
-        own = f"; {self.name} is its paper's algorithm, what goes beyond is the program knowgap"
-        declared = self.hyperparameters()
-        return UnknownName.among(f"hyperparameter of {self.name}", name, declared, own if self.name in PAPERS else "")
-
-    @property
-    def wording(self) -> str:
-        """The instruction for the style, which signatures take as their input `style`."""
-        return STYLES[self.style]
 
     def parts(self) -> dict[str, Any]:
         """The index and the models that copies of the program share, by name; None for one that was not given."""
         return {name: getattr(self, name) for name in self.part_names}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
+    def __call__(self, question: str) -> dspy.Prediction:
         """Answer a question: `program(question="…")`.
 
         Raises:
             EmptyQuestion: the question has no visible character.
-            UsageError: the question is not a text, or not valid Unicode.
-            TypeError: there is an argument besides the question.
+            UsageError: the question is not valid Unicode.
         """
-        if unknown := [*kwargs.keys() - {"question"}, *map(repr, args[1:])]:
-            raise TypeError(f"{self.name} takes only a question, not {', '.join(unknown)}: call program(question=…)")
-        question = kwargs.get("question", args[0] if args else "")
-        if not isinstance(question, str):
-            raise UsageError(f'the question is {question!r:.80}, not a text: call program(question="…")')
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
         if without_surrogates(question) != question:
-            raise UsageError(
-                f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
-            )
+            raise UsageError(f"the question {question!r} is not valid Unicode: check the encoding it was read with")
         limit, concurrent = self.max_calls, self.concurrent and self.max_calls is None
         budget = Budget(math.inf if limit is None else limit)
-        recorder = TraceRecorder(time.perf_counter(), concurrent, budget=budget, listener=LISTENER.get())
+        recorder = TraceRecorder(time.perf_counter(), concurrent, question, budget, LISTENER.get())
         with (
             recording(recorder),
             nullcontext() if keeps_history() else without_history(),
@@ -218,25 +179,17 @@ class Program(Streamable, Forward):
             try:
                 output: Any = super().__call__(question=question)
             except CallsSpent:
-                output = self._answer_with_the_last_call(question)
+                recorder.add(Stopped(reason="calls"))
+                read = [recorder.passages[name] for name in recorder.shown if name in recorder.passages]
+                found = distinct([*read, *recorder.passages.values()])
+                output = self.last_answer(question, found[:_LAST_PASSAGES])
             wrapped = isinstance(output, tuple)  # by an optimizer
             given = output[0] if wrapped else output
             judge = self.parts().get("entailment")
             cited = cite_by_lm(question, given, recorder.steps, self.style, judge)
-        prediction = CitedPrediction.of(given, recorder.finish(self.name, question), self.style, judge, cited)
+        prediction = CitedPrediction.of(given, recorder.finish(self.name), self.style, judge, cited)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
-
-    def _answer_with_the_last_call(self, question: str) -> dspy.Prediction:
-        recorder = current_recorder()
-        self.record(Stopped(reason="calls"))
-        read = [recorder.passages[name] for name in recorder.shown if name in recorder.passages]
-        return self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
-
-    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
-        """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
-        given = {"question": question, "passages": passages, "style": self.wording, "lm": writer_of(self)}
-        return self.conclude(text_of(self.ask(LAST, last=True, **given)), passages)
 
     # What DSPy calls to save, load and copy a program.
 

@@ -11,15 +11,15 @@ import dspy
 
 from knowgap.errors import UsageError
 from knowgap.lms.cancelling import check_cancelled
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
+from knowgap.programs.hyperparameters import Threshold, declared_in
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
 from knowgap.programs.replies.long_prompts import warn_of_window, without_last
-from knowgap.programs.replies.text import without_surrogates
-from knowgap.programs.shortening import SHORTEN
+from knowgap.programs.replies.text import text_of, without_surrogates
+from knowgap.programs.shortening import SHORTEN, writer_of
 from knowgap.programs.trace.recorder import current_recorder
-from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step
+from knowgap.programs.trace.steps import Answered, Malformed, Retrieved, Shortened, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.retrieval.searching import search_all
 from knowgap.signatures import STYLES, AnswerFromPassages
@@ -33,14 +33,13 @@ class Forward(dspy.Module):
     """The part of a program that its algorithm calls; `Program` has the rest."""
 
     name: ClassVar[str] = "program"
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
+    style: Any
     retriever: Retriever | None
-    apply_thresholds: bool
 
-    @classmethod
-    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
-        """The declared hyperparameters by name."""
-        raise NotImplementedError
+    @property
+    def wording(self) -> str:
+        """The instruction for the style, which signatures take as their input `style`."""
+        return STYLES[self.style]
 
     def ask(
         self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), last: bool = False, **inputs: Any
@@ -65,37 +64,32 @@ class Forward(dspy.Module):
         """
         check_cancelled()
         recorder = current_recorder()
-        recorder.budget.reserved = 0 if last else recorder.budget.reserved
-        recorder.budget.spend()
-        self._configure_decision(predictor)
+        recorder.budget.check(last=last)
+        for declared in declared_in(type(self)).values():
+            if isinstance(declared, Threshold) and vars(self).get(declared.predictor) is predictor:
+                declared.apply(getattr(self, declared.name), predictor)
         shortened = Shortened(act=self._name_of(predictor), passages=[], demonstrations=0)
-        signature = getattr(predict_of(predictor), "signature", None)
-        try:
-            while True:
-                numbered, listed = number_passages(inputs, signature)
-                passages = [*inlined, *listed]
-                request = functools.partial(self._request, predictor, numbered, passages)
-                try:
-                    if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
-                        prediction, problem = request()  # a sample
-                    else:
-                        key = (id(predictor), id(lm := lm_of(predictor, inputs)), repr(numbered))
-                        recorder.asked.append((predictor, lm))  # no other object gets the id of one that is kept
-                        prediction, problem = recorder.request_once(key, request)
-                    break
-                except dspy.ContextWindowExceededError:
-                    if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
-                        raise
-                    inputs, inlined = shorter
-        except BaseException:
-            recorder.budget.left += 1
-            raise
-        recorder.count_read(passages)
+        signature, lm = getattr(predict_of(predictor), "signature", None), lm_of(predictor, inputs)
+        while True:
+            numbered, listed = number_passages(inputs, signature)
+            request = functools.partial(self._request, predictor, numbered, [*inlined, *listed])
+            try:
+                if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:  # a sample
+                    prediction, problem = request()
+                else:
+                    prediction, problem = recorder.request_once((predictor, lm, repr(numbered)), request)
+                break
+            except dspy.ContextWindowExceededError:
+                if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
+                    raise
+                inputs, inlined = shorter
+        recorder.budget.left -= 1
+        recorder.count_read([*inlined, *listed])
         if shortened.passages or shortened.demonstrations:
             self.record(shortened)
-            warn_of_window(str(getattr(lm_of(predictor, inputs), "model", "")), self.name, shortened.act)
+            warn_of_window(str(getattr(lm, "model", "")), self.name, shortened.act)
         if prediction is None:
-            self.record(Malformed(act=self._name_of(predictor), problem=problem))
+            self.record(Malformed(act=shortened.act, problem=problem))
         return prediction
 
     def _request(
@@ -118,14 +112,6 @@ class Forward(dspy.Module):
     def calls_left(self) -> float:
         """The calls that `max_calls` leaves for this question, the last one included; infinite without a limit."""
         return current_recorder().budget.left
-
-    def _configure_decision(self, predictor: dspy.Module) -> None:
-        """Ask for a probability if this predictor makes a decision with a threshold."""
-        if not self.apply_thresholds:
-            return
-        for declared in self.hyperparameters().values():
-            if isinstance(declared, Threshold) and vars(self).get(declared.predictor) is predictor:
-                declared.apply(getattr(self, declared.name), predictor)
 
     def _name_of(self, predictor: dspy.Module) -> str:
         named = [*vars(self).items(), ("shorten", SHORTEN), ("last answer", LAST)]
@@ -181,14 +167,18 @@ class Forward(dspy.Module):
             explanation: recorded in the trace only.
             **added: further fields of the prediction.
         """
-        question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
         ids = [passage.id for passage in passages]
         guess = answer if supported is False and not is_unknown(answer) else ""
         if supported is False and self.style == "sentence":
-            answer = say_unsupported(question, guess, missing, explanation)
+            answer = say_unsupported(current_recorder().question, guess, missing, explanation)
         verdict: dict[str, Any] = {"supported": supported, "missing": missing}
         step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids, **verdict)
         self.record(step, *passages)
         if confidence is not None:
             added["confidence"] = confidence
         return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
+
+    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
+        given = {"question": question, "passages": passages, "style": self.wording, "lm": writer_of(self)}
+        return self.conclude(text_of(self.ask(LAST, last=True, **given)), passages)

@@ -7,6 +7,7 @@ it. The value lives in the instance as a `dspy.Parameter`: `program.save` and `.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
@@ -15,7 +16,6 @@ from pydantic import TypeAdapter
 from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Hyperparameter(Generic[T]):
         return self  # all instances of a class share its declarations
 
     def check(self, value: Any) -> T:
-        """Convert `value` to the declared type.
+        """Convert `value`, which may be a text, to the declared type.
 
         Raises:
             ValueOutOfBounds: with the name, the value and the bounds.
@@ -81,27 +81,14 @@ class Hyperparameter(Generic[T]):
         return all(values.get(name) in allowed for name, allowed in self.when.items())
 
 
-class Integer(Hyperparameter[int]):
-    """A whole number from `low` to `high`, both included; also given as text, or as a float without fraction."""
-
-    def __init__(self, default: int, help: str, *, low: int, high: int, **kwargs: Any):
-        super().__init__(default, help, **kwargs)
-        self.low, self.high = low, high
-        self.bounds = f"whole numbers from {low} to {high}"
-
-    def _convert(self, value: Any) -> int:
-        number = int(value)
-        if isinstance(value, bool) or number != float(value) or not self.low <= number <= self.high:
-            raise ValueError
-        return number
-
-
-class RealNumber(Hyperparameter[T]):
-    """A finite number from `low` to `high`, both included, also given as text: the base of `Real` and `OptionalReal`.
+class Number(Hyperparameter[T]):
+    """A finite number from `low` to `high`, both included: the base of the four kinds of numbers.
 
     Args:
         search: a narrower range for a study; None for the whole range.
     """
+
+    whole = optional = False
 
     def __init__(
         self,
@@ -115,42 +102,37 @@ class RealNumber(Hyperparameter[T]):
     ):
         super().__init__(default, help, **kwargs)
         self.low, self.high, self.search = low, high, search or (low, high)
-        self.bounds = f"numbers from {low:g} to {high:g}"
+        self.bounds = f"{'whole ' * self.whole}numbers from {low:g} to {high:g}{', or none' * self.optional}"
 
     def _convert(self, value: Any) -> Any:
+        if self.optional and value in (None, "", "none", "None"):
+            return None
         number = float(value)
-        if isinstance(value, bool) or not self.low <= number <= self.high:
+        if isinstance(value, bool) or not self.low <= number <= self.high or (self.whole and number != int(number)):
             raise ValueError
-        return number
+        return int(number) if self.whole else number
 
 
-class Real(RealNumber[float]):
-    """A number from `low` to `high`, both included."""
+class Integer(Number[int]):
+    """A whole number."""
+
+    whole = True
 
 
-class OptionalReal(RealNumber["float | None"]):
-    """A number from `low` to `high`, both included, or None for "not set"; `help` says what that means."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.bounds += ", or none"
-
-    def _convert(self, value: Any) -> float | None:
-        return None if value is None or value in ("", "none", "None") else super()._convert(value)
+class Real(Number[float]):
+    """A number."""
 
 
-class OptionalInteger(OptionalReal):
-    """A whole number from `low` to `high`, both included, or None for "not set"; `help` says what that means."""
+class OptionalReal(Number["float | None"]):
+    """A number, or None for "not set"; `help` says what that means."""
 
-    def __init__(self, default: int | None, help: str, **kwargs: Any):
-        super().__init__(default, help, **kwargs)
-        self.bounds = f"whole {self.bounds}"
+    optional = True
 
-    def _convert(self, value: Any) -> int | None:
-        number = super()._convert(value)
-        if number is not None and number != int(number):
-            raise ValueError
-        return None if number is None else int(number)
+
+class OptionalInteger(Number["int | None"]):
+    """A whole number, or None for "not set"; `help` says what that means."""
+
+    whole = optional = True
 
 
 class Threshold(OptionalReal):
@@ -170,12 +152,10 @@ class Threshold(OptionalReal):
 
     def apply(self, value: float | None, predictor: Any) -> None:
         """Configure the predictor's decision with this value of the threshold."""
-        configured = predictor.fields.get(self.field, {}).get("threshold")
-        if value is None and configured is not None:
-            predictor.fields = {name: fields for name, fields in predictor.fields.items() if name != self.field}
-        elif value != configured:
-            fields = {**predictor.fields.get(self.field, {}), "threshold": value}
-            predictor.fields = {**predictor.fields, self.field: fields}
+        others = {name: fields for name, fields in predictor.fields.items() if name != self.field}
+        own = {} if value is None else {self.field: {**predictor.fields.get(self.field, {}), "threshold": value}}
+        if {**others, **own} != predictor.fields:
+            predictor.fields = {**others, **own}
 
 
 class Switch(Hyperparameter[bool]):
@@ -217,17 +197,8 @@ class Setting(Parameter):
         self.value = self.declaration.check(state["value"])
 
 
-def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
-    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, if the reranker is another model.
-
-    None is the embedded reranker.
-
-    Returns:
-        The remaining values, and a remark on what was left out; empty if nothing was.
-    """
-    delta = values.get("delta")
-    if delta is None or is_bge_base(reranker):
-        return dict(values), ""
-    name = getattr(reranker, "name", reranker) or "the embedded one"
-    remark = f"delta={delta:g} is left out: it is on the scale of BGE-reranker-base, and the reranker is {name}"
-    return {key: value for key, value in values.items() if key != "delta"}, remark
+@functools.cache
+def declared_in(cls: type) -> Mapping[str, Hyperparameter[Any]]:
+    """The hyperparameters that a class declares, by name, those of its base classes first."""
+    classes = reversed(cls.__mro__)
+    return {name: each for c in classes for name, each in vars(c).items() if isinstance(each, Hyperparameter)}

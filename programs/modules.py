@@ -18,7 +18,7 @@ from knowgap.errors import UnknownName, UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, metered, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Hyperparameter, Setting
+from knowgap.programs.hyperparameters import Hyperparameter, Setting, declared_in
 from knowgap.programs.passages import distinct, knowledge_tokens
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.asking import default_sampling
@@ -191,16 +191,12 @@ class ModuleProgram(Program):
 
     def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The hyperparameters that the module's class declares, by name."""
-        classes = reversed(type(self.module).__mro__)
-        return {name: each for c in classes for name, each in vars(c).items() if isinstance(each, Hyperparameter)}
+        return dict(declared_in(type(self.module)))
 
-    def value(self, name: str) -> Any:
-        """The current value of a hyperparameter."""
-        return getattr(self.module, name)
-
-    def set_value(self, name: str, value: Any) -> None:
-        """Set a hyperparameter."""
-        setattr(self.module, name, value)
+    @property
+    def holder(self) -> dspy.Module:
+        """The module."""
+        return self.module
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""

@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.replies.asking import lm_of
 from knowgap.programs.replies.text import fits_style, known_text
 from knowgap.programs.trace.recorder import current_recorder
-from knowgap.programs.trace.steps import Asked, Reasoned
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.signatures import ShortenAnswer
 from knowgap.signatures.values import is_unknown
 
@@ -26,7 +26,7 @@ def writer_of(program: Any) -> Any:
 
 def shorten_answer(program: Any, answer: str) -> str:
     """The answer or, if it is longer than the program's style allows, what one more call makes of it."""
-    question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
+    question = current_recorder().question
     fits = not answer or is_unknown(answer) or fits_style(answer, program.style, question)
     if fits or program.calls_left < 1 or (lm := writer_of(program)) is None:
         return answer

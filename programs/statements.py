@@ -10,7 +10,7 @@ import dspy
 
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.asking import ask_until_read
-from knowgap.programs.trace.recorder import active_recorder
+from knowgap.programs.trace.recorder import Budget, active_recorder
 from knowgap.retrieval.entailment import EntailmentModel, make_entailment
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.passage import NeverCopied, Passage
@@ -91,14 +91,15 @@ class LMEntailment(NeverCopied):
         """
         premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
         recorder = active_recorder()
-        if not pairs or (recorder is not None and not recorder.budget.may_spend()):
+        budget = Budget() if recorder is None else recorder.budget
+        if not pairs or budget.left <= budget.reserved:
             return GroundingEntailment().entails(pairs)
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
         started = time.perf_counter()
         with dspy.context(trace=None):  # no demonstration of a program
             reply = ask_until_read(self._which, {"passages": passages, "statements": statements})
         if recorder is not None:
-            recorder.budget.spend()
+            recorder.budget.left -= 1
             recorder.count_request(reply.usage, time.perf_counter() - started)
         named = (reply.prediction.sources or []) if reply.prediction is not None else []
         stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}

@@ -25,7 +25,6 @@ from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import fit_to_reranker
 from knowgap.retrieval.index.engines import as_retriever, open_or_build
 
 
@@ -153,10 +152,13 @@ class Experiment:
             preset = next((name for name in tasks if name in cls.presets), "")
             if not preset:
                 return "its paper has no setting for this task"
-        values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
-        values |= {**(cls.preset(preset) if preset else {}), **row.settings}
+        has_style = "style" in cls.hyperparameters() and "style" not in cls.presets.get(preset, {})
+        values: dict[str, Any] = {"style": TASKS[column.task]} if has_style else {}
+        values |= row.settings
         models = {name: model for name, model in self.models.items() if name in cls.part_names}
-        program = cls(retriever=retriever, **models, **fit_to_reranker(values, self.models.get("reranker"))[0])
+        program = (
+            cls.from_preset(preset, retriever, **models, **values) if preset else cls(retriever, **models, **values)
+        )
         if program.needs_retriever and retriever is None:
             raise UsageError(f"{column.dataset} has no passages of its own: name an index or a corpus for it")
         return program

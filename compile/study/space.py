@@ -13,15 +13,13 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.errors import UsageError
+from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import (
     Choice,
     Hyperparameter,
     Integer,
-    OptionalInteger,
-    OptionalReal,
-    RealNumber,
+    Number,
     Switch,
 )
 
@@ -59,7 +57,7 @@ class SearchSpace:
         declared = program.hyperparameters()
         for name in [*(config.include or ()), *config.exclude, *config.ranges]:
             if name not in declared:
-                raise program.unknown(name)
+                raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
         included = tuned if config.include is None else config.include
         chosen = {name: d for name, d in declared.items() if name in included and name not in config.exclude}
@@ -69,7 +67,7 @@ class SearchSpace:
         self.num_demo_sets = dict(num_demo_sets or {})
         self.ranges: dict[str, tuple[float, float]] = {}
         for name, declaration in self.declared.items():
-            if isinstance(declaration, (Integer, RealNumber)):
+            if isinstance(declaration, Number):
                 self.ranges[name] = self._range(name, declaration, config.ranges.get(name))
             elif name in config.ranges:
                 raise UsageError(f"{name} is not a number, so it cannot have a range")
@@ -97,7 +95,7 @@ class SearchSpace:
             if not declaration.active(full):
                 continue
             value = declaration.check(full[name])
-            if isinstance(declaration, OptionalReal):
+            if isinstance(declaration, Number) and declaration.optional:
                 parameters[f"{name}.set"] = value is not None
             if value is not None:
                 parameters[name] = value
@@ -109,20 +107,17 @@ class SearchSpace:
                 return trial.suggest_categorical(name, [False, True])
             case Choice():
                 return trial.suggest_categorical(name, list(declaration.choices))
-            case Integer() | RealNumber():
-                optional = isinstance(declaration, OptionalReal)
-                if optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
+            case Number():
+                if declaration.optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
                     return None
                 low, high = self.ranges[name]
-                if isinstance(declaration, (Integer, OptionalInteger)):
+                if declaration.whole:
                     return trial.suggest_int(name, int(low), int(high), log=low >= 1 and high >= _WIDE * low)
                 return trial.suggest_float(name, low, high)
             case _:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 
-    def _range(
-        self, name: str, declaration: Integer | RealNumber, given: tuple[float, float] | None
-    ) -> tuple[float, float]:
+    def _range(self, name: str, declaration: Number[Any], given: tuple[float, float] | None) -> tuple[float, float]:
         """The range of a number, wide enough for the default and the program's own value."""
         if isinstance(declaration, Integer):
             search = (declaration.low, min(declaration.high, max(5, _MOST_TIMES * declaration.default)))

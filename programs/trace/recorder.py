@@ -11,16 +11,15 @@ import functools
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import dspy
 
-from knowgap.lms.cancelling import CallsCancelled, run_cancellable
+from knowgap.lms.cancelling import run_cancellable
 from knowgap.lms.metering import Usage, UsageTracker
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.programs.trace.trace import Cost, Trace
@@ -44,20 +43,16 @@ class CallsSpent(Exception):
 
 @dataclass
 class Budget:
-    """The requests to the language model that a question may still make, and how many of them are reserved."""
+    """The requests to the language model that a question may still make, of which the last one is reserved."""
 
     left: float = math.inf
     reserved: int = 1
 
-    def may_spend(self) -> bool:
-        """Whether a request may be made."""
-        return self.left > self.reserved
-
-    def spend(self) -> None:
-        """Take one request; raises `CallsSpent` if only reserved ones are left."""
-        if not self.may_spend():
+    def check(self, *, last: bool = False) -> None:
+        """Raise `CallsSpent` if no request may be made; the last one of a question may be the reserved one."""
+        self.reserved = 0 if last else self.reserved
+        if self.left <= self.reserved:
             raise CallsSpent
-        self.left -= 1
 
 
 @dataclass(eq=False)
@@ -66,21 +61,22 @@ class TraceRecorder:
 
     Attributes:
         started: value of `time.perf_counter` when the question began.
+        question: the question that the program was asked.
+        budget: the requests that may still be made for the whole question.
         iteration: number of the iteration that the next steps belong to; `branch` is the path of their branch.
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
         model_texts: texts of passages that the model wrote from memory.
-        budget: the requests that may still be made for the whole question.
         replies: the replies to requests of the whole question, by request.
-        asked: what `replies` identifies by their `id`, kept alive as long as it.
     """
 
     started: float
     concurrent: bool
-    iteration: int = 0
-    branch: str = ""
+    question: str = ""
     budget: Budget = field(default_factory=lambda: Budget())
     listener: Listener | None = None
+    iteration: int = 0
+    branch: str = ""
     tracker: UsageTracker = field(default_factory=UsageTracker)
     steps: list[Step] = field(default_factory=list)
     passages: dict[str, Passage] = field(default_factory=dict)
@@ -88,7 +84,6 @@ class TraceRecorder:
     cost: Cost = field(default_factory=Cost)
     model_texts: set[str] = field(default_factory=set)
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
-    asked: list[Any] = field(default_factory=list)
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
@@ -153,21 +148,20 @@ class TraceRecorder:
             added = [getattr(child.cost, name) - before for child in children]
             setattr(self.cost, name, before + (max(added) if self.concurrent else sum(added)))
 
-    def finish(self, program: str, question: str) -> Trace:
+    def finish(self, program: str) -> Trace:
         """Make the trace of the whole question.
 
         If another program asked it, the searches are in this trace only, so they count as unseen in that of the other.
         """
-        outer, usage = _RECORDER.get(), self.tracker.usage
+        outer = _RECORDER.get()
         if outer is not None and (self.cost.retrievals or self.cost.unseen_searches):
             outer.cost.unseen_searches += 1
-        self.cost = self.cost.of_calls(usage)
+        self.cost = self.cost.of_calls(self.tracker.usage)
         self.cost.passages = len(self.shown)
         self.cost.seconds = time.perf_counter() - self.started
         passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
-        return Trace.model_construct(
-            program=program, question=question, steps=self.steps, passages=passages, shown=self.shown, cost=self.cost
-        )
+        facts: dict[str, Any] = {"program": program, "question": self.question, "cost": self.cost}
+        return Trace.model_construct(**facts, steps=self.steps, passages=passages, shown=self.shown)
 
 
 def active_recorder() -> TraceRecorder | None:
@@ -234,47 +228,29 @@ _free = threading.BoundedSemaphore(HELPERS)
 
 
 def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run tasks in this thread and in helper threads, each in a copy of the current context; return their results.
+    """Run tasks in helper threads, each in a copy of the current context; return their results in order.
 
-    Helpers take tasks in order until none is left, and end. This thread does the same, so that tasks may start tasks of
-    their own to any depth, with however few helpers.
+    Tasks may start tasks of their own to any depth: where no two helpers are free, tasks run in this thread.
 
     Raises:
         BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted, no
-            further task begins, and running tasks call no model and no index; they are waited for only if the question
-            is cancelled.
+            further task begins, and running tasks call no model and no index.
     """
-    jobs = deque((Future[T](), contextvars.copy_context(), task) for task in tasks)
-    futures, interrupted = [future for future, _, _ in jobs], threading.Event()
-
-    def work() -> None:
-        with suppress(IndexError):  # no task is left
-            while True:
-                future, context, task = jobs.popleft()
-                try:
-                    future.set_result(context.run(run_cancellable, interrupted, task))
-                except BaseException as error:
-                    future.set_exception(error)
-                    if not isinstance(error, Exception):  # an interrupt, or the end of the process
-                        raise
-
-    def help_out() -> None:
-        with suppress(BaseException):  # the task's future holds the error
-            work()
-        _free.release()
-
-    helpers: list[threading.Thread] = []
+    interrupted = threading.Event()
+    steps = [functools.partial(contextvars.copy_context().run, run_cancellable, interrupted, task) for task in tasks]
+    helpers = sum(_free.acquire(blocking=False) for _ in steps)
     try:
-        while len(helpers) < len(tasks) - 1 and _free.acquire(blocking=False):
-            helpers.append(threading.Thread(target=help_out, name="knowgap", daemon=True))
-            helpers[-1].start()
-        work()
-        for helper in helpers:
-            helper.join()
-    except BaseException as error:
-        interrupted.set()
-        jobs.clear()
-        for helper in helpers if isinstance(error, CallsCancelled) else ():
-            helper.join()  # its call under way is counted with those of the question
-        raise
-    return [future.result() for future in futures]
+        if helpers < 2:
+            return [step() for step in steps]
+        with ThreadPoolExecutor(helpers, thread_name_prefix="knowgap") as pool:
+            futures = [pool.submit(step) for step in steps]
+            try:
+                wait(futures)
+            except BaseException:
+                interrupted.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
+    finally:
+        for _ in range(helpers):
+            _free.release()

@@ -10,9 +10,8 @@ from support import OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.run import Run
-from knowgap.errors import EmptyQuestion, UnknownName, UsageError
-from knowgap.programs import get_program
-from knowgap.programs.base import PAPERS, Program
+from knowgap.errors import EmptyQuestion, UsageError
+from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.trace.recorder import run_concurrently
@@ -47,18 +46,6 @@ def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_
     shortened = [outputs == ("answer",) for outputs, _ in (asked_own if all_have_their_own else asked).calls]
     assert shortened == [False, True]
     assert (asked if all_have_their_own else asked_own).calls == []
-
-
-@pytest.mark.parametrize("name", sorted(PAPERS))
-def test_whoever_asks_a_papers_program_for_another_setting_is_told_of_knowgap(name):
-    for setting in ("second_look", "may_finish", "patience"):
-        with pytest.raises(UnknownName, match=setting) as refused:
-            get_program(name)(None, **{setting: True})
-        assert "knowgap" in str(refused.value)
-        assert "\n" not in str(refused.value)
-    with pytest.raises(UnknownName) as refused:
-        RAG(TableRetriever({}), patience=2)
-    assert "knowgap" not in str(refused.value)
 
 
 # Questions.

@@ -61,7 +61,7 @@ def test_declarations_and_values():
     assert (one.tries, other.tries) == (2, 3)
     assert isinstance(Sure.tries, Integer)
     assert (Sure.tries.name, Sure.tries.help, Sure.tries.default) == ("tries", "attempts", 3)
-    assert (Sure.delta.search, Sure.weight.search, Sure.max_calls.search) == ((-1.0, 1.0), (0.0, 1.0), (1, 20))
+    assert (Sure.delta.search, Sure.weight.search) == ((-1.0, 1.0), (0.0, 1.0))
     assert repr(Sure(tries=7, mode="slow")) == "Sure(tries=7, mode='slow')"
 
 

@@ -75,7 +75,6 @@ def test_steps_are_in_order_whichever_ends_first(concurrent):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent, place):
-    """The first task runs in this thread, the others do not."""
     ended = []
     other_failed = threading.Event()
 
@@ -158,9 +157,7 @@ def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks_and_keeps_its_l
 @pytest.mark.parametrize("helpers", [0, 1, 5, HELPERS])
 def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
     """However deep and wide: with any number of helping threads, also none."""
-    monkeypatch.setattr(recorder_module, "_free", threading.BoundedSemaphore(max(helpers, 1)))
-    if not helpers:
-        recorder_module._free.acquire()
+    monkeypatch.setattr(recorder_module, "_free", threading.Semaphore(helpers))
     before, most = threading.active_count(), 0
 
     def spread(depth):
@@ -173,40 +170,19 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
     assert threading.active_count() == before
 
 
-def test_after_an_interrupt_no_task_begins_and_those_that_run_call_nothing_any_more(monkeypatch):
-    monkeypatch.setattr(recorder_module, "_free", threading.BoundedSemaphore(1))
-    both_run, released, stopped = threading.Barrier(2), threading.Event(), threading.Event()
-    begun = []
-
-    def task():
-        both_run.wait(20)
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        assert released.wait(20)
-        try:
-            pause(20)
-        except CallsCancelled:
-            stopped.set()
-            raise
-
-    with pytest.raises(KeyboardInterrupt):
-        run_in_threads([task, task, lambda: begun.append("later")])
-    released.set()
-    assert stopped.wait(10)
-    assert begun == []
-
-
 def test_calls_under_way_are_waited_for_when_the_question_is_cancelled():
     cancelled, both_run, ended = threading.Event(), threading.Barrier(2), []
 
-    def task():
+    def cancel():
         both_run.wait(20)
-        if threading.current_thread() is threading.main_thread():
-            cancelled.set()
-            pause(20)
+        cancelled.set()
+        pause(20)
+
+    def call():
+        both_run.wait(20)
         time.sleep(0.3)  # a call that is under way
         ended.append("call")
 
     with pytest.raises(CallsCancelled):
-        run_cancellable(cancelled, run_in_threads, [task, task])
+        run_cancellable(cancelled, run_in_threads, [cancel, call])
     assert ended == ["call"]
