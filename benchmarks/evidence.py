@@ -22,7 +22,7 @@ from table import Table, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
-from knowgap.compiling.evaluation.shared_cache import cache_results
+from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.run import Run
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
@@ -111,7 +111,8 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Itera
 
 def _evaluated(program: Program, questions: Questions, reader: str) -> Evaluation:
     lm = dspy.LM(f"knowgap/{reader}", engine=READERS[reader](questions.gold), cache=False, num_retries=0)
-    with cache_results(program) as cached, dspy.context(disable_history=True):
+    cached = share_results({"": program})[""]
+    with dspy.context(disable_history=True):
         return evaluate(cached, questions.examples, "exact_match", run=Run(lm=lm, num_threads=2))
 
 

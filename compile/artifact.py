@@ -18,7 +18,7 @@ from dspy.utils.saving import get_dependency_versions
 from pydantic import ValidationError
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.provenance import Provenance, connection_options, provenance_of, state_of
+from knowgap.compiling.evaluation.provenance import Provenance, provenance_of, state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds, shorten
@@ -71,7 +71,6 @@ def save(
         **origin.model_dump(exclude={"split", "data", "seed"}),
         "program": reference,
         **({"module": saved.factory.fields()} if isinstance(saved, ModuleProgram) else {}),
-        "lm_settings": origin.lm_settings | connection_options(model),
         "demonstrations": {name: len(each.demos) for name, each in saved.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},

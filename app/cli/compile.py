@@ -152,8 +152,6 @@ def _show_estimate(job: Job, programs: Sequence[Program], options: CompileOption
 
 def _show(found: Compiled[Any], job: Job) -> None:
     """Show what was found, and the scores before and after."""
-    from knowgap.compiling.evaluation.zeros import explain_zeros
-
     if found.screening is not None:
         show_scores(f"{len(found.screening)} programs as they are, on the dev questions", found.screening)
     if found.study is None:
@@ -172,8 +170,6 @@ def _show(found: Compiled[Any], job: Job) -> None:
             show_scores(f"{job.dataset.name}, {split} ({meaning})", results)
     if found.verdict is not None:
         out.print(str(found.verdict), markup=False)
-    if zeros := explain_zeros(found.evaluations.values(), job.metrics[0]):
-        remark(f"warning: {zeros}")
     out.print(f"saved in {found.artifact}", markup=False)
 
 

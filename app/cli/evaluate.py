@@ -57,12 +57,9 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
-    from knowgap.compiling.evaluation.zeros import explain_zeros
     from knowgap.reports.tables import types_of
 
     base, *others = results.values()
-    if base.defines(base.metrics[0]) and (zeros := explain_zeros(results.values(), base.metrics[0])):
-        remark(f"warning: {zeros}")
     if as_json:
         summaries = {
             label: {**result.summary(), "provenance": result.provenance.model_dump(mode="json")}

@@ -10,7 +10,7 @@ from typing import Any
 from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.results import Evaluation, compare
-from knowgap.compiling.evaluation.statistics import Comparison, few_questions, undecidable
+from knowgap.compiling.evaluation.statistics import few_questions
 from knowgap.errors import UnknownName, UsageError
 
 _COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
@@ -47,7 +47,7 @@ def score_tables(title: str, results: Results) -> Iterator[Table]:
 def _scores(title: str, results: Results) -> Table:
     metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
     spoilt = {label: result.spoilt() for label, result in results.items()}
-    shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
+    shown = [name for name in next(iter(spoilt.values())) if any(counts[name] for counts in spoilt.values())]
     rows = []
     for label, result in results.items():
         costs = result.costs()
@@ -114,16 +114,15 @@ def _evidence(results: Results) -> Iterator[Table]:
 def compare_with_first(results: Results) -> Table | None:
     """Every evaluation against the first, by its main metric: difference with interval, wins and losses, p-value."""
     (first, base), *others = results.items()
-    metric, rows, tests = base.metrics[0], list[list[Any]](), list[Comparison]()
+    metric, rows = base.metrics[0], list[list[Any]]()
     for label, result in others:
         with suppress(UsageError, UnknownName):  # a file of answers that lacks questions, or has other metrics
             test = compare(base, result, metric)
             gain = f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
             p = "< 0.001" if test.p_value < 0.001 else f"{test.p_value:.3f}"
-            tests.append(test)
             rows.append([label, gain, test.wins, test.losses, test.ties, p])
     columns = ["program", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
-    return Table(f"question by question against {first}", columns, rows, undecidable(tests)) if rows else None
+    return Table(f"question by question against {first}", columns, rows) if rows else None
 
 
 def types_of(results: Results) -> Table | None:

@@ -78,11 +78,6 @@ class Estimate(BaseModel, extra="forbid"):
         names = [name for name in type(self).model_fields if name != "money"]
         return Estimate(**{name: getattr(self, name) + getattr(other, name) for name in names}, money=money)
 
-    def __str__(self) -> str:
-        money = "price not known" if self.money is None else f"${self.money:.2f}"
-        tokens = f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} completion tokens"
-        return f"about {self.calls:,} calls, {tokens}, {money}: {self.asked} of {self.questions:,} questions were asked"
-
 
 def estimate(
     program: Program | dspy.Module,

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, overload
 
 import dspy
-from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
-from knowgap.compiling.evaluation.metrics.missing_gold import check_names_gold, without_missing_gold
+from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
@@ -34,24 +33,13 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
-class _Options(TypedDict, total=False):
-    run: Run
-    split: str
-    limit: int | None
-    output: str | Path | None
-    traces: bool
-
-
 @overload
 def evaluate(
-    program: Program | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: Program | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    program: Mapping[str, Program | dspy.Module],
-    questions: Questions,
-    metrics: Metrics = ...,
-    **options: Unpack[_Options],
+    program: Mapping[str, Program | dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Any
 ) -> Evaluations: ...
 def evaluate(
     program: Program | dspy.Module | Mapping[str, Program | dspy.Module],
@@ -111,7 +99,6 @@ def evaluate(
     else:
         every, whole = questions[:limit], questions
     ids, named = check_examples(every), named_metrics(metrics)
-    check_names_gold(every, *next(iter(named.items())))
 
     def ask(program: Any, output: Path | None, run: Run) -> Evaluation:
         program = as_program(program)

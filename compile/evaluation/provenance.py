@@ -92,14 +92,9 @@ def provenance_of(
         data=examples_digest(examples) if examples else "",
         seed=seed,
         versions=versions(),
-        outside=outside_parts(program) | outside_facts(measured),
+        outside=outside_facts({"program": program.kind, **parts, **measured}),
         **more,
     )
-
-
-def outside_parts(program: Program) -> dict[str, dict[str, str]]:
-    """The program, its index and its models, as far as they are not knowgap's own; see `Provenance.outside`."""
-    return outside_facts({"program": program.kind, **program.parts()})
 
 
 def state_of(program: Program) -> dict[str, Any]:
@@ -175,14 +170,6 @@ def lm_settings(lm: Any) -> dict[str, Any]:
     if endpoint := [kwargs[name] for name in ENDPOINT_SETTINGS if kwargs.get(name)]:
         settings["endpoint"] = digest(endpoint)[:12]
     return default_sampling(lm) | settings
-
-
-def connection_options(lm: Any) -> dict[str, Any]:
-    """The `timeout` and `num_retries` of a language model at an endpoint; empty for one in this process."""
-    kwargs = getattr(lm, "kwargs", None) or {}
-    if "timeout" not in kwargs:
-        return {}
-    return _shown({"timeout": kwargs["timeout"], "num_retries": getattr(lm, "num_retries", None)})
 
 
 def _shown(value: Any) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import tqdm
 
@@ -14,27 +15,16 @@ import tqdm
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence log lines, progress bars and prints of these libraries; what others print is untouched."""
-    loggers = [logging.getLogger(name) for name in ("dspy", "gepa", "optuna")]
-    levels, bars = [logger.level for logger in loggers], tqdm.tqdm.__init__
+    bars, printing = tqdm.tqdm.__init__, ("dspy.teleprompt", "dspy.propose", "gepa")
 
-    def silent(self: Any, *args: Any, **options: Any) -> None:
+    def no_bar(self: Any, *args: Any, **options: Any) -> None:
         bars(self, *args, **{**options, "disable": True})
 
-    printing = [
-        vars(module)
-        for name, module in sys.modules.items()
-        if name.startswith(("dspy.teleprompt", "dspy.propose", "gepa"))
-    ]
-    try:
-        for logger in loggers:
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(tqdm.tqdm, "__init__", no_bar))
+        for logger in map(logging.getLogger, ("dspy", "gepa", "optuna")):
+            stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
-        for names in printing:
-            names["print"] = lambda *_, **__: None
-        tqdm.tqdm.__init__ = silent
+        for module in [each for name, each in sys.modules.items() if name.startswith(printing)]:
+            stack.enter_context(patch.dict(vars(module), {"print": lambda *_, **__: None}))
         yield
-    finally:
-        tqdm.tqdm.__init__ = bars
-        for names in printing:
-            names.pop("print", None)
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ class Evaluation(BaseModel, extra="forbid"):
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {self.interval(name)}" for name in self.metrics if self.defines(name))
-        calls = f"{self.uncounted} uncounted" if self.uncounted else f"{self.costs()['lm_calls']:.1f} per question"
+        uncounted = self.spoilt()["uncounted"]
+        calls = f"{uncounted} uncounted" if uncounted else f"{self.costs()['lm_calls']:.1f} per question"
         asked = f"{len(self.records)} questions, {len(self.failures)} failed"
         return f"Evaluation({self.provenance.program} {self.provenance.split}; {asked}; {means}; LM calls: {calls})"
 
@@ -98,17 +100,12 @@ class Evaluation(BaseModel, extra="forbid"):
             UnknownName: nothing was scored by that metric, or that cost is not known.
         """
         name = metric or self.metrics[0]
-        scores = self._values(name)
+        scores = {record.id: score for record in self.records if (score := record.scores.get(name)) is not None}
+        if name in COSTS and name not in unknown_costs([r.cost for r in self.records if not r.error]):
+            scores = {record.id: COSTS[name].of(record.cost) for record in self.records if not record.error}
         if not scores:
             raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
         return scores
-
-    def _values(self, name: str) -> dict[str, float]:
-        if name in COSTS and name in unknown_costs([r.cost for r in self.records if not r.error]):
-            return {}
-        if name in COSTS:
-            return {record.id: COSTS[name].of(record.cost) for record in self.records if not record.error}
-        return {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
 
     def mean(self, metric: str | None = None) -> float:
         """The mean score over all questions for which the metric is defined, failed ones included."""
@@ -123,15 +120,10 @@ class Evaluation(BaseModel, extra="forbid"):
         asked = [r for r in self.records if not r.error] or self.records
         return mean_costs([record.cost for record in asked], [r.scores.get(self.metrics[0]) for r in asked])
 
-    @property
-    def uncounted(self) -> int:
-        """How many calls went around the meter, over all questions; their tokens and price are not known."""
-        return sum(record.cost.uncounted_calls for record in self.records)
-
     def spoilt(self) -> dict[str, int]:
         """How many replies could not be read or were cut off, and how many calls were not counted, in all questions."""
-        counts = {name: sum(getattr(record.cost, name) for record in self.records) for name in ("unreadable", "cut")}
-        return {**counts, "uncounted": self.uncounted}
+        counted = {"unreadable": "unreadable", "cut": "cut", "uncounted": "uncounted_calls"}
+        return {name: sum(getattr(record.cost, field) for record in self.records) for name, field in counted.items()}
 
     def by_type(self, metric: str | None = None) -> dict[str, Interval]:
         """The mean by type of question, in alphabetical order of the types."""
@@ -160,7 +152,9 @@ class Evaluation(BaseModel, extra="forbid"):
 
     def defines(self, metric: str) -> bool:
         """Whether some question has a score by this metric, or such a cost."""
-        return bool(self._values(metric))
+        with suppress(UnknownName):
+            return bool(self.scores(metric))
+        return False
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation as JSON, atomically; return the file."""

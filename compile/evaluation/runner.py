@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric, scores_passages
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
-from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelUnreachable, UsageError, shorten
@@ -21,17 +20,12 @@ from knowgap.lms.metering import UsageTracker, track_usage
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
-from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.signatures.values import is_unknown
 from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
 
-FIRST_SEARCH_RECALL = "first_search_recall@"
-"""The beginning of the names of the first search's scores."""
-
-_CUTOFFS = (5, 10)  # of those scores
 _ATTEMPTS = 3
 
 
@@ -228,9 +222,7 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer; ask it again if the language model could not be reached.
 
-    If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE` and by
-    `first_search_recall@k`: the fraction of the gold passages among the first k that the program's first search
-    returned, if it asked for at least k. The latter measures the index and not the method.
+    If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE`.
 
     If the program fails, the record says why. A failure that would affect every other question as well is raised, such
     as refused credentials, an index that cannot be read, or a program that is not put together correctly.
@@ -277,7 +269,6 @@ def run_example(
             record.scores[name] = None
     if record.gold and not trace.cost.unseen_searches:
         record.evidence = evidence_fates(trace, record.gold)
-        record.scores |= _first_search_recall(trace, record.gold)
         record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}
     return record
 
@@ -294,11 +285,3 @@ def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str) ->
             if not is_connection_error(error):
                 raise
     return program(question=question)
-
-
-def _first_search_recall(trace: Trace, gold: Sequence[str]) -> dict[str, float]:
-    first = next(iter(trace.of(Retrieved)), None)
-    if first is None:
-        return {}
-    found = {k: found_gold({*first.hits[0][:k]}, gold) for k in _CUTOFFS if k <= first.k}
-    return {f"{FIRST_SEARCH_RECALL}{k}": len(ids) / len({*gold}) for k, ids in found.items()}

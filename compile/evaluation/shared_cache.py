@@ -6,8 +6,7 @@ retrievers, rerankers and entailment models are wrapped, and each computes a res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from knowgap.compiling.evaluation.provenance import retriever_facts
@@ -22,19 +21,11 @@ P = TypeVar("P", bound=Program)
 _KEPT = 200_000  # results of one retriever or model
 
 
-@contextmanager
-def cache_results(program: P) -> Iterator[P]:
-    """Yield a copy of a program whose retriever and models look results up before they compute them."""
-    with share_results({"": program}) as copies:
-        yield copies[""]
+def share_results(programs: Mapping[str, P]) -> dict[str, P]:
+    """Copies of programs, by name, whose retrievers and models look results up before they compute them.
 
-
-@contextmanager
-def share_results(programs: Mapping[str, P]) -> Iterator[dict[str, P]]:
-    """Like `cache_results`, for several programs by name.
-
-    Programs share an index's results if it has the same digest or is the same object, and the results of
-    rerankers and entailment models if class, name and weights are the same.
+    They share an index's results if it has the same digest or is the same object, and the results of rerankers and
+    entailment models if class, name and weights are the same.
     """
     memories: dict[tuple[str, ...], LRUCache[Any, Any]] = {}
     copies = {name: program.deepcopy() for name, program in programs.items()}
@@ -46,7 +37,7 @@ def share_results(programs: Mapping[str, P]) -> Iterator[dict[str, P]]:
                 cached = Cached(part)
                 cached.memory = memories.setdefault(cached.identity, cached.memory)
                 setattr(copy, attribute, cached)
-    yield copies
+    return copies
 
 
 class Cached:
@@ -65,19 +56,16 @@ class Cached:
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query."""
         keys = [(query, k) for query in queries]
-        lists = self._look_up(keys, lambda missing: self.wrapped.search([query for query, _ in missing], k))
+        lists = self.memory.get(keys, lambda missing: self.wrapped.search([query for query, _ in missing], k))
         return [[*hits] for hits in lists]
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The reranker's score of each (query, text)."""
-        return self._look_up(pairs, self.wrapped.score)
+        return self.memory.get([*map(tuple, pairs)], self.wrapped.score)
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The entailment model's probability for each (premise, hypothesis)."""
-        return self._look_up(pairs, self.wrapped.entails)
-
-    def _look_up(self, keys: Sequence[Any], compute: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
-        return self.memory.get([tuple(key) for key in keys], compute)
+        return self.memory.get([*map(tuple, pairs)], self.wrapped.entails)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "wrapped":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -55,11 +54,6 @@ class Comparison(BaseModel, extra="forbid"):
     ties: int
     n: int
 
-    @property
-    def decidable(self) -> bool:
-        """Whether any outcome could be significant at 5%: of k questions that differ, p is at least 2 / 2^k."""
-        return 2 * 0.5 ** (self.wins + self.losses) <= SIGNIFICANT
-
     def __str__(self) -> str:
         return (
             f"{self.metric} {self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p = {self.p_value:.3f}, "
@@ -69,21 +63,11 @@ class Comparison(BaseModel, extra="forbid"):
 
 def few_questions(intervals: Iterable[Interval]) -> str:
     """Say how uncertain scores from 0 to 1 of one table are; empty if every margin is at most 0.1."""
-    rows, said = [*intervals], []
-    equal_scores = "where all scores are equal, the mean may lie {:.2f} away"
-    for equal, words in ((False, "scores are known to within ±{:.2f} only"), (True, equal_scores)):
-        margin = max((each.margin for each in rows if (each.low == each.high) is equal), default=0.0)
-        if margin > _PRECISE:
-            said.append(words.format(margin))
-    return f"few questions ({min(each.n for each in rows)}): {'; '.join(said)}" if said else ""
-
-
-def undecidable(comparisons: Iterable[Comparison]) -> str:
-    """Say that some comparison cannot be significant, because too few questions differ; empty if all can."""
-    if all(comparison.decidable for comparison in comparisons):
+    rows = [*intervals]
+    margin = max((each.margin for each in rows), default=0.0)
+    if margin <= _PRECISE:
         return ""
-    least = math.ceil(1 - math.log2(SIGNIFICANT))
-    return f"where fewer than {least} questions differ, no difference can be significant (p < {SIGNIFICANT})"
+    return f"few questions ({min(each.n for each in rows)}): scores are known to within ±{margin:.2f} only"
 
 
 def mean_interval(values: Sequence[float], seed: int = 0) -> Interval:

@@ -88,9 +88,9 @@ class Experiment:
         found = ExperimentResult(self.read)
         for column, data, programs in self._columns(found.left_out, run):
             folder = Path(self.output) / "answers" / file_name(column.title)
-            with share_results(programs) as cached:
-                asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit}
-                found.evaluations[column.title] = evaluate(cached, data, _scores(column), **asked, output=folder)
+            asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit}
+            scored = evaluate(share_results(programs), data, _scores(column), **asked, output=folder)
+            found.evaluations[column.title] = scored
         found.save(self.output)
         return found
 

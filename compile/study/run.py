@@ -29,7 +29,7 @@ from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, lm_name, provenance_of
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
-from knowgap.compiling.evaluation.shared_cache import cache_results
+from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.attributes import DEFAULT, LABEL
 from knowgap.compiling.study.config import StudyConfig
@@ -228,6 +228,5 @@ def _queue_failed(study: Study) -> None:
 def _reusing(program: P, model: Any, config: StudyConfig) -> Iterator[P]:
     """Configure DSPy with the model, and yield the program; both reuse earlier results if the settings say so."""
     asked = model.copy(cache=config.reuse) if hasattr(model, "cache") else model
-    reused = cache_results(program) if config.reuse else nullcontext(program)
-    with reused as cached, quiet(), without_history(), dspy.context(lm=asked):
-        yield cached
+    with quiet(), without_history(), dspy.context(lm=asked):
+        yield share_results({"": program})[""] if config.reuse else program

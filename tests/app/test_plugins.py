@@ -10,7 +10,7 @@ import pytest
 
 from knowgap import plugins
 from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metrics
-from knowgap.compiling.evaluation.provenance import outside_parts
+from knowgap.compiling.evaluation.provenance import provenance_of
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program, program_reference
 from knowgap.programs.base import Program
@@ -94,10 +94,10 @@ def test_retrievers_and_models_stand_there_or_are_made(folder):
 
 def test_results_say_what_came_from_outside(folder):
     program = get_program("mine:Again")("mine:Finder")
-    facts = outside_parts(program)
+    facts = provenance_of(program, [], None).outside
     assert {role: each["name"] for role, each in facts.items()} == {"program": "mine:Again", "retriever": "mine:Finder"}
     assert all(len(each["sha256"]) == 64 for each in facts.values())
-    assert outside_parts(RAG()) == {}
+    assert provenance_of(RAG(), [], None).outside == {}
 
 
 IN_A_NOTEBOOK = """

@@ -4,9 +4,9 @@ The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields 
 `answer`; without one it scores 0. DSPy passes a `trace` while it bootstraps; no metric uses it. A metric that is not
 defined for an example raises `DataError`.
 
-`get_metric` finds a metric by name. `recall`, `precision`, `mrr` and `ndcg` score the passages that the answer rests
-on, and take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to
-the answer. `judged_accuracy` asks a language model: by name the one in DSPy's settings; construct it for another.
+`get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
+take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the
+answer. `judged_accuracy` asks a language model: by name the one in DSPy's settings; construct it for another.
 `citation_…` take the model that judges in the name, as in `citation_recall@lm`.
 """
 
@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from knowgap.compiling.evaluation.metrics.answers import (
-    UpperBound,
     accuracy,
     cover_em,
     exact_match,
@@ -26,14 +25,13 @@ from knowgap.compiling.evaluation.metrics.answers import (
     popqa_match,
     str_em,
     str_hit,
-    token_recall,
+    upper_bound,
 )
 from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
 from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy
 from knowgap.compiling.evaluation.metrics.retrieval import (
     found,
     mrr,
-    ndcg,
     precision,
     recall,
     shown,
@@ -50,29 +48,17 @@ Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "used": used, "shown_precision": shown_precision}
 """What every evaluation of questions with gold passages measures, asked for or not."""
 
-_WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
-_BY_PASSAGES = frozenset({*_WITH_CUTOFF, *EVIDENCE})
-"""Metrics that compare passages with the gold ones, without their cut-offs."""
-
+_OF_ANSWERS: tuple[Any, ...] = (exact_match, f1, accuracy, cover_em, popqa_match, str_em, str_hit, upper_bound)
+_OF_PASSAGES: tuple[Any, ...] = (recall, precision, mrr)
 METRICS: dict[str, Metric] = {
-    "exact_match": exact_match,
-    "f1": f1,
-    "accuracy": accuracy,
-    "cover_em": cover_em,
-    "token_recall": token_recall,
-    "recall": recall,
-    "precision": precision,
-    "mrr": mrr,
-    "ndcg": ndcg,
-    **EVIDENCE,
-    "popqa_match": popqa_match,
-    "str_em": str_em,
-    "str_hit": str_hit,
+    **{metric.__name__: metric for metric in _OF_ANSWERS},
     "judged_accuracy": JudgedAccuracy(),
-    "upper_bound": UpperBound(exact_match, "exact match"),
-    "upper_bound_f1": UpperBound(f1, "F1"),
+    **{metric.__name__: metric for metric in _OF_PASSAGES},
+    **EVIDENCE,
 }
 """Metrics by name."""
+
+_WITH_CUTOFF = [metric.__name__ for metric in _OF_PASSAGES]
 
 WITH_MODEL = {each.name: each for each in (CitationRecall, CitationPrecision)}
 """Metrics whose name takes the model that judges, after an `@`."""
@@ -80,7 +66,7 @@ WITH_MODEL = {each.name: each for each in (CitationRecall, CitationPrecision)}
 
 def scores_passages(metric: str) -> bool:
     """Whether a metric, by its name, compares passages with the gold ones: it is defined where there are some."""
-    return metric.partition("@")[0] in _BY_PASSAGES
+    return metric.partition("@")[0] in {*_WITH_CUTOFF, *EVIDENCE}
 
 
 def asks_lm(metric: str) -> bool:

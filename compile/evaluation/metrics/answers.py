@@ -105,15 +105,6 @@ def cover_em(example: Any, prediction: Any, trace: Any = None) -> float:
     return _best(example, prediction, contains)
 
 
-def token_recall(example: Any, prediction: Any, trace: Any = None) -> float:
-    """Fraction of a reference's tokens that the answer has, both normalised; the best over answer and aliases."""
-
-    def recalled(answer: str, reference: str) -> float:
-        return overlap(normalize_answer(answer).split(), normalize_answer(reference).split())[1]
-
-    return _best(example, prediction, recalled)
-
-
 def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
     """1.0 if the prediction contains an acceptable answer, as it is, in lower case or capitalised, else 0.0.
 
@@ -152,31 +143,13 @@ def str_hit(example: Any, prediction: Any, trace: Any = None) -> float:
     return float(str_em(example, prediction) == 1.0)
 
 
-class UpperBound:
-    """The best score of a prediction's `answers`: of RQ-RAG's trajectories.
+def upper_bound(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if one of all the answers that a program weighed is right (exact match): the bound of its choice.
 
-    With exact match, it is 1.0 if some trajectory leads to a right answer, as RQ-RAG defines the bound (Chan et al.,
-    2024, section 2.3; figures in section 4.3). Other metrics can be bounded likewise.
-
-    Args:
-        metric: scores one answer.
-        name: what the documentation of this bound calls the metric.
+    These are the `answers` of RQ-RAG's trajectories (Chan et al., 2024, section 2.3; figures in section 4.3). A
+    prediction without them is scored by its `answer`.
     """
-
-    def __init__(self, metric: Callable[..., float], name: str = "") -> None:
-        self.metric = metric
-        self.__doc__ = f"The best {name or 'score'} of all the answers that a program weighed: the bound of its choice."
-
-    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """Score every answer once, and take the best; blank answers score 0.
-
-        A prediction without `answers: list[str]` is scored by its `answer`.
-        """
-        answers = getattr(prediction, "answers", None) or [predicted_answer(prediction)]
-        weighed = dict.fromkeys(answer for answer in answers if isinstance(answer, str) and answer.strip())
-        return max((self.metric(example, _saying(prediction, answer)) for answer in weighed), default=0.0)
-
-
-def _saying(prediction: Any, answer: str) -> Any:
-    """A copy of a prediction with another answer; only a `dspy.Prediction` keeps its other fields."""
-    return prediction.copy(answer=answer) if isinstance(prediction, dspy.Prediction) else dspy.Prediction(answer=answer)
+    answers = getattr(prediction, "answers", None) or [predicted_answer(prediction)]
+    fields = {"supported": getattr(prediction, "supported", None)}
+    said = (dspy.Prediction(answer=answer, **fields) for answer in dict.fromkeys(answers))
+    return max(exact_match(example, each) for each in said)

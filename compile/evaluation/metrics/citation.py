@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
 from knowgap.errors import UsageError
@@ -20,18 +20,11 @@ if TYPE_CHECKING:
     from knowgap.retrieval.entailment import EntailmentModel
 
 _BETWEEN = "\u2060"  # no word ends here
-
-
 _Claim = tuple[str, list[int]]
 """A sentence with the positions of the passages that it cites."""
 
 
-class _Scores(NamedTuple):
-    recall: float
-    precision: float
-
-
-def score_citations(answer: str, passages: Sequence[Any], entailment: EntailmentModel) -> _Scores:
+def score_citations(answer: str, passages: Sequence[Any], entailment: EntailmentModel) -> tuple[float, float]:
     """Citation recall and precision of an answer; passages entail a sentence if the probability is at least 0.5.
 
     The model is asked once about all sentences, and once more where supported sentences have several citations.
@@ -68,7 +61,7 @@ def score_citations(answer: str, passages: Sequence[Any], entailment: Entailment
     needed = len(supported) - len(several)  # a single citation is needed
     needed += sum(by_itself or not without for by_itself, without in zip(held, held[len(alone) :], strict=False))
     citations = sum(len(cited) for _, cited in claims)
-    return _Scores(len(supported) / len(sentences) if sentences else 0.0, needed / citations if citations else 0.0)
+    return len(supported) / len(sentences) if sentences else 0.0, needed / citations if citations else 0.0
 
 
 class CitationRecall:
@@ -93,16 +86,13 @@ class CitationRecall:
             )
         self.entailment = entailment_of(entailment)
 
-    def score(self, prediction: Any) -> _Scores:
-        """Both scores of a prediction with `answer` and `passages`; 0 and 0 without an answer."""
-        answer = predicted_answer(prediction)
-        if answer is None:
-            return _Scores(0.0, 0.0)
-        return score_citations(answer, getattr(prediction, "passages", None) or [], self.entailment)
-
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """The prediction's citation recall."""
-        return self.score(prediction).recall
+        """The prediction's citation recall; 0 without an answer."""
+        return self._scores(prediction)[0]
+
+    def _scores(self, prediction: Any) -> tuple[float, float]:
+        passages = getattr(prediction, "passages", None) or []
+        return score_citations(predicted_answer(prediction) or "", passages, self.entailment)
 
 
 class CitationPrecision(CitationRecall):
@@ -111,5 +101,5 @@ class CitationPrecision(CitationRecall):
     name = "citation_precision"
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """The prediction's citation precision."""
-        return self.score(prediction).precision
+        """The prediction's citation precision; 0 without an answer."""
+        return self._scores(prediction)[1]

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics import METRICS, Metric, scores_passages
+from knowgap.compiling.evaluation.metrics import scores_passages
 from knowgap.compiling.evaluation.metrics.retrieval import gold_ids
 from knowgap.errors import DataError
 
 
 def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) -> None:
-    """Refuse a metric that scores passages if the index lacks gold passages of the questions.
+    """Refuse a metric that scores passages if questions name no gold passages, or some that the index lacks.
 
     Raises:
-        DataError: gold passages are missing; the message says how many, and names some.
+        DataError: the message names a question without gold passages, or says how many are missing, and names some.
     """
-    if scores_passages(metric) and (missing := _missing_gold(examples, retriever)):
-        said = _said(missing, examples)
-        raise DataError(f"{said}, which {metric} cannot score: index their passages, or name another metric")
-
-
-def check_names_gold(examples: Iterable[dspy.Example], name: str, metric: Metric) -> None:
-    """Refuse a metric of knowgap's that scores passages if a question names no gold passages.
-
-    Raises:
-        DataError: there is such a question; the message names it.
-    """
-    if inspect.unwrap(metric) is METRICS.get(name.partition("@")[0]) and scores_passages(name):
-        for example in examples:
-            gold_ids(example)
+    if not scores_passages(metric):
+        return
+    for example in examples:
+        gold_ids(example)
+    if lacking := _lacking(examples, retriever):
+        said = f"{_said(lacking, examples)}, which {metric} cannot score"
+        raise DataError(f"{said}: index their passages, or name another metric")
 
 
 def without_missing_gold(
@@ -48,31 +40,30 @@ def without_missing_gold(
         The questions, and how many of them have lost their gold ids.
 
     Raises:
-        DataError: there are such questions, and `metric`, the main one, scores passages.
+        DataError: `metric`, the main one, cannot score the questions; see `check_gold`.
 
     Warns:
         UserWarning: there are such questions.
     """
     check_gold(examples, retriever, metric)
-    missing = _missing_gold(examples, retriever)
-    if missing:
-        warnings.warn(f"{_said(missing, examples)}, so retrieval is not scored on these questions", stacklevel=3)
-    kept = [e.copy(gold_ids=[]) if _names(e, missing) else e for e in examples]
-    return kept, sum(_names(example, missing) for example in examples)
+    lacking = _lacking(examples, retriever)
+    if lacking:
+        warnings.warn(f"{_said(lacking, examples)}, so retrieval is not scored on these questions", stacklevel=3)
+    kept = [e.copy(gold_ids=[]) if number in lacking else e for number, e in enumerate(examples)]
+    return kept, len(lacking)
 
 
-def _missing_gold(examples: Sequence[dspy.Example], retriever: Any) -> set[str]:
-    """The gold ids that name neither a passage of the index nor a document that was split into passages."""
-    ids = dict.fromkeys(str(name) for example in examples for name in example.get("gold_ids") or ())
+def _lacking(examples: Sequence[dspy.Example], retriever: Any) -> dict[int, list[str]]:
+    """The questions that the index lacks gold passages of, by number: the gold ids that name nothing in the index."""
+    named = [[str(name) for name in example.get("gold_ids") or ()] for example in examples]
     find = getattr(retriever, "missing_ids", None)
-    return set(find(list(ids))) if ids and find is not None else set()
+    every = list(dict.fromkeys(name for names in named for name in names))
+    missing = set(find(every)) if every and find is not None else set[str]()
+    lacking = {number: [name for name in names if name in missing] for number, names in enumerate(named)}
+    return {number: names for number, names in lacking.items() if names}
 
 
-def _names(example: dspy.Example, missing: set[str]) -> bool:
-    return not missing.isdisjoint(map(str, example.get("gold_ids") or ()))
-
-
-def _said(missing: set[str], examples: Sequence[dspy.Example]) -> str:
-    number = sum(_names(example, missing) for example in examples)
-    some = ", ".join([*map(repr, sorted(missing)[:3]), *(["…"] if len(missing) > 3 else [])])
-    return f"not in the index: {len(missing)} gold ids, of {number} of {len(examples)} questions ({some})"
+def _said(lacking: dict[int, list[str]], examples: Sequence[dspy.Example]) -> str:
+    missing = sorted({name for names in lacking.values() for name in names})
+    some = ", ".join(map(repr, missing[:3])) + (", …" if len(missing) > 3 else "")
+    return f"not in the index: {len(missing)} gold ids, of {len(lacking)} of {len(examples)} questions ({some})"

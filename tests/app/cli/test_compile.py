@@ -35,15 +35,6 @@ def test_the_table_of_trials_says_which_had_demonstrations(knowgap):
     assert "demonstrations" in row
 
 
-def test_a_study_in_which_every_score_is_0_says_so(knowgap):
-    file = knowgap.folder / "questions.jsonl"
-    questions = [json.loads(line) | {"answer": "xyzzy"} for line in file.read_text().splitlines()]
-    file.write_text("\n".join(json.dumps(question | {"id": f"q{n}"}) for n, question in enumerate(3 * questions)))
-    words = ("--data", "questions.jsonl", "--corpus", "docs.jsonl", "--n-trials", "2", "--study", "demos=none")
-    _, remarks = knowgap("compile", *STUDY, *words)
-    assert "answers score 0 by f1" in " ".join(remarks.split())
-
-
 def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap):
     lines = (knowgap.folder / "questions.jsonl").read_text().splitlines()
     (knowgap.folder / "three.jsonl").write_text("\n".join(lines[:3]))

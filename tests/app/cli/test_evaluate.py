@@ -52,10 +52,7 @@ def test_says_where_the_evidence_went_and_how_little_few_questions_tell(indexed)
     compared, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
     table = compared[compared.index("where the evidence went") :]
     assert "100.0%" in next(line for line in table.splitlines() if "not searched for" in line)
-    words = " ".join(compared.split())
-    assert "few questions (4): " in words
-    assert "where all scores are equal, the mean may lie 0.75 away" in words
-    assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
+    assert "few questions (4): " in " ".join(compared.split())
 
 
 def test_compares_programs_and_artifacts_of_the_same_name(indexed):
@@ -71,15 +68,6 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     assert "two/artifact" in table
     assert len(list((indexed.folder / "out").glob("*-artifact.json"))) == 2
     assert list(indexed.json(*compare)) == programs.split(",")
-
-
-def test_says_what_may_be_wrong_where_every_answer_scores_0(indexed):
-    write_lines(indexed.folder / "odd.jsonl", [question | {"answer": "xyzzy"} for question in QUESTIONS])
-    _, remarks = indexed("eval", "--program", "rag", "--data", "odd.jsonl", "--whole", "--index", "idx")
-    said = " ".join(remarks.split())
-    assert "warning: all 4 answers score 0 by f1: the answer to one question is" in said
-    assert "check that the index has the passages" in said
-    assert "score 0" not in indexed(*EVAL)[1]
 
 
 def test_says_which_gold_passages_the_index_lacks(indexed):

@@ -40,9 +40,8 @@ def test_programs_share_what_the_same_index_finds_and_nothing_else():
     one, same, other = (Counting(index, digest=digest) for digest in ("d", "d", "e"))
     apart = Counting(index)  # without a digest
     programs = {str(n): RAG(each) for n, each in enumerate((one, same, other, apart))}
-    with share_results(programs) as shared:
-        for program in shared.values():
-            program.retriever.search(["house q1"], 3)
+    for program in share_results(programs).values():
+        program.retriever.search(["house q1"], 3)
     assert [len(each.asked) for each in (one, same, other, apart)] == [1, 0, 1, 1]
 
 

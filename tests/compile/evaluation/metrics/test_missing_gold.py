@@ -63,11 +63,6 @@ def test_a_question_without_gold_passages_is_refused_before_anything_is_asked(me
         evaluate(program, examples, metric, run=Run(lm=lm))
     assert engine.calls == []
 
-    def recall(example, prediction):
-        return 1.0
-
-    assert evaluate(program, examples, recall, run=Run(lm=lm)).mean() == 1.0
-
 
 def test_a_hybrid_index_knows_what_its_parts_lack(tmp_path: Path):
     index = HybridIndex.build(passages(make_examples(3)), tmp_path / "index")

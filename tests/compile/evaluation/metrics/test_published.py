@@ -106,24 +106,19 @@ def test_a_judged_answer():
     assert len(engine.calls) == calls
 
 
-UPPER = dspy.Example(question="Who?", answer="Ada Venn", aliases=["Ada Venn", "Venn"])
-
-
 @pytest.mark.parametrize(
-    ("answer", "answers", "matched", "overlap"),
+    ("answer", "answers", "right"),
     [
-        ("Bo", ["Bo", "Bo Reed"], 0.0, 0.0),
-        ("Bo", ["Bo", "Ada Venn"], 1.0, 1.0),
-        ("Bo", ["Bo", "the Venn!"], 1.0, 1.0),  # an alias, after normalisation
-        ("Bo", ["Ada of the house of Venn", "Ada"], 0.0, 2 / 3),  # 4/7 and, with P 1 and R 1/2, 2/3
-        ("Ada Venn", ["Bo"], 0.0, 0.0),  # what was chosen is none of those that were weighed
-        ("Venn", [], 1.0, 1.0),
-        ("Venn", None, 1.0, 1.0),
-        ("", ["", "  "], 0.0, 0.0),
+        ("Bo", ["Bo", "Bo Reed"], 0.0),
+        ("Bo", ["Bo", "Ada Venn"], 1.0),
+        ("Bo", ["Bo", "the Venn!"], 1.0),  # an alias, after normalisation
+        ("Ada Venn", ["Bo"], 0.0),  # what was chosen is none of those that were weighed
+        ("Venn", [], 1.0),
+        ("Venn", None, 1.0),
+        ("", ["", "  "], 0.0),
     ],
 )
-def test_the_upper_bound_is_the_best_of_all_answers(answer, answers, matched, overlap):
+def test_the_upper_bound_is_the_best_of_all_answers(answer, answers, right):
+    example = dspy.Example(question="Who?", answer="Ada Venn", aliases=["Ada Venn", "Venn"])
     prediction = said(answer) if answers is None else said(answer, answers=answers)
-    assert get_metric("upper_bound")(UPPER, prediction) == matched
-    assert get_metric("upper_bound_f1")(UPPER, prediction) == pytest.approx(overlap)
-    assert prediction.answer == answer
+    assert get_metric("upper_bound")(example, prediction) == right
