@@ -1,4 +1,4 @@
-"""RA-ISF: tables 5, 6 and 9 as recorded traces, the ablations of table 2, depth, and what can go wrong.
+"""RA-ISF: tables 5, 6 and 9 as recorded traces, algorithm 1 line by line, and the ablations of table 2.
 
 The traces have the shape of the paper's cases: how many passages, sub-questions and verdicts, and which. The questions
 are those of the data sets; passages, sub-questions and replies are in our words.
@@ -128,6 +128,14 @@ def test_worked_example_of_table_9():
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski"]
 
 
+def test_worked_example_of_table_6():
+    """What is known is answered at once."""
+    question = "When was the immigration reform and control act passed?"
+    prediction, engine = run(model(known=[question], answers={question: "November 6, 1986"}), question)
+    assert (engine.acts, prediction.answer) == (["know", "answer"], "November 6, 1986")
+    assert (prediction.trace.stopped, prediction.passages) == ("own knowledge", [])
+
+
 # Algorithm 1, line by line.
 
 
@@ -231,6 +239,3 @@ def test_a_cross_encoder_judges_passages_with_its_threshold(threshold, kept):
     assert verdicts(prediction.trace).count(True) == kept
     assert {step.by for step in prediction.trace.of(Judged) if step.what == "relevance"} == {cross_encoder.name}
     assert engine.acts == (["know", "answer"] if kept else ["know", "decompose", "answer"])
-
-
-# What can go wrong.

@@ -224,6 +224,3 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
     assert prediction.trace.cost.critical_calls == 4  # the second level answers before it grows
     wider, _ = run(beam_width=2)
     assert paths(wider) == [*PATHS[:7], *PATHS[10:]]
-
-
-SAME = "who directed the salt road"

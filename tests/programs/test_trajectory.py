@@ -41,14 +41,6 @@ def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
     assert math.log(0.2) + math.log(0.5) < math.log(0.6)
 
 
-def test_perplexity_counts_every_generated_token():
-    short = leaf("", "Rome", 0.5, generated=[math.log(0.5)])  # 2.0
-    long = leaf("rewrite", "Paris", 0.25, generated=[math.log(1.0), math.log(1.0), math.log(0.25)])  # 4 ** (1/3)
-    chosen, scores = select_trajectory("perplexity", [short, long])
-    assert chosen.path == "rewrite"
-    assert scores == pytest.approx({"direct": 2.0, "rewrite": 4 ** (1 / 3)})
-
-
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
 @pytest.mark.parametrize(
     ("answers", "winner"),

@@ -77,6 +77,12 @@ def test_a_teacher_judges_relevance_and_decomposes(tmp_path):
     assert judged.records[0].passage == str(PASSAGES[0])
     parts = label([Item(WHERE)], "decompose", lm, tmp_path / "decompose.jsonl")
     assert parts.records[0].label == ["Who painted it?", "Where was she born?"]
+    # The program takes what the sub-model learns to write, to the word.
+    learnt = {"knows": False, "relevant": False, "questions": parts.records[0].label, "answer": "Wick"}
+    asking, _ = scripted_lm(lambda outputs, inputs: {name: learnt[name] for name in outputs})
+    with dspy.context(lm=asking):
+        prediction = RAISF(OverlapRetriever(PASSAGES), depth=0)(question=WHERE.question)
+    assert [part.question for part in prediction.sub_answers] == parts.records[0].label
     with pytest.raises(UsageError, match="give a teacher"):
         label([Item(WHO)], "know", None, tmp_path / "know.jsonl")
 
