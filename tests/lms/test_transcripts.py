@@ -90,10 +90,9 @@ def test_one_by_one_it_writes_the_same(tiny_generator):
     assert together.trace.cost.critical_calls < alone.trace.cost.critical_calls == alone.trace.cost.lm_calls
 
 
-def test_a_beam_and_a_limit_of_calls_hold(tiny_generator):
+def test_a_beam_holds(tiny_generator):
     narrow = answer(load_trained("generator", tiny_generator), depth=2, beam_width=1)
     assert len(narrow.leaves) <= 7
-    assert answer(load_trained("generator", tiny_generator), depth=2, max_calls=5).trace.cost.lm_calls <= 5
 
 
 @pytest.mark.parametrize(
