@@ -1,4 +1,4 @@
-"""Train models on your own questions, and measure each on questions that it was not trained on.
+"""Train models on your own questions.
 
 >>> import knowgap
 >>> sorted(knowgap.train.__all__)

@@ -26,7 +26,7 @@ template writes the turns, so that any server which continues the last message c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import dspy
@@ -65,25 +65,18 @@ class TranscriptStep(NamedTuple):
     passages: Sequence[Any]
 
 
-def transcript(
-    style: str,
-    question: str,
-    steps: Iterable[TranscriptStep],
-    following: str,
-    history: Iterable[Mapping[str, str]] = (),
-) -> list[dict[str, str]]:
+def transcript(style: str, question: str, steps: Iterable[TranscriptStep], following: str) -> list[dict[str, str]]:
     """The messages of a transcript, of which the last one is continued.
 
     Marks in a question, a query or a passage are written with a space in them, so that no text steers the transcript.
 
     Args:
         style: how the answer should be worded.
-        question: the last message of the user.
+        question: the message of the user.
         steps: the queries in order.
         following: what comes after the steps: the control token of an action, or the whole answer (`written`).
-        history: earlier messages, with `role` (user or assistant) and `content`.
     """
-    turns = [("system", style), *((turn["role"], turn["content"]) for turn in history), ("user", question)]
+    turns = [("system", style), ("user", question)]
     shown = [{"role": role, "content": _harmless(text)} for role, text in turns]
     done = "".join(f"{written(step.action, step.query)}\n{_evidence(step.passages)}\n" for step in steps)
     return [*shown, {"role": "assistant", "content": done + following}]

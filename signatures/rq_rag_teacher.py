@@ -5,32 +5,22 @@ prompt for each kind of question (tables 4, 5 and 6), and one for the answer fro
 """
 
 import dspy
-from pydantic import BaseModel, Field
 
 from knowgap.signatures.rq_rag import Searched
 from knowgap.signatures.types import SourcePassage
 
 
-class Turn(BaseModel):
-    """One message of a conversation."""
-
-    role: str = Field(description="user or assistant")
-    content: str
-
-
-# Table 4: conversations, instructions and single questions.
+# Table 4: instructions and single questions.
 class PlanSearches(dspy.Signature):
     """Say whether the message needs a search before it can be answered well, and if so, write the search queries.
 
-    A greeting, thanks, a wish about style, a text to be written or changed, and a fact that the conversation has
-    settled already need none. Whatever rests on facts of the world does; when in doubt, search.
+    A greeting, thanks, a wish about style, and a text to be written or changed need none. Whatever rests on facts of
+    the world does; when in doubt, search.
 
-    Each query asks for one thing and is understood by itself: replace pronouns and allusions by the names that the
-    conversation tells, use the terms that an encyclopedia uses, and leave out what the search does not need. One query
-    is usually enough. Do not answer the message.
+    Each query asks for one thing and is understood by itself: use the terms that an encyclopedia uses, and leave out
+    what the search does not need. One query is usually enough. Do not answer the message.
     """
 
-    history: list[Turn] = dspy.InputField(desc="the conversation so far; may be empty")
     question: str = dspy.InputField(desc="the message to be answered")
     max_queries: int = dspy.InputField(desc="the number of queries at most")
     search: bool = dspy.OutputField(desc="whether a search is needed")
@@ -72,21 +62,17 @@ class QueriesForReadings(dspy.Signature):
 
 # Section 2.1, step 3: the answer is written again from what was retrieved.
 class AnswerFromSearches(dspy.Signature):
-    """Answer from what the searches found, and say whether that supports the answer.
+    """Answer from what the searches found.
 
-    Take every fact from the passages; they may be beside the point, and what only stands in a query is no evidence. If
-    they do not give the answer, say that they do not support it. Without any search, answer from what you know.
+    Take every fact from the passages; they may be beside the point, and what only stands in a query is no evidence.
+    Without any search, answer from what you know.
 
     Where the queries ask for several readings of the question, answer each, and say which is which. What the user
     wishes about the form of the answer goes over the style.
     """
 
-    history: list[Turn] = dspy.InputField(desc="the conversation so far; may be empty")
     question: str = dspy.InputField()
     searched: list[Searched] = dspy.InputField(desc="queries in order, and what each found; empty if none was needed")
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    supported: bool = dspy.OutputField(
-        desc="true if the passages state every fact that leads to the answer, or if no search was needed"
-    )

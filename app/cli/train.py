@@ -12,12 +12,12 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.display import out, progress, remark
 from knowgap.errors import UsageError
 from knowgap.storage.processes import is_main_process, main_process_first
 
 if TYPE_CHECKING:
-    from knowgap.compiling.training import ModelScores, Trained
+    from knowgap.compiling.training import TrainingResult
 
 _CONFIGS = {"reranker": "RerankerConfig", "ra-isf": "SubModelConfig", "rq-rag": "GeneratorConfig"}
 
@@ -44,7 +44,7 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
     ] = None
     preset: Annotated[
         Literal["paper"] | None,
-        Option("--preset", help="With rq-rag and ra-isf: the paper's settings, and its base unless --model names one."),
+        Option("--preset", help="With rq-rag and ra-isf: the paper's base, unless --model names one."),
     ] = None
     settings: Annotated[
         list[str] | None,
@@ -62,7 +62,9 @@ def train(
     options: TrainOptions,
     as_json: o.Json = False,
 ) -> None:
-    """Train a model on your own questions, and measure it on others. The same command continues a run that was killed.
+    """Train a model on your own questions. The same command continues a run that was killed.
+
+    `knowgap eval` tells what a model is worth, with and without `--part`, on questions that it was not trained on.
 
     reranker is a cross-encoder, trained on gold passages and the wrong ones that an index ranks highest; `--part
     reranker=OUTPUT` takes it.
@@ -78,8 +80,9 @@ def train(
     if options.sub_model and kind != "ra-isf":
         raise UsageError(f"--sub-model {options.sub_model[0]} applies only to ra-isf, not to {kind}")
     config_class: Any = getattr(training, _CONFIGS[kind])
-    make = config_class.as_in_paper if options.preset else config_class
-    config = make(**{"seed": options.seed, **factories.named_values(options.settings, "--set")})
+    if options.preset and not config_class.paper_base:
+        raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
+    config = config_class(**{"seed": options.seed, **factories.named_values(options.settings, "--set")})
     model = options.model or (config_class.paper_base if options.preset else "")
     if not model and kind != "reranker":
         raise UsageError(f"train {kind}: name the model to start from with --model")
@@ -91,23 +94,17 @@ def train(
         with main_process_first():
             dataset = factories.load_data(options)
             retriever = stack.enter_context(factories.open_index(options, dataset))
-        report = stack.enter_context(progress(kind))
-        if kind == "reranker":
-            arguments["progress"] = report
-        else:
-            arguments["run"] = Run(lm=teacher, progress=report)
+        run = Run(lm=teacher, progress=stack.enter_context(progress(kind)))
         function: Any = getattr(training, kind.replace("-", "_"))
-        trained = function(dataset, retriever, output, config=config, limit=options.limit, **arguments)
+        trained = function(dataset, retriever, output, config=config, limit=options.limit, run=run, **arguments)
     if is_main_process():
-        _show_trained(trained if kind == "ra-isf" else {kind: trained}, as_json)
+        _show(trained if kind == "ra-isf" else {kind: trained}, as_json)
 
 
-def _show_trained(models: Mapping[str, Trained], as_json: bool) -> None:
-    """Show what the trainings did, and how the models compare before and after them."""
-    facts = dict[str, Any]()
-    for name, trained in models.items():
-        done, scores = trained.training, trained.scores
-        for note in trained.notes:
+def _show(models: Mapping[str, TrainingResult], as_json: bool) -> None:
+    """Show what the trainings did."""
+    for done in models.values():
+        for note in done.notes:
             remark(note)
         if done.trained_before:
             remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
@@ -115,24 +112,5 @@ def _show_trained(models: Mapping[str, Trained], as_json: bool) -> None:
             continued = f", continued from step {done.resumed_from}" if done.resumed_from else ""
             figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
             remark(f"trained {done.folder}: {figures}{continued}")
-        compared = {model: each.model_dump(mode="json") for model, each in scores.items()}
-        facts[name] = {**asdict(done), "folder": str(done.folder), "scores": compared}
-        if scores and not as_json:
-            _show_scores(name, scores)
     if as_json:
-        out.print_json(data=facts)
-
-
-def _show_scores(name: str, scores: Mapping[str, ModelScores]) -> None:
-    first, *_ = scores
-    main, *others = means = scores[first].means
-    rows = [
-        [
-            model,
-            *(str(each.means[metric]) for metric in means),
-            "" if each.comparison is None else f"{each.comparison.p_value:.3f}",
-        ]
-        for model, each in scores.items()
-    ]
-    title = f"{name}: {means[main].n} questions, unseen in training"
-    show_table(title, ["model", main, *others, "p"], rows, caption=f"p: of {main}, against {first} (paired)")
+        out.print_json(data={name: {**asdict(done), "folder": str(done.folder)} for name, done in models.items()})

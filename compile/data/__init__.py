@@ -17,7 +17,6 @@ A JSON Lines file, one question per line (a JSON array of such objects is read t
 ``type``           optional; kind of question, for scores by kind
 ``context``        optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
 ``evidences``      optional; ``[subject, relation, object]`` triples
-``history``        optional; messages before the question, ``{"role", "content"}`` objects (for training RQ-RAG)
 ``decomposition``  optional; sub-questions in order, ``{"question", "answer"}`` objects
 =================  ====================================================================================================
 

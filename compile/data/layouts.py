@@ -60,11 +60,6 @@ class _Step(Fields):
     answer: str = ""
 
 
-class _Turn(Fields):
-    role: Text
-    content: Text
-
-
 class _Document(Fields):
     id: Id | None = None
     title: str = ""
@@ -83,15 +78,13 @@ class Question(Fields):
     evidences: list[tuple[str, str, str]] = Field([])
     decomposition: Annotated[list[_Step], _as_objects("question")] = Field([])
     context: Annotated[list[_Document], _as_objects("text")] = Field([])
-    history: list[_Turn] = Field([])
     more: dict[str, Any] = Field({}, alias="_more")  # fields of the example that only one layout has
 
     def example(self, pool: PassagePool) -> dspy.Example:
         """Make the example; its id is empty where the record has none."""
         candidates = [pool.add(each.title, each.text, each.id) for each in self.context]
-        optional = self.model_dump(include={"history"}, exclude_defaults=True)
         fields = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
-        more = {"candidates": candidates, **optional, **self.more}
+        more = {"candidates": candidates, **self.more}
         return make_example(**fields, answers=[*self.answer, *self.aliases], **more)
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field, ValidationError
-from typing_extensions import Self
 
-from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
+from knowgap.errors import UnknownName, ValueOutOfBounds
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Epochs = Annotated[float, Field(gt=0, le=10_000)]
-Rate = Annotated[float, Field(gt=0, le=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Split = Literal["dev", "test", "none"]
 
 
 class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -27,7 +20,7 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
             falls to 0.
         batch_size: the examples that a process computes at once.
         gradient_accumulation: a step of the optimizer takes `batch_size` times this many examples of each process.
-        warmup_ratio: the share of the steps in which the learning rate rises, 0 to 1.
+        warmup_ratio: the share of the steps in which the learning rate rises, from 0 to below 1.
         max_length: the most tokens of one example.
         seed: the seed of the order of examples, of new weights and of dropout.
 
@@ -38,14 +31,12 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
 
     paper_base: ClassVar[str] = ""
     """The model that the method's paper starts from, by its name on the hub; empty if it trains none."""
-    paper: ClassVar[Mapping[str, Any]] = {}
-    """The paper's values of settings whose default is another."""
 
-    epochs: Epochs = 1.0
-    learning_rate: Rate = 2e-5
+    epochs: float = Field(default=1.0, gt=0, le=10_000)
+    learning_rate: float = Field(default=2e-5, gt=0, le=1)
     batch_size: Count = 16
     gradient_accumulation: Count = 1
-    warmup_ratio: Share = 0.1
+    warmup_ratio: float = Field(default=0.1, ge=0, lt=1)
     max_length: Count = 512
     seed: int = Field(default=0, ge=0, lt=2**32)
 
@@ -60,37 +51,19 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
             reason = first["msg"].replace("Input should be", "must be")
             raise ValueOutOfBounds(f"{name} = {first['input']!r}: {reason}") from None
 
-    @classmethod
-    def as_in_paper(cls, **values: Any) -> Self:
-        """The settings of the method's paper, with some changed.
-
-        Raises:
-            UsageError: the paper trains no such model.
-        """
-        if not cls.paper_base:
-            raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
-        return cls(**{**cls.paper, **values})
-
-    def steps(self, examples: int) -> int:
-        """How many steps of the optimizer a training on this many examples takes in one process."""
-        batches = math.ceil(examples / self.batch_size)
-        return math.ceil(self.epochs * math.ceil(batches / self.gradient_accumulation))
-
 
 class RerankerConfig(TrainingConfig, frozen=True):
     """How a reranker is trained.
 
     Attributes:
         negatives: wrong passages for each gold one.
-        depth: passages of the index that are reranked when the model is measured, and among which wrong ones are found.
-        measured_on: the split on whose questions the model is measured; `none` leaves that out.
+        depth: passages of the index among which wrong ones are found.
     """
 
     batch_size: Count = 32
     max_length: Count = 256
     negatives: Count = 4
     depth: Count = 50
-    measured_on: Split = "test"
 
 
 class LanguageModelConfig(TrainingConfig, frozen=True):
@@ -120,46 +93,30 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
 
     Attributes:
         top_k: passages that are retrieved and labelled for each question.
-        held_out: the share of the questions that are held out, for the models to be measured on.
     """
 
     paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
 
-    epochs: Epochs = 3.0
-    learning_rate: Rate = 5e-4
+    epochs: float = Field(default=3.0, gt=0, le=10_000)
+    learning_rate: float = Field(default=5e-4, gt=0, le=1)
     max_length: Count = 1024
     top_k: Count = 5
-    held_out: float = Field(default=0.2, ge=0.01, le=0.9)
 
 
 class GeneratorConfig(LanguageModelConfig, frozen=True):
-    """How RQ-RAG's generator is trained: the paper's settings (appendix B.1), and those of its transcripts.
+    """How RQ-RAG's generator is trained: the paper's settings (appendix B.1).
 
     A step has 32 transcripts in one process, as in the released script.
 
     Attributes:
-        top_k: passages per query (appendix B.4: 3).
-        max_queries: the most queries of a transcript.
-        drop_unfound: leave out a question of several steps whose gold passages were not found (appendix B.4).
-        drop_answers: leave out a new answer that the passages do not support, or that is none of the known ones; the
-            paper keeps all (section 4.4), so that answers are not tied to the known one.
-        mask_evidence: leave the retrieved passages out of the loss.
-        depth: the depth of the tree when the model is measured.
-        measured_on: the split on whose questions the model is measured; `none` leaves that out.
+        top_k: passages per query of a transcript (appendix B.4: 3).
     """
 
     paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
-    paper: ClassVar[Mapping[str, Any]] = {"drop_answers": False}
 
     batch_size: Count = 1
     gradient_accumulation: Count = 32
-    warmup_ratio: Share = 0.03
+    warmup_ratio: float = Field(default=0.03, ge=0, lt=1)
     max_length: Count = 4096
     gradient_checkpointing: bool = True
     top_k: int = Field(default=3, ge=1, le=20)
-    max_queries: int = Field(default=4, ge=1, le=8)
-    drop_unfound: bool = True
-    drop_answers: bool = True
-    mask_evidence: bool = True
-    depth: int = Field(default=2, ge=0, le=5)
-    measured_on: Split = "test"

@@ -8,7 +8,6 @@ Under `accelerate launch`, every process calls `fit`; the main process writes th
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import time
 import warnings
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
-
-_LOGS, _SAVES = 100, 10  # losses and checkpoints of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +67,7 @@ class TrainingResult:
         seconds: how long the last call trained.
         resumed_from: the step that this call continued from; 0 if it began at the first.
         trained_before: whether the folder already held the same model, so that nothing was done.
+        notes: what the examples were made of, in words.
     """
 
     folder: Path
@@ -79,6 +77,7 @@ class TrainingResult:
     seconds: float
     resumed_from: int = 0
     trained_before: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
@@ -96,7 +95,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     settings = job.config.model_dump(mode="json", include=decisive)
     facts = json.loads(json.dumps({**settings, **job.facts, "examples": job.examples, "processes": process_count()}))
     if job.examples < 1:
-        raise UsageError(f"{output}: there is nothing to train on")
+        raise UsageError(f"{output}: there is nothing to train on, or nothing that fits in max_length")
     with main_process_first():
         before = _trained_before(output, facts)
     if before is not None:
@@ -136,30 +135,28 @@ def _quiet() -> Iterator[None]:
 
 
 def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
-    """Build the trainer, quiet and offline; the steps between checkpoints are a multiple of those between losses."""
+    """Build the trainer, quiet and offline; it logs each hundredth of the steps, and keeps a checkpoint each tenth."""
     import torch
     from transformers import PrinterCallback, set_seed
 
     from knowgap.compiling.training.watch import Watch
 
     config, cuda = job.config, torch.cuda.is_available()
-    steps = config.steps(job.examples)
-    logging_steps = max(1, steps // _LOGS)
     settings: dict[str, Any] = {
         "output_dir": str(checkpoints),
         "num_train_epochs": config.epochs,
         "learning_rate": config.learning_rate,
         "per_device_train_batch_size": config.batch_size,
         "gradient_accumulation_steps": config.gradient_accumulation,
-        "warmup_steps": math.ceil(config.warmup_ratio * steps),
+        "warmup_steps": config.warmup_ratio,  # a share, as the next two that are below 1
+        "logging_steps": 0.01,
+        "save_steps": 0.1,
+        "save_strategy": "steps",
+        "save_total_limit": 2,
         "seed": config.seed,
         "bf16": cuda and torch.cuda.is_bf16_supported(),
         "dataloader_pin_memory": cuda,
-        "logging_steps": logging_steps,
         "logging_nan_inf_filter": False,
-        "save_strategy": "steps",
-        "save_steps": max(1, steps // (_SAVES * logging_steps)) * logging_steps,
-        "save_total_limit": 2,
         "report_to": "none",
         "disable_tqdm": True,
     }

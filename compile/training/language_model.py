@@ -39,9 +39,11 @@ def language_model_job(
 ) -> Job:
     """The job that trains a language model of Transformers and writes it in the dtype of its base checkpoint.
 
-    The base is added to the facts; see `Job`. `prepare` changes the model and its tokenizer before the training, and
-    returns further settings of LoRA.
+    Examples that are longer than `max_length` are left out, since what is cut off is what is to be learnt. The base is
+    added to the facts; see `Job`. `prepare` changes the model and its tokenizer before the training, and returns
+    further settings of LoRA.
     """
+    rows = [row for row in rows if len(row["input_ids"]) <= config.max_length]
 
     def build(settings: dict[str, Any]) -> Any:
         from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
@@ -59,7 +61,7 @@ def language_model_job(
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         arguments = TrainingArguments(**settings, remove_unused_columns=False)
-        examples: Any = list(rows)  # a list is all that the trainer needs
+        examples: Any = rows  # a list is all that the trainer needs
         collate = DataCollatorForSeq2Seq(tokenizer, padding=True, label_pad_token_id=IGNORED)
         return Trainer(
             model=model, args=arguments, train_dataset=examples, data_collator=collate, processing_class=tokenizer

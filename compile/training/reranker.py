@@ -6,10 +6,8 @@ no model is named, the training starts from the embedded reader's encoder: MiniL
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,20 +17,16 @@ import dspy
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.normalize import contains_answer, reference_answers
-from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
+from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.fit import Job
+from knowgap.compiling.training.fit import Job, TrainingResult, fit
 from knowgap.compiling.training.language_model import base_facts
-from knowgap.compiling.training.trained import Trained, Values, held_out_questions, train
 from knowgap.errors import UsageError
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
-from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.storage.files import file_digest, json_digest
-from knowgap.storage.progress import Progress, no_progress
 
 EMBEDDED = "embedded"
 """The name of the embedded reader's encoder."""
@@ -40,24 +34,6 @@ EMBEDDED = "embedded"
 _WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
 _SCALE = 0.25
 """The factor by which the reader's logit is scaled in the initial score, since training soon moves small scores."""
-
-
-@dataclass(frozen=True)
-class RankedQuestion:
-    """A question, its gold passages, and the passages that an index finds for it, best first."""
-
-    example: dspy.Example
-    gold: list[Passage]
-    found: list[Passage]
-
-    def negatives(self, count: int) -> list[Passage]:
-        """The best-ranked passages that are not gold and hold no acceptable answer, since those might be relevant."""
-        gold = {passage.text for passage in self.gold}
-        answers = [answer for answer in reference_answers(self.example) if answer not in ("yes", "no")]
-        wrong = (
-            passage for passage in self.found if passage.text not in gold and not contains_answer(str(passage), answers)
-        )
-        return list(itertools.islice(wrong, count))
 
 
 def reranker(
@@ -68,9 +44,9 @@ def reranker(
     base: str = EMBEDDED,
     config: RerankerConfig | None = None,
     limit: int | None = None,
-    progress: Progress | None = None,
-) -> Trained:
-    """Train a reranker on questions that name their gold passages, and measure it on others.
+    run: Run = Run(),
+) -> TrainingResult:
+    """Train a reranker on questions that name their gold passages.
 
     A training that was killed continues with the same call.
 
@@ -80,8 +56,8 @@ def reranker(
         output: the folder of the model, which `make_reranker` and `--part reranker=FOLDER` take.
         base: a cross-encoder or encoder to start from, by folder or hub name; `embedded` for the embedded reader's.
         config: the settings.
-        limit: take at most this many questions of each split.
-        progress: called with the units done, all units, and what is done.
+        limit: take at most this many questions.
+        run: a callback for the progress.
 
     Raises:
         UsageError: no question names gold passages, or the output folder holds something else.
@@ -89,23 +65,18 @@ def reranker(
         MissingDependency: a package of the extra `train` is not installed.
     """
     config = config or RerankerConfig()
-    test = held_out_questions(data, config.measured_on, limit)
-    questions = find_candidates(test, retriever, data.corpus, config.depth) if test else []
-    learnt = find_candidates(data.questions("train", limit), retriever, data.corpus, config.depth)
-
-    def measure() -> Values:
-        models = {"untrained": untrained_reranker(base, config.seed), "trained": CrossEncoderReranker(output)}
-        orders = {name: rerank(model, questions, progress) for name, model in models.items()}
-        return score_orders(questions, {"the index": [question.found for question in questions], **orders})
-
-    job = reranker_job(learnt, output, base=base, config=config)
-    return train(job, measure if questions else None, progress=progress)
+    pairs = training_pairs(data.questions("train", limit), retriever, data.corpus, config)
+    return fit(reranker_job(pairs, output, base=base, config=config), run.progress)
 
 
-def find_candidates(
-    examples: Sequence[dspy.Example], retriever: Retriever, corpus: Iterable[Passage], depth: int = 50
-) -> list[RankedQuestion]:
-    """Find `depth` passages in an index for each question whose gold passages are all in the corpus.
+def training_pairs(
+    examples: Sequence[dspy.Example], retriever: Retriever, corpus: Iterable[Passage], config: RerankerConfig
+) -> list[tuple[str, str, float]]:
+    """Question, passage and label: 1 for a gold passage, and 0 for each of the wrong ones beside it.
+
+    Wrong are those of the `depth` best passages in the index that are not gold and hold no acceptable answer, since
+    those might be relevant; the best `negatives` of them are taken. Questions whose gold passages are not all in the
+    corpus are left out.
 
     Raises:
         UsageError: no question has known gold passages.
@@ -119,47 +90,47 @@ def find_candidates(
     if not ready:
         raise UsageError(
             f"none of {len(examples)} questions names gold passages (gold_ids) that are among the passages (the id of "
-            "a document that was split names none of them): retrieval cannot be trained or measured on them"
+            "a document that was split names none of them): a reranker cannot be trained on them"
         )
     if len(ready) < len(examples):
         left = len(examples) - len(ready)
         warnings.warn(f"{left} of {len(examples)} questions have no known gold passages: left out", stacklevel=2)
-    found = retriever.search([example.question for example in ready], depth)
-    return [
-        RankedQuestion(example, [passages[name] for name in example.gold_ids], [hit.passage for hit in hits])
-        for example, hits in zip(ready, found, strict=True)
-    ]
-
-
-def training_pairs(questions: Sequence[RankedQuestion], negatives: int) -> list[tuple[str, str, float]]:
-    """Question, passage and label (1 or 0): each gold passage of each question, with at most `negatives` wrong ones."""
-    return [
-        (question.example.question, str(passage), label)
-        for question in questions
-        for gold in question.gold
-        for passage, label in [(gold, 1.0), *((wrong, 0.0) for wrong in question.negatives(negatives))]
-    ]
+    pairs: list[tuple[str, str, float]] = []
+    found = retriever.search([example.question for example in ready], config.depth)
+    for example, hits in zip(ready, found, strict=True):
+        gold = [passages[name] for name in example.gold_ids]
+        texts = {passage.text for passage in gold}
+        answers = [answer for answer in reference_answers(example) if answer not in ("yes", "no")]
+        wrong = [
+            str(hit.passage)
+            for hit in hits
+            if hit.passage.text not in texts and not contains_answer(str(hit.passage), answers)
+        ]
+        for passage in gold:
+            pairs.append((example.question, str(passage), 1.0))
+            pairs += [(example.question, text, 0.0) for text in wrong[: config.negatives]]
+    return pairs
 
 
 def reranker_job(
-    questions: Sequence[RankedQuestion], output: str | Path, *, base: str = EMBEDDED, config: RerankerConfig
+    pairs: Sequence[tuple[str, str, float]], output: str | Path, *, base: str = EMBEDDED, config: RerankerConfig
 ) -> Job:
-    """The job that trains a reranker on questions with what an index finds for them; see `reranker`."""
-    pairs = training_pairs(questions, config.negatives)
+    """The job that trains a reranker on questions, passages and labels; see `reranker`."""
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
-        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
+        from sentence_transformers import CrossEncoder
+        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        from knowgap.compiling.training.offline_trainer import OfflineTrainer
+        class Offline(CrossEncoderTrainer):
+            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+                """Add none: it would ask the hub about the base."""
 
-        with loading_model(base_folder(base)) as (source, arguments):
-            from sentence_transformers import CrossEncoder
-
+        with loading_model(_embedded().name if base == EMBEDDED else base) as (source, arguments):
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
-        return OfflineTrainer(
+        return Offline(
             model=encoder,
             args=CrossEncoderTrainingArguments(**settings),
             train_dataset=Dataset.from_dict(columns),
@@ -172,48 +143,6 @@ def reranker_job(
     own = {"base": base, "base_digest": file_digest(_WEIGHTS)} if base == EMBEDDED else base_facts(base)
     facts = {"kind": "reranker", "data": json_digest(pairs), **own}
     return Job(output=Path(output), config=config, build=build, examples=len(pairs), facts=facts, save=save)
-
-
-def untrained_reranker(base: str, seed: int = 0) -> Reranker:
-    """The reranker that the training starts from; a last layer that the base lacks is drawn at random."""
-    from transformers import set_seed
-
-    set_seed(seed)
-    return CrossEncoderReranker(base_folder(base), trained=False)
-
-
-def rerank(
-    reranker: Reranker, questions: Sequence[RankedQuestion], progress: Progress | None = None
-) -> list[list[Passage]]:
-    """What the index found for each question, in the order of a reranker's scores."""
-    ranked = []
-    for question in questions:
-        scores = reranker.score([(question.example.question, str(passage)) for passage in question.found])
-        order = sorted(zip(scores, question.found, strict=True), key=lambda pair: -pair[0])
-        ranked.append([passage for _, passage in order])
-        (progress or no_progress)(len(ranked), len(questions), "questions reranked")
-    return ranked
-
-
-def score_orders(questions: Sequence[RankedQuestion], orders: dict[str, list[list[Passage]]]) -> Values:
-    """How well orders of passages, each best first and by its name, put the gold ones of each question first.
-
-    `recall@5` is the share of the gold passages among the best five; `mrr` is the reciprocal rank of the first one, 0
-    if there is none.
-    """
-    examples = [question.example for question in questions]
-    return {
-        name: {
-            "recall@5": [recall(example, order, k=5) for example, order in zip(examples, ranked, strict=True)],
-            "mrr": [mrr(example, order) for example, order in zip(examples, ranked, strict=True)],
-        }
-        for name, ranked in orders.items()
-    }
-
-
-def base_folder(base: str) -> str:
-    """The folder or hub name of a model to start from."""
-    return _embedded().name if base == EMBEDDED else base
 
 
 @lru_cache(maxsize=1)

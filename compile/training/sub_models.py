@@ -7,39 +7,33 @@ equation 1 (cross-entropy of the label given the input), table 4 and appendix A.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.data.dataset import Dataset, split
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import exact_match
-from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
-from knowgap.compiling.training.fit import Job
+from knowgap.compiling.training.fit import Job, TrainingResult, fit
 from knowgap.compiling.training.language_model import conversation_row, language_model_job
-from knowgap.compiling.training.trained import Trained, train
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.local.loading import load_model
-from knowgap.lms.providers import make_lm
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
-from knowgap.programs.trace.recorder import run_in_threads
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.processes import main_process_first
 
 Task = Literal["know", "relevant", "decompose"]
 TASKS: tuple[Task, ...] = get_args(Task)
 """RA-ISF's sub-models, by the predictors that ask them."""
-
-_LONGEST = 200  # tokens of a reply when a sub-model is measured; an untrained one may write on and on
 
 Label = bool | list[str]
 """Yes or no for the two judgements; the sub-questions for a decomposition."""
@@ -82,9 +76,9 @@ def ra_isf(
     tasks: Sequence[str] = TASKS,
     config: SubModelConfig | None = None,
     limit: int | None = None,
-    run: Run | None = None,
-) -> dict[str, Trained]:
-    """Label examples for RA-ISF's sub-models, train the models, and measure how they agree with held-out labels.
+    run: Run = Run(),
+) -> dict[str, TrainingResult]:
+    """Label examples for RA-ISF's sub-models, and train the models on them.
 
     The models are written to `output/know`, `output/relevant` and `output/decompose`, and the labels of each beside it.
     A run that was killed continues with the same call, and labels that were made elsewhere are taken over.
@@ -100,13 +94,13 @@ def ra_isf(
         run: the teacher as its language model, and how many examples it labels at a time.
 
     Raises:
-        UsageError: there is no teacher, or the output holds something else.
+        UsageError: there is no teacher, all labels are the same, or the output holds something else.
         UnknownName: there is no such sub-model.
         LanguageModelError: the teacher does not answer, or the base cannot be loaded.
     """
-    config, run, examples = config or SubModelConfig(), run or Run(), data.questions("train", limit)
+    config, examples = config or SubModelConfig(), data.questions("train", limit)
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
-    done: dict[str, Trained] = {}
+    done: dict[str, TrainingResult] = {}
     for task in check_tasks(tasks):
         items, file = [Item(example) for example in examples], Path(output) / f"{task}.jsonl"
         if task == "relevant":
@@ -114,28 +108,9 @@ def ra_isf(
             items = [Item(each, hit.passage) for each, hits in zip(examples, found, strict=True) for hit in hits]
         with main_process_first():
             made = label_items(items, task, program, file, run)
-        # By question: the same question is never in both.
-        parts = {"held_out": config.held_out, "learnt": 1 - config.held_out}
-        held_out, learnt = split(made.records, parts, config.seed).values()
-        if not held_out:
-            raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
-        predictor: dspy.Predict = getattr(program, task)
-        job = sub_model_job(task, predictor, base, learnt, file.with_suffix(""), config)
-        models = {"untrained": base, "trained": str(job.output)}
-        counts = f"{len(learnt)} labels to learn and {len(held_out)} held out; {made.calls} calls of the teacher"
-        done[task] = train(
-            job,
-            lambda models=models, predictor=predictor, held_out=held_out: {
-                name: {
-                    "agreement": agreement(
-                        held_out, ask_sub_model(make_lm(f"hf/{model}", max_new_tokens=_LONGEST), predictor, held_out)
-                    )
-                }
-                for name, model in models.items()
-            },
-            notes=[f"{task}: {counts}, {made.kept} labels from before"],
-            progress=run.progress,
-        )
+        job = sub_model_job(task, getattr(program, task), base, made.records, file.with_suffix(""), config)
+        note = f"{task}: {job.examples} labels; {made.calls} calls of the teacher, {made.kept} labels from before"
+        done[task] = replace(fit(job, run.progress), notes=(note,))
     return done
 
 
@@ -209,54 +184,21 @@ def sub_model_job(
     """The job that trains a sub-model to answer a predictor of RA-ISF.
 
     Raises:
-        UsageError: there is only one label, or `max_length` is too small.
+        UsageError: there is only one label.
     """
     if task != "decompose" and len({bool(example.label) for example in examples}) < 2:
         raise UsageError(f"all {len(examples)} examples of {task} have the same label: there is nothing to learn")
     conversations = [as_conversation(predictor, example) for example in examples]
     local = load_model(base, "cpu", "float32")
     rows = [conversation_row(local, conversation) for conversation in conversations]
-    short = [row for row in rows if len(row["input_ids"]) <= config.max_length]
-    if not short:
-        longest = max(len(row["input_ids"]) for row in rows)
-        raise UsageError(
-            f"max_length = {config.max_length}: no prompt of {task} fits; the longest takes {longest} tokens"
-        )
     facts = {"kind": "ra-isf", "sub_model": task, "data": digest(conversations)}
-    return language_model_job(short, output, base, config=config, facts=facts)
+    return language_model_job(rows, output, base, config=config, facts=facts)
 
 
 def as_conversation(predictor: dspy.Predict, example: LabelledExample) -> list[dict[str, str]]:
     """The prompt of a predictor, and the reply that says the label."""
     signature: Any = predictor.signature
     [field] = signature.output_fields
-    outputs, inputs = {field: example.label}, _inputs(predictor, example)
+    inputs, outputs = {name: getattr(example, name) for name in signature.input_fields}, {field: example.label}
     data = adapter_in_use().format_finetune_data(signature=signature, demos=[], inputs=inputs, outputs=outputs)
     return data["messages"]
-
-
-def _inputs(predictor: dspy.Predict, example: LabelledExample) -> dict[str, str]:
-    signature: Any = predictor.signature
-    return {name: getattr(example, name) for name in signature.input_fields}
-
-
-def ask_sub_model(lm: dspy.BaseLM, predictor: dspy.Predict, examples: Sequence[LabelledExample]) -> list[Label]:
-    """What a language model says; an unreadable reply is a no, or no question."""
-    tasks = [functools.partial(ask_teacher, predictor, lm, **_inputs(predictor, each)) for each in examples]
-    values = [None if output is None else next(iter(output.values())) for output in run_in_threads(tasks)]
-    return [
-        list(value or []) if isinstance(example.label, list) else value is True
-        for example, value in zip(examples, values, strict=True)
-    ]
-
-
-def agreement(examples: Sequence[LabelledExample], said: Sequence[Label]) -> list[float]:
-    """For every question, the share of equal labels, or the F1 of the words of the sub-questions; 0 to 1."""
-    scores: dict[str, list[float]] = {}
-    for example, value in zip(examples, said, strict=True):
-        if isinstance(example.label, list) and isinstance(value, list):
-            score = token_f1(" ".join(value), " ".join(example.label))
-        else:
-            score = float(value == example.label)
-        scores.setdefault(example.question, []).append(score)
-    return [sum(each) / len(each) for each in scores.values()]

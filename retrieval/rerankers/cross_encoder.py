@@ -34,22 +34,14 @@ class CrossEncoderReranker(PairScorer):
         device: where to compute; None takes a GPU if there is one.
         default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
             setting), and none for any other, whose δ `knowgap compile --optimizer calibrate` finds.
-        trained: False accepts a model that lacks weights, as at the start of training; they are drawn at random.
 
     Raises:
         CheckpointError: no such model, one that lacks weights, or one that gives more than one score per pair.
     """
 
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        device: str | None = None,
-        default_threshold: float | None = None,
-        trained: bool = True,
-    ) -> None:
+    def __init__(self, model: str | Path, *, device: str | None = None, default_threshold: float | None = None) -> None:
         super().__init__(model)
-        self._model = load_cross_encoder(model, device=device, labels=1, trained=trained)
+        self._model = load_cross_encoder(model, device=device, labels=1)
         self.name = str(model)
         if default_threshold is None:
             default_threshold = 3.0 if is_bge_base(self.name) else None
@@ -81,13 +73,11 @@ def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
     return make("reranker", name, Reranker) or CrossEncoderReranker(name, device=device)
 
 
-def load_cross_encoder(
-    model: str | Path, *, device: str | None, labels: int | None = None, trained: bool = True
-) -> Any:
+def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | None = None) -> Any:
     """Load a `sentence_transformers.CrossEncoder` by folder or hub name.
 
-    It must give `labels` scores to a pair; None accepts any number. `trained` refuses a model without some of its
-    weights, such as a bi-encoder, whose scores would be random.
+    It must give `labels` scores to a pair; None accepts any number. A model without some of its weights, such as a
+    bi-encoder, is refused, since its scores would be random.
 
     Raises:
         CheckpointError: no such model, or one that lacks weights or gives another number of scores to a pair.
@@ -99,7 +89,7 @@ def load_cross_encoder(
 
         place = choose_device(device)
         encoder: Any = CrossEncoder(source, device=place, activation_fn=torch.nn.Identity(), **arguments)
-        if trained and not hasattr(encoder.transformers_model, "peft_config"):
+        if not hasattr(encoder.transformers_model, "peft_config"):
             check_trained(model, type(encoder.transformers_model), source, arguments)
     if labels is not None and encoder.num_labels != labels:
         raise CheckpointError(f"{model} gives {encoder.num_labels} scores to a pair, but must give {labels}")

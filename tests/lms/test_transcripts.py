@@ -132,13 +132,10 @@ def llama_like():
 def test_a_transcript_is_learnt_but_for_prompt_and_evidence(make):
     tokenizer = make()
     add_control_tokens(tokenizer, tiny_llama(len(tokenizer)))
-    history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
     steps = [TranscriptStep("decompose", "who?", PASSAGES[:1])]
-    messages = transcript("short", "who </s> painted it?", steps, written("answer", "Ada"), history)
+    messages = transcript("short", "who </s> painted it?", steps, written("answer", "Ada"))
     row = encode(tokenizer, messages)
-    begin = (
-        "<s><|system|>\nshort</s>\n<|user|>\nhello</s>\n<|assistant|>\nhi</s>\n<|user|>\nwho < /s> painted it?</s>\n"
-    )
+    begin = "<s><|system|>\nshort</s>\n<|user|>\nwho < /s> painted it?</s>\n"
     own = "[S_Decomposed_Query]\nwho?\n[EOS]", "[A_Response]\nAda\n[EOS]"
     shown = "Title: Ada Moor\nText: She painted [ A_Response] ships in the harbour of Tarn [ EOS].\n"
     whole = f"{begin}<|assistant|>\n{own[0]}\n[R_Evidences]\n{shown}[/R_Evidences]\n{own[1]}"
@@ -148,9 +145,7 @@ def test_a_transcript_is_learnt_but_for_prompt_and_evidence(make):
     assert [id for id in learnt if id in control] == control
     assert tokenizer.convert_tokens_to_ids("[R_Evidences]") not in learnt
     assert "".join(tokenizer.decode(learnt).split()) == "".join("".join(own).split())
-    more = encode(tokenizer, messages, mask_evidence=False)
-    assert sum(label != IGNORED for label in more["labels"]) > len(learnt)
-    prefix = transcript("short", "who </s> painted it?", steps, "[A_Response]", history)
+    prefix = transcript("short", "who </s> painted it?", steps, "[A_Response]")
     assert encode(tokenizer, prefix)["input_ids"] == row["input_ids"][: len(encode(tokenizer, prefix)["input_ids"])]
 
 

@@ -1,4 +1,4 @@
-"""knowgap train: each kind is planned, trained and measured, and a wrong argument gets one line."""
+"""knowgap train: each kind is trained, and a wrong argument gets one line."""
 
 from __future__ import annotations
 
@@ -46,19 +46,13 @@ def result_of(knowgap: Knowgap, kind: str, *words: object):
     return json.loads(printed), said
 
 
-def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, knowgap):
+def test_a_reranker_is_trained_once(tmp_path: Path, knowgap):
     words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2"]
     result = result_of(knowgap, "reranker", *words)[0]["reranker"]
-    assert [*result["scores"]] == ["the index", "untrained", "trained"]
-    index, untrained, trained = result["scores"].values()
-    assert index["means"]["mrr"]["n"] == trained["comparison"]["n"] == 4
-    assert untrained["means"].keys() == {"recall@5", "mrr"}
     made = json.loads(Path("new/training.json").read_text(encoding="utf-8"))
     assert (made["made_from"]["kind"], made["steps"]) == ("reranker", result["steps"])
     assert len(make_reranker("new").score([("Who built the bridge?", "Orle Bridge: Ada Venn built it.")])) == 1
-    out, err = knowgap(*train("reranker", *words))
-    assert "already exists and was trained with the same settings and data" in err
-    assert "recall@5" in out
+    assert "already exists and was trained with the same settings and data" in knowgap(*train("reranker", *words))[1]
 
 
 @pytest.fixture
@@ -78,13 +72,12 @@ def labeller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     return engine
 
 
-SUB_MODELS = ["--model", "tiny", "--set", "max_length=2000", "--set", "top_k=2", "--set", "held_out=0.4"]
+SUB_MODELS = ["--model", "tiny", "--set", "max_length=2000", "--set", "top_k=2"]
 
 
 @pytest.mark.long
-def test_sub_models_are_labelled_trained_and_measured(labeller, knowgap):
-    out, err = knowgap(*train("ra-isf", *SUB_MODELS))
-    assert all(word in out for word in ("know", "relevant", "decompose", "untrained", "trained"))
+def test_sub_models_are_labelled_and_trained(labeller, knowgap):
+    _, err = knowgap(*train("ra-isf", *SUB_MODELS))
     assert "calls of the teacher, 0 labels from before" in err
     labels = [json.loads(line) for line in Path("new/know.jsonl").read_text().splitlines()[1:]]
     assert {label["question"][:3] for label in labels if label["label"]} == {"How"}
@@ -92,7 +85,7 @@ def test_sub_models_are_labelled_trained_and_measured(labeller, knowgap):
     calls = len(labeller.calls)
     result = result_of(knowgap, "ra-isf", *SUB_MODELS, "--sub-model", "know")[0]["know"]
     assert len(labeller.calls) == calls, "labels and model are taken over"
-    assert result["scores"]["trained"]["means"]["agreement"]["n"] == 8 - result["examples"] > 0
+    assert result["trained_before"]
 
 
 @pytest.fixture
@@ -105,7 +98,7 @@ def teacher(monkeypatch: pytest.MonkeyPatch):
             return "ready"
         if "queries" in fields:
             return in_chat_format({"search": "true", "queries": json.dumps([f"the age of {inputs['question']}"])})
-        return in_chat_format({"answer": "very old", "supported": "true"})
+        return in_chat_format({"answer": "very old"})
 
     monkeypatch.setattr(endpoint, "reply", reply)
     with endpoint.endpoint() as server:
@@ -114,19 +107,17 @@ def teacher(monkeypatch: pytest.MonkeyPatch):
 
 
 GENERATOR = ["--lm", "openai/teacher", "--limit", 4, "--set", "gradient_accumulation=1"]
-GENERATOR += ["--set", "top_k=1", "--set", "depth=1"]
+GENERATOR += ["--set", "top_k=1"]
 
 
 def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, knowgap):
     words = ["--model", write_base_model(tmp_path / "base"), *GENERATOR]
     result, err = result_of(knowgap, "rq-rag", *words)
-    assert "transcripts of 4 questions: 4 kept, single_hop; 8 calls of the teacher" in err
+    assert "transcripts of 4 questions: 4 kept, rewrite; 8 calls of the teacher" in err
     assert Path("new-transcripts.jsonl").exists()
-    scores = result["rq-rag"]["scores"]
-    assert [*scores] == ["trained, no search", "trained"]
-    assert all(score["means"]["f1"]["n"] == 4 for score in scores.values())
+    assert (result["rq-rag"]["examples"], result["rq-rag"]["steps"]) == (4, 2)
     asked = len(teacher.bodies)
-    assert "already exists" in knowgap(*train("rq-rag", *words, "--set", "measured_on=none"))[1]
+    assert "already exists" in knowgap(*train("rq-rag", *words))[1]
     assert len(teacher.bodies) == asked + 1  # whether it answers at all
 
 
@@ -135,7 +126,6 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
     [
         (["reranker", "--set", "epochs=0"], "epochs = '0': must be greater than 0"),
         (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
-        (["reranker", "--set", "measured_on=train"], "measured_on = 'train': must be 'dev', 'test' or 'none'"),
         (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
         (["rq-rag"], "name the model to start from with --model"),
         (["reranker", "--sub-model", "know"], "--sub-model know applies only to ra-isf"),

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from pydantic import BaseModel
-from training_helpers import CONFIG, SENTENCES, build_tiny_trainer, same_weights, tiny_job, train_tiny
+from training_helpers import CONFIG, build_tiny_trainer, same_weights, tiny_job, train_tiny
 
 from knowgap.compiling.teacher import write_records
-from knowgap.compiling.training import GeneratorConfig, RerankerConfig, SubModelConfig, TrainingConfig
+from knowgap.compiling.training import GeneratorConfig, SubModelConfig, TrainingConfig
 from knowgap.compiling.training import fit as module
 from knowgap.compiling.training.fit import fit
 from knowgap.errors import MissingDependency, UsageError, ValueOutOfBounds
@@ -47,7 +47,7 @@ def test_a_killed_training_continues_before_a_checkpoint_that_was_cut_off(whole,
 
 
 def test_it_says_what_it_did_and_does_it_once(whole, tmp_path: Path):
-    assert whole.steps == CONFIG.steps(len(SENTENCES)) == 20
+    assert whole.steps == 20
     assert math.log(50) * 0.5 < whole.final_loss < math.log(50) * 1.1
     record = json.loads((whole.folder / "training.json").read_text(encoding="utf-8"))
     assert record["final_loss"] == whole.final_loss
@@ -107,18 +107,10 @@ def test_a_setting_out_of_bounds_is_refused(values):
         TrainingConfig(**values)
 
 
-def test_steps_are_counted():
-    assert TrainingConfig(epochs=1.5, batch_size=4, gradient_accumulation=3).steps(50) == 8  # 5 an epoch
-
-
 def test_the_settings_of_the_papers():
-    config = GeneratorConfig.as_in_paper()
+    config = GeneratorConfig()
     assert (config.learning_rate, config.epochs, config.max_length, config.warmup_ratio) == (2e-5, 1.0, 4096, 0.03)
-    assert config == GeneratorConfig(drop_answers=False)  # the other defaults are the paper's
-    assert GeneratorConfig.as_in_paper(epochs=2).epochs == 2
-    assert SubModelConfig.as_in_paper().learning_rate == 5e-4
-    with pytest.raises(UsageError, match="whose papers train a model"):
-        RerankerConfig.as_in_paper()
+    assert SubModelConfig().learning_rate == 5e-4
     assert GeneratorConfig(lora_rank=8).learning_rate == 2e-4
     assert GeneratorConfig(lora_rank=8, learning_rate=1e-5).learning_rate == 1e-5
     assert SubModelConfig(lora_rank=8).learning_rate == 5e-4

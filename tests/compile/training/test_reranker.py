@@ -8,20 +8,10 @@ import pytest
 from support import OverlapRetriever
 from training_helpers import write_tiny_bert
 
-from knowgap.compiling.data.dataset import Dataset, make_example
+from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.training import RerankerConfig
 from knowgap.compiling.training.fit import fit
-from knowgap.compiling.training.reranker import (
-    RankedQuestion,
-    find_candidates,
-    rerank,
-    reranker,
-    reranker_job,
-    score_orders,
-    training_pairs,
-    untrained_reranker,
-)
-from knowgap.compiling.training.trained import compare_models, held_out_questions
+from knowgap.compiling.training.reranker import reranker_job, training_pairs
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.passage import Passage
@@ -38,12 +28,11 @@ EXAMPLES = [
     )
     for name in NAMES
 ]
-QUICK = {"epochs": 2, "learning_rate": 1e-3, "batch_size": 4, "max_length": 24, "seed": 1, "negatives": 2}
+QUICK = RerankerConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=24, seed=1, negatives=2, depth=6)
 
 
-@pytest.fixture(scope="module")
-def questions():
-    return find_candidates(EXAMPLES, OverlapRetriever(CORPUS), CORPUS, depth=6)
+def pairs_of(examples, **changes):
+    return training_pairs(examples, OverlapRetriever(CORPUS), CORPUS, QUICK.model_copy(update=changes))
 
 
 @pytest.fixture(scope="module")
@@ -51,57 +40,39 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_bert(tmp_path_factory.mktemp("base") / "bert")
 
 
-def test_wrong_passages_are_hard_and_hold_no_answer(questions):
-    [first, *_] = questions
-    assert [passage.id for passage in first.gold] == ["Orle-Bridge"]
-    assert first.negatives(2) == [passage for passage in first.found if passage.id != "Orle-Bridge"][:2]
-    answered = find_candidates([EXAMPLES[0].copy(answer="tower", aliases=["Tower"])], OverlapRetriever(CORPUS), CORPUS)
-    assert all("Tower" not in passage.title for passage in answered[0].negatives(5))
-    pairs = training_pairs(questions, 3)
-    assert len(pairs) == 8 * 4
-    assert [label for _, _, label in pairs[:4]] == [1.0, 0.0, 0.0, 0.0]
-    assert len({text for _, text, _ in pairs[:4]}) == 4
+def test_wrong_passages_are_hard_and_hold_no_answer():
+    [hits] = OverlapRetriever(CORPUS).search([EXAMPLES[0].question], 4)
+    pairs = pairs_of(EXAMPLES, negatives=3)
+    assert [label for _, _, label in pairs] == [1.0, 0.0, 0.0, 0.0] * 8
+    assert [text for _, text, _ in pairs[:4]] == [str(hit.passage) for hit in hits]
+    answered = pairs_of([EXAMPLES[0].copy(answer="tower", aliases=["Tower"])], negatives=5, depth=50)
+    assert not [text for _, text, label in answered if "Tower" in text and not label]
 
 
 def test_questions_without_known_gold_are_left_out_and_said():
     strangers = [EXAMPLES[0].copy(gold_ids=["nowhere"]), EXAMPLES[1]]
-    with pytest.warns(UserWarning, match="1 of 2 questions have no known gold passages: left out"):
-        assert len(find_candidates(strangers, OverlapRetriever(CORPUS), CORPUS)) == 1
-    searched = OverlapRetriever(CORPUS)
-    searched.search = lambda *_: pytest.fail("passages were searched")
-    data = Dataset("own", {"train": EXAMPLES[:1], "test": [EXAMPLES[1].copy(gold_ids=["nowhere"])]}, CORPUS, "")
-    with pytest.raises(UsageError, match="none of 1 questions names gold passages"):
-        reranker(data, searched, "new")
-
-
-def test_a_question_that_was_trained_on_is_not_unseen():
-    louder = EXAMPLES[0].copy(question=EXAMPLES[0].question.upper() + "!")
-    data = Dataset("own", {"train": EXAMPLES[:1], "test": [louder, EXAMPLES[1]]}, CORPUS, "")
-    assert held_out_questions(data, "test", None) == [EXAMPLES[1]]
-    assert held_out_questions(data, "none", None) == []
-
-
-def test_orders_are_compared_by_hand_computed_scores(questions):
-    gold_last = [[*[p for p in CORPUS if p not in q.gold][:6], *q.gold] for q in questions]
-    values = score_orders(questions, {"worst": gold_last, "best": [q.gold for q in questions]})
-    worst, best = compare_models(values).values()
-    assert {name: mean.mean for name, mean in worst.means.items()} == {"recall@5": 0.0, "mrr": 1 / 7}
-    assert (best.means["recall@5"].mean, best.means["mrr"].mean) == (1.0, 1.0)
-    assert worst.comparison is None
-    assert (best.comparison.difference, best.comparison.wins) == (1.0, 8)
+    with pytest.warns(UserWarning, match="1 of 2 questions"):
+        assert pairs_of(strangers) == pairs_of(EXAMPLES[1:2])
+    with pytest.raises(UsageError, match="none of 1 questions"):
+        pairs_of(strangers[:1])
 
 
 def test_a_reranker_learns_to_tell_gold_passages(base, tmp_path: Path):
-    pairs = [RankedQuestion(e, [CORPUS[2 * n]], CORPUS[2 * n : 2 * n + 2][::-1]) for n, e in enumerate(EXAMPLES)]
-    config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24, negatives=1)
-    fit(reranker_job(pairs[:6], tmp_path / "model", base=str(base), config=config))
-    ranked = rerank(make_reranker(tmp_path / "model"), pairs)
-    assert ranked == [[*pair.gold, pair.found[0]] for pair in pairs]
+    config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24)
+    pairs = [
+        (each.question, str(passage), float("Bridge" in passage.title))
+        for n, each in enumerate(EXAMPLES)
+        for passage in CORPUS[2 * n : 2 * n + 2]
+    ]
+    fit(reranker_job(pairs[:12], tmp_path / "model", base=str(base), config=config))
+    scores = make_reranker(tmp_path / "model").score([(question, text) for question, text, _ in pairs])
+    assert all(gold > wrong for gold, wrong in zip(scores[::2], scores[1::2], strict=True))
 
 
-def test_the_embedded_base_has_learnt_to_find_answers():
-    reranker = untrained_reranker("embedded")
+def test_the_embedded_base_has_learnt_to_find_answers(tmp_path: Path):
+    barely = RerankerConfig(epochs=1, learning_rate=1e-7, max_length=24)
+    fit(reranker_job(pairs_of(EXAMPLES[:1]), tmp_path / "model", config=barely))
     question = "Who designed the Orle Bridge?"
     texts = ["The Orle Bridge was designed by Marta Kell.", "The Orle Bridge is long.", "Marta Kell was born in Wick."]
-    scores = reranker.score([(question, text) for text in texts])
+    scores = make_reranker(tmp_path / "model").score([(question, text) for text in texts])
     assert scores[0] > max(scores[1:])

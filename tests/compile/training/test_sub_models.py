@@ -11,20 +11,18 @@ from support import OverlapRetriever, ScriptedEngine, TableRetriever, lm_of, scr
 
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.run import Run
+from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training import SubModelConfig, ra_isf
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.fit import fit as run
 from knowgap.compiling.training.sub_models import (
     Item,
     LabelledExample,
-    agreement,
     as_conversation,
-    ask_sub_model,
     label_items,
     sub_model_job,
 )
 from knowgap.errors import CheckpointError, LanguageModelError, UnknownName, UsageError
-from knowgap.lms import make_lm
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Judged
@@ -119,13 +117,6 @@ def test_work_that_was_killed_continues_with_the_same_teacher_only(tmp_path):
         label(items, "decompose", warm, file)
 
 
-def test_agreement_is_by_question():
-    judged = [LabelledExample(question="a", label=True), LabelledExample(question="a", label=False)]
-    parts = LabelledExample(question="b", label=["How old is Orle?"])
-    assert agreement([*judged, parts], [True, True, ["How old is Tarn?"]]) == [0.5, pytest.approx(0.75)]
-    assert agreement([parts], [[]]) == [0.0]
-
-
 def judged(task):
     """Known, or relevant, is who built something; not when it was lost."""
     passage = "A passage." if task == "relevant" else ""
@@ -163,44 +154,35 @@ def fit(base, task, examples, output, config=ONCE):
     return run(sub_model_job(task, getattr(RAISF(), task), str(base), examples, output, config))
 
 
-def right(task, folder, examples):
-    model = make_lm(f"hf/{folder}")
-    return sum(agreement(examples, ask_sub_model(model, getattr(RAISF(), task), examples)))
-
-
 @pytest.mark.long
-def test_a_judgement_and_a_decomposition_are_learnt(bases, tmp_path):
+def test_judgements_and_the_form_of_a_decomposition_are_learnt(bases, tmp_path):
     examples, parts = judged("know"), decomposed()
     fit(bases["causal"], "know", examples, tmp_path / "know", LEARN)
-    assert right("know", tmp_path / "know", examples) == 16 > right("know", bases["causal"], examples)
-    model = load_trained("know", tmp_path / "know")
-    with dspy.context(lm=lm_of(ScriptedEngine(lambda outputs, inputs: {"answer": "Ada Moor"}))):
-        trace = RAISF(TableRetriever({}), know=model)(question="Who built the mill?").trace
-    assert [step.value for step in trace.of(Judged)] == [True]
     fit(bases["causal"], "decompose", parts, tmp_path / "decompose", LEARN)
-    assert right("decompose", tmp_path / "decompose", parts) > 0.85 * len(parts)
+    know, decompose = (load_trained(task, tmp_path / task) for task in ("know", "decompose"))
+    with dspy.context(lm=lm_of(ScriptedEngine(lambda outputs, inputs: {"answer": "Ada Moor"}))):
+        program = RAISF(TableRetriever({}), know=know, decompose=decompose)
+        said = [ask_teacher(program.know, know, question=example.question).knows for example in examples]
+        assert said == [example.label for example in examples]
+        asked = [ask_teacher(program.decompose, decompose, question=example.question) for example in parts]
+        assert all(found.questions for found in asked)  # the form is learnt first
+        assert [step.value for step in program(question="Who built the mill?").trace.of(Judged)] == [True]
 
 
-def test_a_sub_model_is_labelled_trained_and_measured(bases, tmp_path):
+def test_a_sub_model_is_labelled_and_trained(bases, tmp_path):
     def rule(outputs, inputs):
-        if "relevant" in outputs:
-            return {"relevant": int(inputs["question"].split()[-1][:-1]) % 2 == 0}
-        if "questions" in outputs:
-            return {"questions": ["Who painted it?", "Where was its painter born?"]}
-        return {"answer": "Ada Moor" if "1" in inputs["question"] else "no idea"}
+        return {"relevant": int(inputs["question"].split()[-1][:-1]) % 2 == 0}
 
-    questions = [example(f"Who painted number {n}?", "Ada Moor") for n in range(14)]
+    questions = [example(f"Who painted number {n}?", "Ada Moor") for n in range(6)]
     data, (teacher, engine) = Dataset("data", {"train": questions}, PASSAGES, ""), scripted_lm(rule)
-    config = SubModelConfig.as_in_paper(epochs=1, batch_size=4, max_length=4096, top_k=2)
+    config = SubModelConfig(epochs=1, batch_size=4, max_length=4096, top_k=2)
     common = {"base": str(bases["causal"]), "config": config, "run": Run(teacher), "tasks": ["relevant"]}
     [made] = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common).values()
     assert (tmp_path / "relevant" / "training.json").is_file()
-    assert [*made.scores] == ["untrained", "trained"]
-    assert made.scores["trained"].means["agreement"].n == 3
-    asked = len(engine.calls)
+    assert (made.examples, made.folder, len(engine.calls)) == (6, tmp_path / "relevant", 6)
     [again] = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common).values()
-    assert again.training.trained_before
-    assert len(engine.calls) == asked == 14
+    assert again.trained_before
+    assert len(engine.calls) == 6
     with pytest.raises(UnknownName, match="knows"):
         ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **{**common, "tasks": ["knows"]})
 
@@ -215,9 +197,9 @@ def test_lora_leaves_a_plain_model(bases, tmp_path):
 
 
 def test_what_cannot_be_learnt_or_loaded_is_refused(bases, tmp_path: Path):
-    with pytest.raises(UsageError, match="all 8 examples of know have the same label"):
+    with pytest.raises(UsageError, match="same label"):
         fit(bases["causal"], "know", judged("know")[::2], tmp_path / "model")
-    with pytest.raises(UsageError, match="max_length = 32: no prompt of know fits"):
+    with pytest.raises(UsageError, match="max_length"):
         fit(bases["causal"], "know", judged("know"), tmp_path / "model", LanguageModelConfig(max_length=32))
     scores = write_cross_encoder(tmp_path / "scores", ["who built it"], seed=3)
     with pytest.raises(CheckpointError, match="scores pairs of texts"):
