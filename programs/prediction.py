@@ -48,12 +48,11 @@ class Citation:
     statement: str
     passages: tuple[Passage, ...]
     absent: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
 
     @property
     def supported(self) -> bool:
-        """Whether at least one passage that supports the statement was retrieved, not written by the model."""
-        return any(passage.id not in self.own for passage in self.passages)
+        """Whether a passage holds the statement."""
+        return bool(self.passages)
 
     def to_dict(self) -> dict[str, Any]:
         """The citation as a JSON-ready mapping, with passages by their ids."""
@@ -62,7 +61,6 @@ class Citation:
             "supported": self.supported,
             "passages": [passage.id for passage in self.passages],
             "absent": list(self.absent),
-            "own": list(self.own),
         }
 
 
@@ -124,13 +122,8 @@ class CitedPrediction(dspy.Prediction):
         return cited
 
     @property
-    def nearest(self) -> list[Passage]:
-        """The passages nearest to an answer that is not supported; empty if it is, or if that was not judged."""
-        return list(self.passages) if self.supported is False else []
-
-    @property
     def citations(self) -> list[Citation]:
-        """The statements of the answer, each with the passages that hold it; empty if the answer is unknown.
+        """The statements of the answer, each with the passages that hold it; empty if it is unknown or an option.
 
         The program's entailment model judges or, if it has none, the rule of `grounding`. No language model is called:
         if that is the entailment model, it was asked when the question was answered.
@@ -139,8 +132,8 @@ class CitedPrediction(dspy.Prediction):
             return []
         if self._cited is not None:
             return self._cited
-        own = {step.passage for step in self.trace.of(Prompted)}
-        return cite_answer(self.trace.question, self.answer, self.passages, self._style, self._entailment, own=own)
+        passages = _retrieved(self.passages, self.trace.steps)
+        return cite_answer(self.trace.question, self.answer, passages, self._style, self._entailment)
 
     def __repr__(self) -> str:
         shown = {name: shorten(value) if isinstance(value, str) else value for name, value in self.items()}
@@ -153,10 +146,6 @@ class CitedPrediction(dspy.Prediction):
         twin._store = copy.deepcopy(self._store, memo)
         return twin
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The entailment model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "_entailment"}
-
 
 def cite_answer(
     question: str,
@@ -164,8 +153,6 @@ def cite_answer(
     passages: Sequence[Passage],
     style: str = "short",
     entailment: EntailmentModel | None = None,
-    *,
-    own: set[str] | frozenset[str] = frozenset(),
 ) -> list[Citation]:
     """Find at most three passages that hold each statement of an answer.
 
@@ -181,14 +168,11 @@ def cite_answer(
         question: the question.
         answer: the answer; one that is empty or unknown has no statements.
         passages: the candidates.
-        style: the style of the answer, one of `STYLES`. The letter of a choice is replaced by the text of its option.
+        style: the style of the answer, one of `STYLES`. The letter of a choice has no statements.
         entailment: the model that judges, with its default threshold; None for the rule.
-        own: ids of passages that the language model wrote itself.
     """
-    if is_unknown(answer):
+    if is_unknown(answer) or style == "choice":
         return []
-    if style == "choice":
-        question, answer = _chosen_option(question, answer)
     text = strip_numbers(answer)
     sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
@@ -206,8 +190,7 @@ def cite_answer(
         absent = () if holding else grounded(statement, [str(passage) for passage in passages]).absent
         if short and not holding and not absent and passages and statement.lower() not in _YES_OR_NO:
             absent = (statement,)
-        written = tuple(passage.id for passage in holding if passage.id in own)
-        citations.append(Citation(statement, tuple(holding), absent, written))
+        citations.append(Citation(statement, tuple(holding), absent))
     return citations
 
 
@@ -219,8 +202,13 @@ def cite_by_lm(
     unsupported = style == "sentence" and fields.get("supported") is False
     if not isinstance(entailment, LMEntailment) or unsupported or not {"answer", "passages"} <= fields.keys():
         return None
+    return cite_answer(question, fields["answer"], _retrieved(fields["passages"], steps), style, entailment)
+
+
+def _retrieved(passages: Sequence[Passage], steps: Sequence[Step]) -> list[Passage]:
+    """The passages without those that the language model wrote itself."""
     own = {step.passage for step in steps if isinstance(step, Prompted)}
-    return cite_answer(question, fields["answer"], fields["passages"], style, entailment, own=own)
+    return [passage for passage in passages if passage.id not in own]
 
 
 def _holding(question: str, answer: str, passages: Sequence[Passage]) -> list[Passage]:
@@ -242,11 +230,3 @@ def _entailing(model: EntailmentModel, statements: Sequence[str], passages: Sequ
         ranked = sorted(passages, key=lambda passage: -probable[passage])[:MAX_CITATIONS]
         found.append([passage for passage in ranked if probable[passage] >= model.default_threshold])
     return found
-
-
-def _chosen_option(question: str, letter: str) -> tuple[str, str]:
-    """The question without its lettered options, and the text of the chosen one; both unchanged if it has none."""
-    options = re.compile(r"^\s*\(?([A-Z]|\d)[.):]\s+(.+)$", re.MULTILINE)
-    texts = dict(options.findall(question))
-    chosen = texts.get(letter.strip("(). \n"))
-    return (options.sub("", question).strip(), chosen) if chosen else (question, letter)

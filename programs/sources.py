@@ -110,7 +110,7 @@ class CitedAnswer:
     def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
         """Number the sources of a prediction; the index that found the passages may know their files."""
         found, passages = prediction.citations, prediction.passages
-        if prediction.nearest:
+        if prediction.supported is False:
             shown = passages[:_NEAREST]
             places = places_of(retriever, [passage.id for passage in shown])
             nearest = [AnswerSource(0, passage, place=places.get(passage.id)) for passage in shown]
@@ -127,18 +127,14 @@ class CitedAnswer:
 
 
 def _sentence(passage: Passage, citations: Sequence[Citation], question: str) -> str:
-    """The sentence of a passage that shares most words with the statements that cite it and with the question."""
+    """The sentence of a passage that shares most words with the statements that cite it, then with the question."""
     said = " ".join(citation.statement for citation in citations if passage in citation.passages)
     sentences = split_sentences(passage.text)
     if not said or not sentences:
         return ""
     wanted, asked = set(content_words(said)), set(content_words(question))
-
-    def shared(sentence: str) -> float:
-        found = set(content_words(sentence))
-        return 2 * len(found & wanted) + len(found & asked - wanted) - 0.01 * len(found)
-
-    return " ".join(max(sentences, key=shared).split())
+    found = {sentence: set(content_words(sentence)) for sentence in sentences}
+    return " ".join(max(found, key=lambda each: (len(found[each] & wanted), len(found[each] & asked))).split())
 
 
 def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[AnswerSource]) -> str:

@@ -132,11 +132,9 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
         out.print(f"  [dim]this is a guess: your documents do not say this{escape(lacking)}[/dim]")
     for source in cited.nearest:
         out.print(f"  {escape(f'nearest: {source}')}", style="dim")
-    own = {name for citation in cited.citations for name in citation.own}
     for source in cited.sources:
         if source.sentence:
-            said = "written by the model itself" if source.passage.id in own else shorten(source.sentence)
-            out.print(f"  {escape(f'{source}: {said}')}", style="dim")
+            out.print(f"  {escape(f'{source}: {shorten(source.sentence)}')}", style="dim")
     unsupported = [citation for citation in cited.citations if not citation.supported]
     if absent := dict.fromkeys(word for citation in unsupported for word in citation.absent):
         which = "[1] does not mention" if len(cited.sources) == 1 else "no passage mentions"

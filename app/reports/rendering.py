@@ -9,7 +9,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
-from knowgap.programs.trace.trace import describe_step
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -35,7 +34,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"describe_step": describe_step, "found_gold": found_gold}
+    environment.globals |= {"found_gold": found_gold}
     environment.filters |= {
         "two_digits": lambda score: "–" if score is None else f"{score:.2f}",
         "words": lambda name: re.sub(r"\blm\b", "LM", (name.partition(":")[2] or name).replace("_", " ")),

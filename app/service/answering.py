@@ -23,7 +23,7 @@ from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
 from knowgap.programs.trace.story import Story
-from knowgap.programs.trace.trace import Cost, Trace, describe_step
+from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import Part, only_passages, passages_of
@@ -153,7 +153,7 @@ class Answering:
                 while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
                     told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
                     step = recorded.step
-                    yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
+                    yield StepTold(step.model_dump(mode="json"), text=told.describe(step))
             answer = await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
             self._seconds.observe(time.perf_counter() - started)
             for field, counter in self._costs.items():
@@ -230,7 +230,7 @@ class Answering:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer["cost"] = cost.model_dump(mode="json")
         answer.update(how_far(self._program.retriever))
-        if citations or prediction.nearest:
+        if citations or prediction.supported is False:
             cited = CitedAnswer.of(prediction, self._program.retriever)
             answer["nearest"] = [self._source(source) for source in cited.nearest]
             answer["cited_answer"] = cited.text

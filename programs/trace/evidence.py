@@ -21,33 +21,35 @@ from knowgap.retrieval.passage import gold_name
 if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
 
-NOT_SEARCHED = "not searched for"
-NOT_RETRIEVED = "not retrieved"
-BELOW_THRESHOLD = "below the relevance threshold"
-OVER_CAP = "over a cap"
-IRRELEVANT = "judged irrelevant"
-NOTE_REJECTED = "note not kept"
-NOT_ENTAILED = "rejected by entailment"
-CUT = "shown in part, cut by the sentence filter"
-NOTHING_TAKEN = "nothing taken from it"
-NOT_IN_ANSWER = "not in the answering prompt"
-USED = "used for the answer"
 FAILED = "question failed"
+"""The program failed on the question."""
+NOT_SEARCHED = "not searched for"
+"""No search returned the passage, and nothing but the question itself was searched for."""
+NOT_RETRIEVED = "not retrieved"
+"""No search of the question returned it."""
+BELOW_THRESHOLD = "below the relevance threshold"
+"""It was retrieved, but scored below δ, and the model did not see it."""
+OVER_CAP = "over a cap"
+"""It was retrieved, not below δ, but beyond the number of passages that the model may read."""
+IRRELEVANT = "judged irrelevant"
+"""The model saw it, and judged it irrelevant whenever it was asked."""
+NOTE_REJECTED = "note not kept"
+"""The model saw it, and the note that was written from it lost against an earlier one."""
+NOT_ENTAILED = "rejected by entailment"
+"""The model saw it, and every statement that cites it was rejected by the entailment model."""
+CUT = "shown in part, cut by the sentence filter"
+"""The model saw a part of it, and the answer does not rest on it."""
+NOTHING_TAKEN = "nothing taken from it"
+"""The model saw it, but took no statement from it."""
+NOT_IN_ANSWER = "not in the answering prompt"
+"""The model saw it, but when it answered, it saw neither the passage nor anything taken from it."""
+USED = "used for the answer"
+"""The model saw it, or something taken from it, when it answered."""
 
-FATES = {
-    FAILED: "The program failed on the question.",
-    NOT_SEARCHED: "No search returned it, and nothing but the question itself was searched for.",
-    NOT_RETRIEVED: "No search of the question returned it.",
-    BELOW_THRESHOLD: "It was retrieved, but scored below δ, and the model did not see it.",
-    OVER_CAP: "It was retrieved, not below δ, but beyond the number of passages that the model may read.",
-    IRRELEVANT: "The model saw it, and judged it irrelevant whenever it was asked.",
-    NOTE_REJECTED: "The model saw it, and the note that was written from it lost against an earlier one.",
-    NOT_ENTAILED: "The model saw it, and every statement that cites it was rejected by the entailment model.",
-    CUT: "The model saw a part of it, and the answer does not rest on it.",
-    NOTHING_TAKEN: "The model saw it, but took no statement from it.",
-    NOT_IN_ANSWER: "The model saw it, but when it answered, it saw neither the passage nor anything taken from it.",
-    USED: "The model saw it, or something taken from it, when it answered.",
-}
+FATES = (
+    *(FAILED, NOT_SEARCHED, NOT_RETRIEVED, BELOW_THRESHOLD, OVER_CAP, IRRELEVANT),
+    *(NOTE_REJECTED, NOT_ENTAILED, CUT, NOTHING_TAKEN, NOT_IN_ANSWER, USED),
+)
 """What can become of a gold passage, from the first step of a method to the last."""
 
 
@@ -101,13 +103,13 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
             return BELOW_THRESHOLD if name in below else OVER_CAP
         return next((fate for fate, names in lost.items() if name in names), NOT_IN_ANSWER)
 
-    gold, order = list(gold), list(FATES)
+    gold = list(gold)
     parts: dict[str, list[str]] = {name: [name] for name in gold}
     for passage in found:
         name = gold_name(passage, parts)
         if name is not None and name != passage:
             parts[name].append(passage)
-    return {name: max(map(fate, parts[name]), key=order.index) for name in gold}
+    return {name: max(map(fate, parts[name]), key=FATES.index) for name in gold}
 
 
 def _judged_irrelevant(trace: Trace) -> set[str]:

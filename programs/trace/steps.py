@@ -1,11 +1,11 @@
 """The steps of a trace: one class for each thing that a program can do.
 
-Steps name passages by id; the trace keeps the passages.
+Steps name passages by id; the trace keeps the passages. Each class says how its steps are told to people.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
@@ -25,8 +25,15 @@ class Step(BaseModel):
         """The name of the class in lower case, by which JSON names it."""
         return type(self).__name__.lower()
 
+    words: ClassVar[str]
+    """The step in words, with its fields in braces, as `Trace.describe` fills them in."""
 
-class Asked(Step):
+    def __init_subclass__(cls, *, words: str = "{kind}", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.words = words
+
+
+class Asked(Step, words="asked: {question}"):
     """Begin to answer a question or sub-question."""
 
     question: str
@@ -51,7 +58,7 @@ class Reranked(Step):
     dropped: dict[str, float]
 
 
-class Compressed(Step):
+class Compressed(Step, words="{how} of {passage}: {text}"):
     """Shorten a passage before reading: to sentences, a summary or a snippet."""
 
     how: Literal["sentences", "summary", "snippet"]
@@ -59,7 +66,7 @@ class Compressed(Step):
     text: str
 
 
-class Prompted(Step):
+class Prompted(Step, words="the model's own knowledge: {text}"):
     """Let the model write a passage from its own knowledge."""
 
     queries: list[str]
@@ -74,7 +81,7 @@ class Extracted(Step):
     sources: list[list[str]]
 
 
-class Rejected(Step):
+class Rejected(Step, words="rejected ({why}): {what}"):
     """Reject a statement or a query, and say why; a statement comes with the ids of the passages that it cites."""
 
     what: str
@@ -82,7 +89,7 @@ class Rejected(Step):
     passages: list[str] = []
 
 
-class Missing(Step):
+class Missing(Step, words="missing: {missing}"):
     """Name the information that is missing for an answer."""
 
     missing: str
@@ -97,14 +104,14 @@ class Queried(Step):
     repeated: list[str] = []
 
 
-class Noted(Step):
+class Noted(Step, words="note: {note}"):
     """Write or rewrite a note."""
 
     note: str
     passages: list[str] = []
 
 
-class Compared(Step):
+class Compared(Step, words="the new note is better: {better}"):
     """Compare a new note with the best one."""
 
     better: bool
@@ -120,7 +127,7 @@ class Judged(Step):
     by: str = ""
 
 
-class Filtered(Step):
+class Filtered(Step, words="kept {kept}; dropped {dropped}"):
     """Let the model keep or drop passages."""
 
     kept: list[str]
@@ -134,14 +141,14 @@ class Decomposed(Step):
     questions: list[str]
 
 
-class Refined(Step):
+class Refined(Step, words="{action}: {query}"):
     """Rewrite, decompose or disambiguate a query."""
 
     action: str
     query: str
 
 
-class Reasoned(Step):
+class Reasoned(Step, words="{what}: {text}"):
     """Write an intermediate text: a chain of thought, a passage from memory."""
 
     what: str
@@ -159,7 +166,7 @@ class Answered(Step):
     missing: str = ""
 
 
-class Selected(Step):
+class Selected(Step, words="selected by {strategy}: {answer}"):
     """Select one of several answers."""
 
     strategy: str
@@ -167,14 +174,14 @@ class Selected(Step):
     scores: dict[str, float] = {}
 
 
-class Malformed(Step):
+class Malformed(Step, words="unreadable output of {act}: {problem}"):
     """Fail to read the language model's output, which counts as empty."""
 
     act: str
     problem: str
 
 
-class Shortened(Step):
+class Shortened(Step, words="left out of {act}, to fit the window: {demonstrations} demonstrations; {passages}"):
     """Shorten a prompt that exceeds the context window by its last demonstrations, then by its last passages."""
 
     act: str
@@ -182,7 +189,7 @@ class Shortened(Step):
     demonstrations: int
 
 
-class Stopped(Step):
+class Stopped(Step, words="stopped: {reason}"):
     """End the search, and say why."""
 
     reason: str

@@ -133,6 +133,42 @@ class Trace(BaseModel):
         """The passage of this id."""
         return Passage.from_dict(self.passages[passage_id])
 
+    def describe(self, step: Step) -> list[str]:
+        """Put a step into words: a headline, then one line for each detail; passages are named by their titles."""
+        match step:
+            case s.Retrieved():
+                pairs = zip(step.queries, step.hits, strict=True)
+                return ["retrieved", *(f"{shorten(query)} → {self._titles(ids, 5)}" for query, ids in pairs)]
+            case s.Reranked():
+                threshold = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
+                kept = [f"{self._titles([name])} ({score:.2f})" for name, score in step.kept.items()]
+                return [f"reranked: kept {len(kept)}, dropped {len(step.dropped)}{threshold}", *kept]
+            case s.Extracted():
+                pairs = zip(step.statements, step.sources, strict=True)
+                learnt = [f"{shorten(statement)} [{self._titles(ids)}]" for statement, ids in pairs]
+                return ["learnt" if learnt else "learnt nothing", *learnt]
+            case s.Queried():
+                return ["asks next", *map(shorten, step.queries), *(f"asked before: {q}" for q in step.repeated)]
+            case s.Decomposed():
+                return ["decomposed into", *step.questions]
+            case s.Judged():
+                about = f" of {self._titles([step.passage])}" if step.passage else ""
+                by = f" by {step.by}" if step.by else ""
+                because = f": {shorten(step.reason)}" if step.reason else ""
+                return [f"{step.what}{about}{by}: {'yes' if step.value else 'no'}{because}"]
+            case s.Answered():
+                sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
+                doubt = " (not supported by what was read)" if step.supported is False else ""
+                return [f"answer: {step.answer or '(empty)'}{sure}{doubt}"]
+        fields = {name: self._titles(value) if isinstance(value, list) else value for name, value in step}
+        fields |= {"passage": self._titles([step.passage])} if isinstance(step, (s.Compressed, s.Prompted)) else {}
+        texts = {n: ("no", "yes")[v] if isinstance(v, bool) else shorten(v, 300) for n, v in fields.items()}
+        return [step.words.format(**texts, kind=step.kind)]
+
+    def _titles(self, ids: list[str], most: int = 8) -> str:
+        titles = [self.passages.get(name, {}).get("title") or name for name in ids[:most]]
+        return (", ".join(titles) or "nothing") + (f" and {len(ids) - most} more" if len(ids) > most else "")
+
     @property
     def stopped(self) -> str:
         """The reason of the last `Stopped` step; empty if there is none."""
@@ -165,7 +201,7 @@ class Trace(BaseModel):
             for branch, steps in itertools.groupby(of_iteration, lambda step: step.branch):
                 place = node.add(printable(branch, "dim")) if branch else node
                 for step in steps:
-                    headline, *details = describe_step(self, step)
+                    headline, *details = self.describe(step)
                     told = place.add(printable(headline, colours.get(step.kind, "")))
                     for line in details:
                         told.add(printable(line))
@@ -185,83 +221,3 @@ def printable(line: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(_CONTROL.sub(" ", line), style=style)
-
-
-def _title(trace: Trace, passage_id: str) -> str:
-    return trace.passages.get(passage_id, {}).get("title") or passage_id
-
-
-def _titles(trace: Trace, ids: list[str], limit: int = 8) -> str:
-    titles = ", ".join(_title(trace, passage_id) for passage_id in ids[:limit])
-    return (titles or "nothing") + (f" and {len(ids) - limit} more" if len(ids) > limit else "")
-
-
-def describe_step(trace: Trace, step: Step) -> list[str]:
-    """Put a step into words: a headline, then one line for each detail."""
-    match step:
-        case s.Asked():
-            return [f"asked: {step.question}"]
-        case s.Retrieved():
-            return ["retrieved"] + [
-                f"{shorten(query)} → {_titles(trace, hits, 5)}"
-                for query, hits in zip(step.queries, step.hits, strict=True)
-            ]
-        case s.Reranked():
-            limit = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
-            below = {i for i, score in step.kept.items() if step.threshold is not None and score < step.threshold}
-            kept = [
-                f"{_title(trace, passage_id)} ({score:.2f}{', below it' if passage_id in below else ''})"
-                for passage_id, score in step.kept.items()
-            ]
-            return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
-        case s.Compressed():
-            return [f"{_titles(trace, [step.passage])}, {step.how}: {shorten(step.text)}"]
-        case s.Prompted():
-            return [f"the model's own knowledge: {shorten(step.text)}"]
-        case s.Extracted():
-            pairs = zip(step.statements, step.sources, strict=True)
-            return ["learnt" if step.statements else "learnt nothing"] + [
-                f"{shorten(statement)} [{_titles(trace, ids)}]" for statement, ids in pairs
-            ]
-        case s.Rejected():
-            cited = f" [{_titles(trace, step.passages)}]" if step.passages else ""
-            return [f"rejected ({step.why}): {shorten(step.what)}{cited}"]
-        case s.Missing():
-            return [f"missing: {shorten(step.missing)}"]
-        case s.Queried():
-            again = [f"asked before: {shorten(query)}" for query in step.repeated]
-            return ["asks next", *(shorten(query) for query in step.queries), *again]
-        case s.Noted():
-            return [f"note: {shorten(step.note, 400)}"]
-        case s.Compared():
-            return [f"the new note is {'better' if step.better else 'not better'}"]
-        case s.Judged():
-            about = f" of {_titles(trace, [step.passage])}" if step.passage else ""
-            by = f" by {step.by}" if step.by else ""
-            return [f"{step.what}{about}{by}: {'yes' if step.value else 'no'}" + _because(step.reason)]
-        case s.Filtered():
-            return [f"kept {_titles(trace, step.kept)}; dropped {_titles(trace, step.dropped)}" + _because(step.reason)]
-        case s.Decomposed():
-            return ["decomposed into", *step.questions]
-        case s.Refined():
-            return [f"{step.action}: {shorten(step.query)}"]
-        case s.Reasoned():
-            return [f"{step.what}: {shorten(step.text, 300)}"]
-        case s.Answered():
-            sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
-            doubt = " (not supported by what was read)" if step.supported is False else ""
-            return [f"answer: {step.answer or '(empty)'}{sure}{doubt}"]
-        case s.Selected():
-            return [f"selected by {step.strategy}: {step.answer}"]
-        case s.Malformed():
-            return [f"unreadable output of {step.act}: {shorten(step.problem, 100)}"]
-        case s.Shortened():
-            left_out = [f"{step.demonstrations} demonstrations"] if step.demonstrations else []
-            left_out += [_titles(trace, step.passages)] if step.passages else []
-            return [f"left out of {step.act}, whose prompt is longer than the model's window: {'; '.join(left_out)}"]
-    assert isinstance(step, s.Stopped)
-    return [f"stopped: {step.reason}"]
-
-
-def _because(reason: str) -> str:
-    return f": {shorten(reason)}" if reason else ""

@@ -59,7 +59,6 @@ def test_what_is_missing_is_searched_for_and_found():
     prediction, engine = ask([FIRST, SETTLED])
     assert (prediction.answer, prediction.supported, prediction.missing, prediction.guess) == ("Tarn", True, "", "")
     assert ids(prediction.passages) == ["bridge", "venn"]
-    assert prediction.nearest == []
     assert engine.acts == ["read", "read"]
     assert engine.asked("read")[1]["searched"] == [QUESTION, BORN]
     trace = prediction.trace
@@ -105,7 +104,7 @@ def test_without_a_query_the_missing_fact_is_the_query_once():
     assert engine.asked("read")[1]["searched"] == [QUESTION, BORN]
     assert (prediction.answer, prediction.supported, prediction.guess) == ("Wick", False, "Wick")
     assert prediction.missing == BORN
-    assert ids(prediction.nearest) == ["bridge"]
+    assert ids(prediction.passages) == ["bridge"]
 
 
 def test_without_a_query_and_a_guess_it_is_read_once_more():
@@ -169,7 +168,7 @@ def test_in_sentences_it_says_that_the_documents_do_not():
     gone = reply([1], "Perhaps Wick.", steps=["where Ada Venn was born: MISSING"], queries=[QUESTION])
     prediction, _ = ask([gone], style="sentence")
     assert prediction.answer == f"{NOT_SUPPORTED} Missing: where Ada Venn was born. A guess: Perhaps Wick."
-    assert (prediction.supported, prediction.guess, ids(prediction.nearest)) == (False, "Perhaps Wick.", ["bridge"])
+    assert (prediction.supported, prediction.guess, ids(prediction.passages)) == (False, "Perhaps Wick.", ["bridge"])
     assert prediction.citations == []
     bare, _ = ask([UNREADABLE] * 2, verdict("unknown"), style="sentence")
     assert (bare.answer, bare.guess) == (NOT_SUPPORTED, "")

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from knowgap.programs.trace import steps as s
-from knowgap.programs.trace.trace import Cost, Trace, describe_step
+from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 
 PASSAGES = [Passage("a", "Ada Moor", "Ada Moor painted ships."), Passage("b", "", "An untitled text.")]
@@ -17,23 +17,23 @@ CASES = [
     (s.Retrieved(queries=["ships", "none"], k=5, hits=[["a", "b"], []]),
      ["retrieved", "ships → Ada Moor, b", "none → nothing"]),
     (s.Reranked(threshold=0.5, kept={"a": 2.25, "b": -1.0}, dropped={"c": -1.5}),
-     ["reranked: kept 2, dropped 1 at threshold 0.50", "Ada Moor (2.25)", "b (-1.00, below it)"]),
-    (s.Compressed(how="sentences", passage="a", text="painted ships"), ["Ada Moor, sentences: painted ships"]),
+     ["reranked: kept 2, dropped 1 at threshold 0.50", "Ada Moor (2.25)", "b (-1.00)"]),
+    (s.Compressed(how="sentences", passage="a", text="painted ships"), ["sentences of Ada Moor: painted ships"]),
     (s.Prompted(queries=["ships"], passage="model:1", text="from memory"), ["the model's own knowledge: from memory"]),
     (s.Extracted(statements=["Ada Moor painted ships."], sources=[["a"]]),
      ["learnt", "Ada Moor painted ships. [Ada Moor]"]),
     (s.Rejected(what="Ada Moor sank ships.", why="no cited passage entails it", passages=["a"]),
-     ["rejected (no cited passage entails it): Ada Moor sank ships. [Ada Moor]"]),
+     ["rejected (no cited passage entails it): Ada Moor sank ships."]),
     (s.Missing(missing="her birthplace", known=["Ada Moor painted ships."], explanation="not said"),
      ["missing: her birthplace"]),
     (s.Queried(queries=["Where was Ada Moor born?"], repeated=["ships"]),
      ["asks next", "Where was Ada Moor born?", "asked before: ships"]),
     (s.Noted(note="a note about her", passages=["a"]), ["note: a note about her"]),
-    (s.Compared(better=False), ["the new note is not better"]),
+    (s.Compared(better=False), ["the new note is better: no"]),
     (s.Judged(what="relevance", value=True, passage="a", reason="names her"),
      ["relevance of Ada Moor: yes: names her"]),
     (s.Judged(what="self-knowledge", value=False, by="small"), ["self-knowledge by small: no"]),
-    (s.Filtered(kept=["a"], dropped=["b"], reason="off topic"), ["kept Ada Moor; dropped b: off topic"]),
+    (s.Filtered(kept=["a"], dropped=["b"], reason="off topic"), ["kept Ada Moor; dropped b"]),
     (s.Decomposed(questions=["Who is she?", "Where is she from?"]),
      ["decomposed into", "Who is she?", "Where is she from?"]),
     (s.Refined(action="rewrite", query="painter of ships"), ["rewrite: painter of ships"]),
@@ -44,6 +44,8 @@ CASES = [
      ["selected by confidence: Ada Moor"]),
     (s.Malformed(act="leaf", problem="no such field"), ["unreadable output of leaf: no such field"]),
     (s.Stopped(reason="answered"), ["stopped: answered"]),
+    (s.Shortened(act="leaf", passages=["a"], demonstrations=2),
+     ["left out of leaf, to fit the window: 2 demonstrations; Ada Moor"]),
     (s.Extracted(statements=[], sources=[]), ["learnt nothing"]),
     (s.Answered(answer=""), ["answer: (empty)"]),
     (s.Filtered(kept=[], dropped=["b"]), ["kept nothing; dropped b"]),
@@ -78,7 +80,7 @@ def test_each_kind_goes_to_json_and_back_and_into_words(step, words):
     again = Trace.from_json(trace.to_json())
     assert again == trace
     assert type(again.steps[0]) is type(step)
-    assert describe_step(trace, trace.steps[0]) == words
+    assert trace.describe(trace.steps[0]) == words
     rendered = render(trace)
     assert all(line in rendered for line in words)
 
@@ -130,5 +132,5 @@ def test_long_text_is_cut_and_many_names_counted():
     trace = trace_of(
         s.Missing(missing="word " * 100), s.Retrieved(queries=["q"], k=9, hits=[[str(n) for n in range(9)]])
     )
-    assert len(describe_step(trace, trace.steps[0])[0]) <= len("missing: ") + 150
-    assert describe_step(trace, trace.steps[1])[1] == "q → 0, 1, 2, 3, 4 and 4 more"
+    assert len(trace.describe(trace.steps[0])[0]) <= len("missing: ") + 300
+    assert trace.describe(trace.steps[1])[1] == "q → 0, 1, 2, 3, 4 and 4 more"
