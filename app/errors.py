@@ -66,20 +66,6 @@ def is_address(text: str) -> bool:
     return re.match(r"https?:/", text, re.IGNORECASE) is not None
 
 
-def check_address(text: str, option: str) -> None:
-    """Check that an address has a host, and two slashes before it.
-
-    Raises:
-        UsageError: it does not; the message names the option, and the address that was probably meant.
-    """
-    found = re.match(r"(https?):/*([^/\s]*)", text, re.IGNORECASE)
-    if found is None or not found[2]:
-        raise UsageError(f"{option} {text} is not the address of a server; write it as http://HOST:PORT")
-    if not text.lower().startswith(f"{found[1].lower()}://{found[2].lower()}"):
-        meant = f"{found[1]}://{text[found.start(2) :]}"
-        raise UsageError(f"{option} {text}: an address has two slashes after the colon; write {meant}")
-
-
 class UsageError(KnowgapError):
     """Something the caller can correct: an option, an argument, a combination."""
 

@@ -1,8 +1,7 @@
 """Plugins: programs, metrics, retrievers and models from outside the package.
 
 `module:Name` is `Name` in an importable module. If it is a callable that makes the plugin, `module:Name:TEXT` calls it
-with that text. A plain name that knowgap does not have is looked up among the entry points of installed packages, in
-the groups of `GROUPS`. An exception that a plugin's own code raises is passed on with its traceback.
+with that text. An exception that a plugin's own code raises is passed on with its traceback.
 """
 
 from __future__ import annotations
@@ -12,24 +11,15 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import get_protocol_members
 
 from knowgap.errors import UnknownName, UsageError
-
-GROUPS = {
-    "program": "knowgap.programs",
-    "metric": "knowgap.metrics",
-    "retriever": "knowgap.retrievers",
-    "reranker": "knowgap.rerankers",
-    "entailment model": "knowgap.entailment_models",
-}
-"""The group of entry points for each kind of plugin."""
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"({_NAME}:{_NAME})(?::(.+))?", re.DOTALL)
@@ -56,21 +46,17 @@ def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
     """Import the plugin with a name.
 
     Args:
-        kind: a key of `GROUPS`.
-        name: `module:Name`, or the name of an entry point.
+        kind: what it should be, such as "program", for messages.
+        name: `module:Name`.
         known: knowgap's own names of the kind, for the message.
 
     Raises:
-        UnknownName: no package offers that name.
-        UsageError: there is no such module, it does not have the name, or two packages offer the name.
+        UnknownName: the name does not have that form.
+        UsageError: there is no such module, or it does not have the name.
     """
-    points = _installed(kind)
-    if not is_reference(name) and name not in points:
-        raise UnknownName.among(kind, name, [*known, *points])
-    references = [name] if is_reference(name) else [point.value for point in points[name]]
-    if len(references) > 1:
-        raise UsageError(f"{kind} {name} is ambiguous: it may be {' or '.join(references)}; name one of these instead")
-    module, _, path = references[0].partition(":")
+    if not is_reference(name):
+        raise UnknownName.among(kind, name, known)
+    module, _, path = name.partition(":")
     sys.path[:0] = [folder for folder in _folders if folder not in sys.path]
     try:
         found: Any = importlib.import_module(module)
@@ -90,12 +76,12 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
     """Import the plugin with a name, and call it if it makes the object that is wanted.
 
     Returns:
-        The object; None for an existing path, and for a plain name that no package offers.
+        The object; None for an existing path, and for a name that is not of the form `module:Name`.
 
     Raises:
         UsageError: the plugin cannot be found, or the object is not of the protocol.
     """
-    if Path(name).exists() or not (is_reference(str(name)) or str(name) in _installed(kind)):
+    if Path(name).exists() or not is_reference(str(name)):
         return None
     reference, text = split_argument(str(name))
     found = find(kind, reference)
@@ -107,23 +93,6 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
         missing = sorted(member for member in get_protocol_members(protocol) if not hasattr(found, member))
         raise UsageError(f"{kind} {name} is of type {type(found).__name__}, which has no {' and no '.join(missing)}")
     return found
-
-
-def list_installed(kind: str, known: Iterable[str], describe: Callable[[Any], str]) -> dict[str, str]:
-    """The plugins of installed packages that are not `known`, each with a line about it, or why it cannot be used."""
-    lines: dict[str, str] = {}
-    for name in sorted(_installed(kind).keys() - set(known)):
-        try:
-            lines[name] = describe(find(kind, name))
-        except Exception as error:
-            lines[name] = f"cannot be used: {type(error).__name__}: {error}"
-    return lines
-
-
-def offered_as(kind: str, reference: str) -> str:
-    """The name of the entry point for `module:Name` in an installed package; empty if there is none."""
-    offers = (point for points in _installed(kind).values() for point in points)
-    return next((point.name for point in offers if point.value == reference), "")
 
 
 def reference_of(thing: Any) -> str:
@@ -174,11 +143,3 @@ def _code_of(thing: Any) -> bytes:
 
 def _package_of(thing: Any) -> str:
     return re.split("[.:]", reference_of(thing), maxsplit=1)[0]
-
-
-def _installed(kind: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of a kind by name."""
-    found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=GROUPS[kind]):
-        found.setdefault(point.name, []).append(point)
-    return found

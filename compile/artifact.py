@@ -108,8 +108,7 @@ def load(
 
     Only demonstrations, instructions, hyperparameters and the paths of trained sub-models are read from the folder. A
     sub-model that is not given is loaded from its recorded path if the files there still have the recorded digest. A
-    class from outside knowgap is imported only if `expect` names it, if its module has already been imported, or if an
-    installed package offers it.
+    class from outside knowgap is imported only if `expect` names it, or if its module has already been imported.
 
     Args:
         folder: the folder of the artifact.

@@ -27,7 +27,6 @@ from knowgap.errors import (
     LanguageModelUnreachable,
     UnknownName,
     UsageError,
-    check_address,
     shorten,
 )
 from knowgap.lms.cache import cache_replies
@@ -108,8 +107,6 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         return _local_lm(name, model, **kwargs)
     if provider == "openai":
         api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
-    if api_base:
-        check_address(api_base, "--api-base")
     if api_base and "@" in urlsplit(api_base).netloc:
         raise UsageError(f"{api_base}: leave user name and password out of the address, and give an api_key instead")
     # A local server needs no key, but its client requires one.

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.errors import UsageError
-from knowgap.plugins import find, is_reference, offered_as, reference_of
+from knowgap.plugins import find, is_reference, reference_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
@@ -51,9 +51,9 @@ def get_program(name: str | ModuleLike) -> type[Program]:
     """The class of a program, or for a `dspy.Module` the factory of the programs that wrap it.
 
     Args:
-        name: a key of `PROGRAMS`; a name that an installed package offers in the entry-point group `knowgap.programs`;
-            `module:Name` of any other program class, or of a `dspy.Module` class or object; or a `dspy.Module` class or
-            object itself, in which case `.with_fields(input=…, output=…)` of the result names its fields.
+        name: a key of `PROGRAMS`; `module:Name` of any other program class, or of a `dspy.Module` class or object; or a
+            `dspy.Module` class or object itself, in which case `.with_fields(input=…, output=…)` of the result names
+            its fields.
 
     Raises:
         UnknownName: there is no such program.
@@ -72,9 +72,8 @@ def get_program(name: str | ModuleLike) -> type[Program]:
         return as_kind(name)
     found = find("program", name, PROGRAMS)
     if isinstance(as_kind(found), ModuleFactory):
-        reference = name if is_reference(name) else reference_of(found)
-        ours = reference.rpartition(":")[2] in PROGRAMS
-        return cast("type[Program]", ModuleFactory(found, reference, name=reference if ours else ""))
+        ours = name.rpartition(":")[2] in PROGRAMS
+        return cast("type[Program]", ModuleFactory(found, name, name=name if ours else ""))
     _check_class(found, f"program {name}")
     return found
 
@@ -85,7 +84,7 @@ def get_saved_program(
     """The class of a program that a file names.
 
     The name in the file alone does not cause the import of a module that is not part of knowgap: the caller must name
-    the program, an installed package must offer it, or the module must have been imported already.
+    the program, or the module must have been imported already.
 
     Args:
         name: as `program_reference` returns it.
@@ -103,13 +102,12 @@ def get_saved_program(
     wanted = kind if isinstance(kind, str) or kind is None else program_reference(kind)
     if isinstance(kind, ModuleFactory) and module_class in (wanted, kind.class_reference):
         return cast("type[Program]", kind)
-    offered = "" if name in PROGRAMS or not is_reference(name) else offered_as("program", name)
-    if wanted not in (None, name, offered):
+    if wanted not in (None, name):
         raise UsageError(f"holds the program {name!r}, not {wanted!r}")
     if isinstance(kind, type):
         return kind
     module = name.partition(":")[0]
-    if name not in PROGRAMS and wanted is None and not offered and module not in sys.modules:
+    if name not in PROGRAMS and wanted is None and module not in sys.modules:
         raise UsageError(
             f"holds the program {name}, which is not part of knowgap, and runs the module {module}; if you trust "
             f"it, name it as well: --program {name}:FOLDER, or in Python expect={name!r}"

@@ -40,8 +40,8 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
     """Load an entailment model by name.
 
     Args:
-        name: `grounding`, the rule of words; the folder or hub name of a T5 or of a cross-encoder; or the name of a
-            plugin: `module:Name`, or an entry point of an installed package in the group `knowgap.entailment_models`.
+        name: `grounding`, the rule of words; the folder or hub name of a T5 or of a cross-encoder; or `module:Name` of
+            a plugin.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:

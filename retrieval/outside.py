@@ -21,7 +21,6 @@ from knowgap.errors import (
     MissingDependency,
     UnknownName,
     UsageError,
-    check_address,
     is_address,
     shorten,
     without_credentials,
@@ -56,7 +55,6 @@ def open_outside(name: str | Path) -> Any:
     if found and is_address(address) and kind not in servers:
         raise UnknownName.among("kind of server", kind, servers)
     if found and kind in servers:
-        check_address(address, f"{kind}+ADDRESS:")
         return servers[kind](address)
     kind, found, place = str(name).partition(":")
     if found and kind in servers:

@@ -70,9 +70,7 @@ class RemoteRetriever(Adapter):
             IndexMissing: no server answers.
             IndexFolderError: the server refuses the search, or its answer does not hold passages.
         """
-        wanted: dict[str, Any] = {}
-        if documents is not None:
-            wanted = {"files": documents.files, "since": documents.since and documents.since.isoformat()}
+        wanted: dict[str, Any] = {} if documents is None else {"files": documents.files}
         if wanted and not self._batch:
             raise UsageError(f"{self.name}: only an index behind `knowgap serve` can be searched by document")
         return self._search(queries, k, partial(self._ask, **wanted))
@@ -119,7 +117,7 @@ class RemoteRetriever(Adapter):
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise IndexMissing(
                 f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
-                "start one with `knowgap serve --search-only --index FOLDER`"
+                "start one with `knowgap serve --index FOLDER`"
             ) from error
 
     def close(self) -> None:

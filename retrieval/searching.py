@@ -65,8 +65,9 @@ def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
         )
     ids = sources.ids(wanted)
     if not ids:
-        inside = "; a file is named by its path in the folder that was indexed" if wanted.files else ""
-        raise UsageError(f"no document of the index is {wanted}{inside}")
+        raise UsageError(
+            f"no document of the index is {wanted}; a file is named by its path in the folder that was indexed"
+        )
     return ids
 
 

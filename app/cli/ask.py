@@ -52,7 +52,7 @@ def opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tupl
             "no index: name one with --index FOLDER (`knowgap index` builds it, or a folder of documents), or ask the "
             "bundled fictional sample with --index sample"
         )
-    lm = factories.load_lm(options, artifact, generator=checked.generator)
+    lm = factories.load_lm(options, generator=checked.generator)
     with factories.open_index(options) if checked.retrieves and index is None else nullcontext(index) as retriever:
         yield checked.make(retriever, lm), lm
 

@@ -17,8 +17,7 @@ from knowgap.cli.evaluate import Job, open_job, show_estimates, show_scores
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from knowgap.compiling import Compiled, StudyConfig, StudyResult
-    from knowgap.programs.base import Program
+    from knowgap.compiling import Compiled, StudyResult
 
 _SPLITS = {
     "dev": "the questions it was chosen on",
@@ -76,7 +75,7 @@ def compile_(*, options: CompileOptions) -> None:
     Of several programs, the two that are best as they are on the dev questions are studied. What is chosen is saved if
     it is better on questions that the study has not seen, else the program as it was.
     """
-    from knowgap.compiling import Run, compile
+    from knowgap.compiling import Run, compile, estimate_study
 
     checked = [*factories.check_programs(options, searching=True).values()]
     settings = _settings(options, generated=any(each.generator is not None for each in checked))
@@ -87,23 +86,17 @@ def compile_(*, options: CompileOptions) -> None:
         programs = [each.make(job.retriever, job.lm) for each in checked]
         name = programs[0].name if len(programs) == 1 else "programs"
         folder = options.output_dir or Path(f"{name}-{job.dataset.name}")
+        data, limit = (job.dataset, job.metrics), options.limit
+        run = Run(job.lm, options.num_threads, options.seed)
         if options.dry_run:
-            _show_estimate(job, programs, options, settings.get("study"))
-        else:
-            with progress(f"compiling {name} on {job.dataset.name}") as report:
-                run = Run(job.lm, options.num_threads, options.seed, report)
-                found = compile(
-                    programs,
-                    job.dataset,
-                    job.metrics,
-                    optimizer=options.optimizer,
-                    teacher_lm=teacher_lm,
-                    limit=options.limit,
-                    output=folder,
-                    run=run,
-                    **settings,
-                )
-            _show(found, job)
+            if options.optimizer != "study":
+                raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: ask a few questions")
+            show_estimates(estimate_study(programs, *data, settings["study"], limit=limit, run=run), job.lm)
+            return
+        named = {"optimizer": options.optimizer, "teacher_lm": teacher_lm, "limit": limit, "output": folder}
+        with progress(f"compiling {name} on {job.dataset.name}") as report:
+            found = compile(programs, *data, run=replace(run, progress=report), **named, **settings)
+        _show(found, job)
 
 
 def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
@@ -117,7 +110,7 @@ def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
         return {name: _parse(text) for name, text in given.items()} | ({"study": StudyConfig(**own)} if own else {})
     if generated:
         given["demos"] = "none"  # a generator reads no prompts
-    return {"study": StudyConfig(**{"prices": options.prices, **own, **given})}
+    return {"study": StudyConfig(**{**own, **given})}
 
 
 def _parse_ranges(pieces: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -138,16 +131,6 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _show_estimate(job: Job, programs: Sequence[Program], options: CompileOptions, study: StudyConfig | None) -> None:
-    """Ask three questions, and show what the study and the scores before and after would cost."""
-    from knowgap.compiling import Run, estimate_study
-
-    if study is None:
-        raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: try it on a few questions")
-    run = Run(job.lm, options.num_threads, options.seed)
-    show_estimates(estimate_study(programs, job.dataset, job.metrics, study, limit=options.limit, run=run), job.lm)
 
 
 def _show(found: Compiled[Any], job: Job) -> None:

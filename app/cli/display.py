@@ -26,7 +26,6 @@ _LONGEST = 24  # a longer word may be cut
 _BORDER = 3  # console columns that a table adds to each of its columns
 _INTERVAL = 5.0  # seconds between lines of progress
 _LONG = 60.0  # seconds; a shorter remaining time is not shown
-_REMEMBERED = 3600.0  # seconds over which the speed is estimated, since a slow model does little in a minute
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
 _CONTROLS += [*range(0x2066, 0x206A), *range(0xD800, 0xE000)]
@@ -57,6 +56,7 @@ class _SafeConsole(Console):
     def on_broken_pipe(self) -> None:
         """Continue without standard error if nothing reads it; raise `BrokenPipeError` for standard output."""
         if not self.stderr:
+            del self._buffer[:]  # else what could not be written would begin the next output
             raise BrokenPipeError
         self.quiet = True
 
@@ -137,27 +137,20 @@ def _widths(group: Sequence[_Column]) -> list[int]:
 def progress(what: str) -> Iterator[Report]:
     """Show the progress of work, of which the block reports by `report(done, total, text)`.
 
-    A terminal shows a bar with the remaining time; other outputs get a line every few seconds.
+    A terminal shows one line, which changes; other outputs get a line every few seconds.
     """
     if not err.is_terminal:
         yield line_progress(what)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("[dim]{task.fields[text]}"),
-    )
-    with Progress(*columns, console=err, speed_estimate_period=_REMEMBERED) as bar:
-        task = bar.add_task(escape(what), total=None, text="")
-        yield lambda done, total=None, text="": bar.update(task, completed=done, total=total, text=escape(text))
+    with err.status(escape(what)) as status:
+        yield line_progress(what, status.update, 0.2)
 
 
-def line_progress(what: str) -> Report:
-    """Show the progress of work by a line every few seconds, with the remaining time at the speed so far."""
+def line_progress(what: str, show: Callable[[str], None] | None = None, interval: float = _INTERVAL) -> Report:
+    """Show the progress of work by a line, at most one in `interval` seconds, with the time left at the speed so far.
+
+    `show` shows a line; by default, it is printed on standard error.
+    """
     last, began = 0.0, (time.monotonic(), 0)
     all_of: int | None = None
 
@@ -166,17 +159,12 @@ def line_progress(what: str) -> Report:
         now = time.monotonic()
         if total != all_of or done < began[1]:  # another piece of work; what an earlier run recorded took no time
             began, all_of = (now, done), total
-        if now - last >= _INTERVAL or done == total:
+        if now - last >= interval or done == total:
             last = now
-            size = f"{done}/{total}" if total else str(done)
             left = (now - began[0]) / max(1, done - began[1]) * ((total or done) - done)
-            until = f", {time_left(left)} left" if left >= _LONG else ""
-            err.print(escape(f"{what}: {size} {text}".rstrip() + until))
+            time_left = f"{left / 60:.0f} min" if left < 7200 else f"{left / 3600:.0f} h"
+            until = f", about {time_left} left" if left >= _LONG else ""
+            size = f"{done}/{total}" if total else str(done)
+            (show or err.print)(escape(f"{what}: {size} {text}".rstrip() + until))
 
     return report
-
-
-def time_left(seconds: float) -> str:
-    """Format a time, rounded to minutes or hours."""
-    minutes = round(seconds / 60)
-    return f"about {minutes} min" if minutes < 120 else f"about {minutes / 60:.0f} h"

@@ -7,9 +7,8 @@ import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from knowgap.compiling import Estimate, Evaluation, Evaluations
     from knowgap.compiling.data import Dataset
-    from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
 _DEFAULT_METRICS = ("f1", "exact_match")
@@ -43,16 +41,36 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     Several programs are asked the same questions, and each is tested against the first, question by question. With an
     output folder, the same command continues a run that was stopped.
     """
+    from knowgap.compiling import Run, estimate, evaluate
+    from knowgap.compiling.evaluation.evaluator import file_name
+    from knowgap.reports.sources import write_comparison
+
     checked = factories.check_programs(options)
-    split = options.split if options.whole else None
-    with open_job(options, [options.split], checked.values(), split_as=split) as job:
+    split, output = options.split, options.output_dir
+    with open_job(options, [split], checked.values(), split_as=split if options.whole else None) as job:
         made = {label: each.make(job.retriever, job.lm) for label, each in checked.items()}
         programs = {label or program.name: program for label, program in made.items()}
+        run = Run(lm=job.lm, num_threads=options.num_threads, seed=options.seed)
         if options.dry_run:
-            estimates = {label: job.estimate(each, options.split) for label, each in programs.items()}
+            asked = job.dataset.questions(split, options.limit)
+            estimates = {label: estimate(each, asked, job.metrics, run=run) for label, each in programs.items()}
             show_estimates(estimates, job.lm, as_json)
             return
-        results = job.evaluate(programs, options.split, output=options.output_dir)
+        if output is not None:
+            write_comparison(output, {label: file_name(label) for label in programs})
+        with progress(f"{job.dataset.name}/{split}") as report:
+            results = evaluate(
+                programs,
+                job.dataset,
+                job.metrics,
+                split=split,
+                limit=options.limit,
+                run=replace(run, progress=report),
+                output=output,
+                traces=output is not None,
+            )
+        for label, result in results.items() if output is not None else ():
+            remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
     _show(results, options, as_json)
 
 
@@ -67,60 +85,22 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
         }
         out.print_json(json.dumps(summaries if others else summaries.popitem()[1]))
         return
-    facts: Any = base.provenance
-    asked = f"{len(base.records)} questions"
-    if options.whole:
-        asked = f"the first {asked}, undivided" if options.limit else f"all {asked}"
-    else:
-        asked = f"{facts.split} split, {asked}"
-    show_scores(f"{facts.dataset}, {asked}, {facts.lm}", results)
+    facts = base.provenance
+    asked = "undivided" if options.whole else f"{facts.split} split"
+    show_scores(f"{facts.dataset}, {asked}, {len(base.records)} questions, {facts.lm}", results)
     if not others and (types := types_of(results)):
         show_table(types.title, types.columns, types.rows, caption=types.caption)
     for record in base.failures[:3] if not others else ():
         remark(f"failed: {record.id}: {record.failure}")
 
 
-@dataclass(frozen=True)
-class Job:
-    """A data set with its index, a language model and metrics: what it takes to score programs."""
+class Job(NamedTuple):
+    """A data set, metrics, a language model and an index: what it takes to score programs."""
 
-    options: o.JobOptions
     dataset: Dataset
     metrics: list[str]
     lm: dspy.LM
     retriever: Retriever | None
-
-    def evaluate(self, programs: Mapping[str, Program], split: str, output: Path | None = None) -> Evaluations:
-        """Evaluate programs on a split, with a progress bar; the output folder is a source for reports."""
-        from knowgap.compiling import Run, evaluate
-        from knowgap.compiling.evaluation.evaluator import file_name
-        from knowgap.reports.sources import write_comparison
-
-        if output is not None and len(programs) > 1:
-            write_comparison(output, {label: file_name(label) for label in programs})
-        with progress(f"{self.dataset.name}/{split}") as report:
-            results = evaluate(
-                programs,
-                self.dataset,
-                self.metrics,
-                split=split,
-                limit=self.options.limit,
-                run=Run(lm=self.lm, num_threads=self.options.num_threads, seed=self.options.seed, progress=report),
-                output=output,
-                traces=output is not None,
-            )
-        if output is not None:
-            for label, result in results.items():
-                remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
-        return results
-
-    def estimate(self, program: Program, split: str) -> Estimate:
-        """Estimate what `evaluate` would cost: three of the questions are asked."""
-        from knowgap.compiling import Run, estimate
-
-        examples, options = self.dataset.questions(split, self.options.limit), self.options
-        run = Run(lm=self.lm, num_threads=options.num_threads)
-        return estimate(program, examples, self.metrics, run=run, prices=options.prices)
 
 
 @contextmanager
@@ -145,11 +125,10 @@ def open_job(
     for split in splits:
         dataset.questions(split, options.limit)
     generated = all(each.generator is not None for each in checked) and not any(map(asks_lm, metrics))
-    artifact = checked[0].artifact if len(checked) == 1 else None
-    lm = factories.load_lm(options, artifact, generator=checked[0].generator if generated else None)
+    lm = factories.load_lm(options, generator=checked[0].generator if generated else None)
     retrieves = any(each.retrieves for each in checked)
     with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
-        yield Job(options, dataset, metrics, lm, retriever)
+        yield Job(dataset, metrics, lm, retriever)
 
 
 def show_estimates(
@@ -169,8 +148,6 @@ def show_estimates(
     asked = max(estimate.asked for estimate in estimates.values())
     caption = f"about, if no answer comes from a cache: {asked} questions were asked"
     columns = [of, "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
-    if any(estimate.money is None for estimate in estimates.values()):
-        caption += "; --prices IN,OUT says what tokens cost"
     show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 

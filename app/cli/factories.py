@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
-from knowgap.errors import IndexMissing, UnknownName, UsageError, check_address, is_address
+from knowgap.errors import IndexMissing, UnknownName, UsageError, is_address
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.version import __version__
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 SAMPLE = "sample"
 """The data set, and the index of its passages, that is taken if none is named."""
 _BASE = "rag"  # the program that the others of `all` are compared with
-_LM_OPTIONS, _API_BASE = "KNOWGAP_LM_OPTIONS", "KNOWGAP_API_BASE"
 _EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
@@ -57,17 +56,11 @@ def cache_folder() -> Path:
     return home() / "cache" / __version__
 
 
-def load_lm(
-    options: o.ModelOptions, artifact: Path | None = None, *, asks: bool = True, generator: Any = None
-) -> dspy.LM:
+def load_lm(options: o.ModelOptions, *, asks: bool = True, generator: Any = None) -> dspy.LM:
     """Load the language model of the options and check that it answers; the default is the embedded reader.
 
-    The model's options on the command line take precedence over those in the environment, and these over those of an
-    artifact that was compiled with the same model.
-
     Args:
-        options: the model's name and options.
-        artifact: a compiled program.
+        options: the model's name and options; the environment's apply where the command line names none.
         asks: False if the model will not be asked, so that it need not answer.
         generator: answers in place of a language model.
     """
@@ -76,58 +69,26 @@ def load_lm(
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
     from knowgap.lms.providers import parse_options
 
-    name = options.lm
+    name, api_base = options.lm, options.api_base
     if generator is not None:
         if name is not None:
             remark(f"the generator {generator.model} answers; the language model {name} is not used")
         quiet_dspy()
         return generator
-    given = parse_options(named_values(options.lm_option, "--lm-option"))
+    given = named_values(options.lm_option, "--lm-option")
+    served = name not in (None, "extractive") and not name.startswith("hf/")
+    if not served and api_base == os.environ.get("KNOWGAP_API_BASE"):  # that of another model
+        api_base = None
     if name not in (None, "extractive"):
-        written = os.environ.get(_LM_OPTIONS, "").split()
-        given = {**parse_options(named_values(written, _LM_OPTIONS)), **given}
-        given = {**(_saved_options(artifact, name, given) if artifact is not None else {}), **given}
-    api_base = _address_to_ask(name, options.api_base)
+        given = {**named_values(os.environ.get("KNOWGAP_LM_OPTIONS", "").split(), "KNOWGAP_LM_OPTIONS"), **given}
     if name is None and asks:
         remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; traces have the same content
-    lm = make_lm(name or "extractive", api_base=api_base, **given)
+    lm = make_lm(name or "extractive", api_base=api_base, **parse_options(given))
     if asks:
         check_reachable(lm)
     return lm
-
-
-def _address_to_ask(name: str | None, api_base: str | None) -> str | None:
-    """The address of the language model's server; None, with a remark, if the environment's is for another model.
-
-    Raises:
-        UsageError: --api-base is given without a model that a server answers for.
-    """
-    if not api_base or (name not in (None, "extractive") and not str(name).startswith("hf/")):
-        return api_base
-    if api_base == os.environ.get(_API_BASE):
-        answers = "no language model is named" if name is None else f"{name} answers"
-        remark(f"{_API_BASE} is set but not used, since {answers}; name the model of that server with --lm openai/NAME")
-        return None
-    if name is None:
-        raise UsageError(f"--api-base {api_base}: name the model of that server as well, with --lm openai/NAME")
-    return api_base  # `make_lm` refuses it
-
-
-def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The saved options of an artifact's language model, which a remark lists; empty if `name` is another model."""
-    from knowgap.compiling import read_config
-    from knowgap.lms.providers import check_option
-
-    config = read_config(artifact)
-    saved = config.get("lm_settings")
-    if config.get("lm") != name or not isinstance(saved, dict):
-        return {}
-    options = {key: check_option(key, value) for key, value in saved.items() if key != "endpoint" and key not in given}
-    if options:
-        remark(f"options of {name} in {artifact}: {' '.join(f'{key}={value}' for key, value in options.items())}")
-    return options
 
 
 def load_data(options: o.DataOptions, split_as: str | None = None) -> Dataset:
@@ -136,7 +97,7 @@ def load_data(options: o.DataOptions, split_as: str | None = None) -> Dataset:
 
     if options.data is None:
         remark(_SAMPLE_NOTICE)
-    return load_dataset(options.data or SAMPLE, corpus=options.corpus, seed=options.seed, split_as=split_as)
+    return load_dataset(options.data or SAMPLE, seed=options.seed, split_as=split_as)
 
 
 @contextmanager
@@ -162,11 +123,10 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     if place is None or (place == SAMPLE and not Path(place).exists()):
         if place is None and dataset is None:
             remark(_SAMPLE_NOTICE)
-        retriever: Any = _open_own_index(options.engine, dataset)
+        retriever: Any = _open_own_index(dataset)
     elif is_address(place):
         from knowgap.retrieval import RemoteRetriever
 
-        check_address(place, "--index")
         retriever = RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
     else:
         from knowgap.retrieval import open_index as open_folder
@@ -178,13 +138,13 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
             from knowgap.compiling.data.indexing import open_documents
 
             with progress(f"indexing {place}") as report:
-                retriever = open_documents(place, home() / "folders", options.engine, progress=report)
-        retriever = retriever or open_folder(place, engine=options.engine, allow_hub=allowed_hub())
+                retriever = open_documents(place, home() / "folders", os.environ.get("KNOWGAP_ENGINE"), progress=report)
+        retriever = retriever or open_folder(place, allow_hub=allowed_hub())
     with closing(retriever):
         yield retriever
 
 
-def _open_own_index(engine: str | None, dataset: Dataset | None) -> Any:
+def _open_own_index(dataset: Dataset | None) -> Any:
     """Open the index of a data set's own passages, or the sample's; build it if there is none."""
     from knowgap.compiling.data import load_dataset
     from knowgap.retrieval.index.engines import open_or_build
@@ -194,7 +154,7 @@ def _open_own_index(engine: str | None, dataset: Dataset | None) -> Any:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
         )
-    engine = engine or os.environ.get("KNOWGAP_ENGINE") or NEW_INDEX
+    engine = os.environ.get("KNOWGAP_ENGINE") or NEW_INDEX
     folder = home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:
         return open_or_build(folder, dataset.corpus, engine, progress=report)
@@ -320,14 +280,9 @@ def is_module(program_class: Any) -> bool:
 def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], given: dict[str, str]) -> CheckedProgram:
     """Check the values for one program; settings take precedence over those of the artifact or preset."""
     from knowgap.compiling import load
-    from knowgap.plugins import reference_of, source_of
 
     settings: dict[str, Any] = {**given}
     preset = settings.pop("preset", None)
-    if artifact is not None and not (reference := reference_of(program_class)).startswith("knowgap."):
-        remark(f"the program {reference} of {artifact} runs {source_of(program_class)}")
-    if artifact is not None and preset is not None:
-        raise UsageError(f"--set preset={preset}: {artifact} has settings of its own; leave it out")
     if preset is not None:
         program_class.preset(preset)
 
@@ -337,7 +292,7 @@ def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], gi
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
                 loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=allowed_hub(), **models)
-                return loaded.configure(**settings)
+                return loaded.configure(**{**(program_class.preset(preset) if preset else {}), **settings})
             if preset is not None:
                 return program_class.from_preset(preset, retriever, **models, **settings)
             return program_class(retriever, **models, **settings)

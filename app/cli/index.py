@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +71,6 @@ def index(
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace another index in the folder, and the Qdrant collection.")
     ] = False,
-    as_json: o.Json = False,
 ) -> None:
     """Build an index of your documents or of a data set's passages; a build that was cut off continues.
 
@@ -105,16 +103,10 @@ def index(
             source, folder, engine=engine, overwrite=overwrite, reading=reading, progress=report, **options
         )
     show_reading(reading)
-    with factories.closing(built):
-        digest = getattr(built, "digest", None) or built.manifest.digest
-        facts = {"index": str(folder), "engine": engine, "passages": len(built), "digest": digest}
     update = reading.update
-    if as_json:
-        read = {name: value for name, value in vars(reading).items() if name != "update"}
-        out.print_json(json.dumps({**facts, "update": update and asdict(update), "reading": read}))
-    else:
-        said = f"{facts['passages']} passages indexed" if update is None else said_of_update(update)
-        out.print(f"{said} in {folder} ({engine})", markup=False)
+    with factories.closing(built):
+        said = f"{len(built)} passages indexed" if update is None else said_of_update(update)
+    out.print(f"{said} in {folder} ({engine})", markup=False)
     if update is None and embedded and (better := better_checkpoint("--engine-option checkpoint=NAME --overwrite")):
         remark(better)
 

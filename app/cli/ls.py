@@ -8,42 +8,40 @@ from typer import Argument
 
 from knowgap.cli.display import show_table
 from knowgap.errors import UnknownName
-from knowgap.plugins import is_reference, list_installed
+from knowgap.plugins import is_reference
 
 
 def ls(
     what: Annotated[
-        str, Argument(help="programs, datasets, metrics, costs, optimizers, checkpoints, or a program's name.")
+        str, Argument(help="programs, datasets, metrics, costs, optimizers, checkpoints, tables, or a program's name.")
     ] = "all",
 ) -> None:
-    """List programs, data sets, metrics, costs, optimizers and checkpoints; or one program's hyperparameters."""
+    """List programs, data sets, metrics and whatever else has a name; or one program's hyperparameters."""
     from knowgap.compiling.data import DATASETS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
     from knowgap.compiling.evaluation.costs import COSTS
     from knowgap.compiling.evaluation.metrics import METRICS, WITH_MODEL
+    from knowgap.compiling.experiments.table import read_table, shipped_tables
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.retrieval.hub import CHECKPOINTS
 
     judging = {f"{name}@MODEL": metric for name, metric in WITH_MODEL.items()}
-    own: dict[str, dict[str, str]] = {
-        "program": {name: _first_line(get_program(name)) for name in PROGRAMS},
-        "metric": {name: _first_line(metric) for name, metric in {**METRICS, **judging}.items()},
-        "retriever": {},
-        "reranker": {},
-        "entailment model": {},
+    lists: dict[str, dict[str, str]] = {
+        "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
+        "datasets": dict(DATASETS),
+        "metrics": {name: _first_line(metric) for name, metric in {**METRICS, **judging}.items()},
+        "costs": {name: cost.summary for name, cost in COSTS.items()},
+        "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
+        "checkpoints": dict(CHECKPOINTS),
+        "tables": {name: read_table(name).title for name in shipped_tables()},
     }
-    lists = {f"{kind}s": names | list_installed(kind, names, _first_line) for kind, names in own.items()}
-    lists["datasets"] = dict(DATASETS)
-    lists["costs"] = {name: cost.summary for name, cost in COSTS.items()}
-    lists["optimizers"] = {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()}
-    lists["checkpoints"] = dict(CHECKPOINTS)
     if what in lists["programs"] or is_reference(what):
         _describe_program(what)
         return
     if what != "all" and what not in lists:
         raise UnknownName.among("program or list", what, [*lists, *lists["programs"]])
     for name, entries in lists.items():
-        if what == name or (what == "all" and entries):
+        if what in (name, "all"):
             calls = {each: get_program(each).calls for each in PROGRAMS} if name == "programs" else {}
             rows = [[each, *([calls.get(each, "")] if calls else []), line] for each, line in entries.items()]
             show_table(name, ["name", *(["LM calls a question"] if calls else []), "what it is"], rows)

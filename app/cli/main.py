@@ -76,18 +76,15 @@ class _FileError(KnowgapError):
         reason = error.strerror or str(error)
         file = error.filename2 or error.filename  # of two, the second is the target
         text = f"{file}: {reason}" if file else reason
-        if error.errno in _FULL:
-            text += "; free some space: what was done is kept, and the same command continues"
-        elif error.errno in _READ_ONLY:
-            text += "; name a place that can be written to: what was done is kept"
-        elif error.errno in _NO_FOLDER:
-            text += "; a file stands where a folder is needed: name another place"
-        super().__init__(text)
+        super().__init__(f"{text}; {advice}" if (advice := _ADVICE.get(error.errno)) else text)
 
 
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
-_NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
+_KEPT = "what was done is kept"
+_ADVICE = {
+    **dict.fromkeys((errno.ENOSPC, errno.EFBIG), f"free some space: {_KEPT}, and the same command continues"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"name a place that can be written to: {_KEPT}"),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a file stands where a folder is needed: name another place"),
+}
 
 _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Ask and serve": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -54,16 +53,6 @@ def local_path(text: str) -> Path:
     return Path(text)
 
 
-def _parse_prices(text: str) -> tuple[float, float]:
-    try:
-        prompt, completion = map(float, text.split(","))
-    except ValueError:
-        prompt = completion = math.nan
-    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise UsageError(f"--prices {text}: write two numbers separated by a comma, such as 0.15,0.6")
-    return prompt, completion
-
-
 DEFAULT_PROGRAM = "knowgap"
 """The program if none is named."""
 
@@ -94,15 +83,6 @@ OutputDir = Annotated[
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
-Prices = Annotated[
-    Any,  # a pair of numbers, or None
-    Option(
-        "--prices",
-        parser=_parse_prices,
-        metavar="IN,OUT",
-        help="US dollars per million prompt and completion tokens, such as 0.15,0.6, where DSPy does not know them.",
-    ),
-]
 DryRun = Annotated[bool, Option("--dry-run", help="Ask three questions; estimate calls, tokens and price.")]
 Parts = Annotated[
     list[str] | None,
@@ -184,7 +164,6 @@ class IndexOptions:
             "module:Name, a retriever of your own; or sample, a bundled fictional encyclopedia.",
         ),
     ] = None
-    engine = None  # a field where an index may be built
 
 
 @dataclass(frozen=True)
@@ -201,16 +180,6 @@ class DataOptions(IndexOptions):
             "encyclopedia.",
         ),
     ] = None
-    corpus: Annotated[
-        Path | None,
-        Option(
-            "--corpus",
-            parser=local_path,
-            metavar="PATH",
-            help="Passages (JSON Lines, TSV, CSV, or documents) instead of those that come with the questions.",
-        ),
-    ] = None
-    engine: Engine = None
     limit: Limit = None
     seed: Seed = 0
 
@@ -230,4 +199,3 @@ class JobOptions(ModelOptions, DataOptions, ProgramOptions):
     num_threads: Threads = 4
     output_dir: OutputDir = None
     dry_run: DryRun = False
-    prices: Prices = None

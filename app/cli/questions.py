@@ -10,7 +10,7 @@ from typer import Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.display import progress, remark, show_table
 from knowgap.cli.evaluate import show_estimates
 from knowgap.errors import UsageError
 
@@ -23,10 +23,8 @@ class QuestionOptions(o.ModelOptions, o.IndexOptions):
     kinds: Annotated[str, Option("--kinds", help="Kinds of questions, separated by commas.")] = (
         "one_hop,two_hop,comparison,yes_no"
     )
-    seed: o.Seed = 0
     num_threads: o.Threads = 4
     dry_run: o.DryRun = False
-    prices: o.Prices = None
 
 
 @o.grouped
@@ -36,7 +34,6 @@ def questions(
         Path, Option("--output", "-o", help="File of the questions; a page beside it shows them.")
     ] = Path("questions.jsonl"),
     options: QuestionOptions,
-    as_json: o.Json = False,
 ) -> None:
     """Have a language model (--lm) write questions with answers and gold passages from an index, and check each.
 
@@ -53,19 +50,15 @@ def questions(
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
     lm = factories.load_lm(options)
-    run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)
+    run = Run(lm=lm, num_threads=options.num_threads)
     if options.dry_run:
         with factories.open_index(options) as index:
-            estimates = estimate_questions(index, n=options.n, kinds=kinds, run=run, prices=options.prices)
-        show_estimates(estimates, lm, as_json, of="kind")
+            estimates = estimate_questions(index, n=options.n, kinds=kinds, run=run)
+        show_estimates(estimates, lm, of="kind")
         return
     with factories.open_index(options) as index, progress("writing questions") as report:
         done = write_questions(index, output, n=options.n, kinds=kinds, run=replace(run, progress=report))
     page = write_questions_page(done.kept, output.with_suffix(".html"))
-    counts = done.counts()
-    if as_json:
-        out.print_json(data={"counts": counts, "calls": done.calls})
-    else:
-        rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in counts.items()]
-        show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
+    rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in done.counts().items()]
+    show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
     remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")

@@ -11,22 +11,10 @@ from knowgap.cli.display import out
 
 
 def report(
-    source: Annotated[
-        str,
-        Argument(help="A folder that compile or eval wrote, or an evaluation's file."),
-    ],
+    source: Annotated[str, Argument(help="A folder that compile or eval wrote, or an evaluation's file.")],
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    base: Annotated[
-        str | None,
-        Option(
-            "--base",
-            help="The evaluation that the others are compared with.",
-            show_default="before, or the first",
-        ),
-    ] = None,
 ) -> None:
     """Show evaluations on one HTML page, which opens without a network."""
     from knowgap.reports.report import write_report
 
-    page = write_report(source, output, base=base)
-    out.print(f"written to {page}", markup=False)
+    out.print(f"written to {write_report(source, output)}", markup=False)

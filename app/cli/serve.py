@@ -33,9 +33,6 @@ def serve(
     ] = None,
     options: AskOptions,
     engine: o.Engine = None,
-    search_only: Annotated[
-        bool, Option("--search-only", help="Serve the index alone, at /search, without a program.")
-    ] = False,
     host: Annotated[
         str, Option("--host", help="Address to listen on; the default is this machine only.")
     ] = "127.0.0.1",
@@ -52,16 +49,12 @@ def serve(
         int, Option("--max-questions", min=1, help="Questions answered at the same time; further ones get 429.")
     ] = 32,
     timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
-    grace: Annotated[float, Option("--grace", min=0, help="Seconds that requests in progress get at the end.")] = 60.0,
     example: Annotated[
         list[str] | None,
         Option("--example", help="A question that the page offers to begin with. Can be repeated."),
     ] = None,
     show_files: Annotated[
         bool, Option("--show-files", help="Visitors may open the files that the index was made of.")
-    ] = False,
-    allow_upload: Annotated[
-        bool, Option("--allow-upload", help="Visitors may add files to FOLDER, up to 64 MiB each.")
     ] = False,
 ) -> None:
     """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches."""
@@ -70,21 +63,20 @@ def serve(
 
     live = None
     if documents is not None:
-        if options.folder or search_only:
-            raise UsageError("a folder is served without --index and --search-only: leave them out, or the folder")
+        if options.folder:
+            raise UsageError("a folder is served without --index: leave it out, or the folder")
         told = {"progress": line_progress(documents.name), "say": remark}
         live = LiveIndex(documents, factories.home() / "folders", engine=engine or NEW_INDEX, **told)
-    with factories.open_index(options) if search_only else opened(options, live) as served:
+    with opened(options, live) as (program, lm):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
-        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
-        page: dict[str, Any] = {"examples": example or (), "show_files": show_files, "allow_upload": allow_upload}
-        program, lm, index = (*served, None) if isinstance(served, tuple) else (None, None, served)
+        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout}
         if live is not None:
             live.start()
-        server = Server(program, lm, index=index, host=host, port=port, key=key or None, **limits, **page)
+        server = Server(
+            program, lm, host=host, port=port, key=key or None, examples=example or (), show_files=show_files, **limits
+        )
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
-            name = server.name or f"the index {options.folder or factories.SAMPLE}"
-            server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
+            server.serve_forever(lambda: remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C"))
     raise EndedAtOnce(0)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress, remark
+from knowgap.cli.display import progress, remark
 from knowgap.errors import UsageError
 from knowgap.storage.processes import is_main_process, main_process_first
 
@@ -34,14 +33,6 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
             "another is named.",
         ),
     ] = None
-    sub_model: Annotated[
-        list[str] | None,
-        Option(
-            "--sub-model",
-            help="With ra-isf: train this one of know, relevant and decompose. Can be repeated.",
-            show_default="all three",
-        ),
-    ] = None
     preset: Annotated[
         Literal["paper"] | None,
         Option("--preset", help="With rq-rag and ra-isf: the paper's base, unless --model names one."),
@@ -60,7 +51,6 @@ def train(
     *,
     output: Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")],
     options: TrainOptions,
-    as_json: o.Json = False,
 ) -> None:
     """Train a model on your own questions. The same command continues a run that was killed.
 
@@ -75,10 +65,7 @@ def train(
     """
     from knowgap.compiling import training
     from knowgap.compiling.run import Run
-    from knowgap.compiling.training.sub_models import TASKS, check_tasks
 
-    if options.sub_model and kind != "ra-isf":
-        raise UsageError(f"--sub-model {options.sub_model[0]} applies only to ra-isf, not to {kind}")
     config_class: Any = getattr(training, _CONFIGS[kind])
     if options.preset and not config_class.paper_base:
         raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
@@ -87,8 +74,6 @@ def train(
     if not model and kind != "reranker":
         raise UsageError(f"train {kind}: name the model to start from with --model")
     arguments: dict[str, Any] = {"base": model} if model else {}
-    if kind == "ra-isf":
-        arguments["tasks"] = check_tasks(options.sub_model or TASKS)
     teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
     with ExitStack() as stack:
         with main_process_first():
@@ -98,19 +83,16 @@ def train(
         function: Any = getattr(training, kind.replace("-", "_"))
         trained = function(dataset, retriever, output, config=config, limit=options.limit, run=run, **arguments)
     if is_main_process():
-        _show(trained if kind == "ra-isf" else {kind: trained}, as_json)
+        for done in trained.values() if kind == "ra-isf" else [trained]:
+            _show(done)
 
 
-def _show(models: Mapping[str, TrainingResult], as_json: bool) -> None:
-    """Show what the trainings did."""
-    for done in models.values():
-        for note in done.notes:
-            remark(note)
-        if done.trained_before:
-            remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
-        else:
-            continued = f", continued from step {done.resumed_from}" if done.resumed_from else ""
-            figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
-            remark(f"trained {done.folder}: {figures}{continued}")
-    if as_json:
-        out.print_json(data={name: {**asdict(done), "folder": str(done.folder)} for name, done in models.items()})
+def _show(done: TrainingResult) -> None:
+    """Show what a training did."""
+    for note in done.notes:
+        remark(note)
+    if done.trained_before:
+        remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
+    else:
+        figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
+        remark(f"trained {done.folder}: {figures}" + (f", from step {done.resumed_from}" if done.resumed_from else ""))

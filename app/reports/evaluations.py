@@ -9,7 +9,6 @@ from functools import cached_property
 
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
-from knowgap.errors import UnknownName
 from knowgap.reports.tables import Table, costs_of, score_tables, types_of
 
 _SPLIT_ORDER = ("test", "dev", "train", "")
@@ -98,27 +97,20 @@ class EvaluationGroup:
         return any(record.trace for question in self.listed for record in question.records.values())
 
 
-def group_evaluations(evaluations: Mapping[str, Evaluation], *, base: str | None = None) -> list[EvaluationGroup]:
+def group_evaluations(evaluations: Mapping[str, Evaluation]) -> list[EvaluationGroup]:
     """Group evaluations by split and questions, those on test questions first.
 
-    Args:
-        evaluations: by label.
-        base: which one the others are compared with; by default one with "before" in its label, or the first.
-
-    Raises:
-        UnknownName: no evaluation has the label `base`.
+    In each group, the others are compared with the one that has "before" in its label, or with the first.
     """
-    if base is not None and base not in evaluations:
-        raise UnknownName.among("evaluation", base, evaluations)
     members: dict[tuple[str, str], dict[str, Evaluation]] = {}
     for label, evaluation in evaluations.items():
         origin = evaluation.provenance
         members.setdefault((origin.split, origin.data), {})[label] = evaluation
-    for key, group in members.items():
-        first = base if base in group else next((label for label in group if "before" in label), None)
-        members[key] = dict(sorted(group.items(), key=lambda item: item[0] != first))
     order = {split: place for place, split in enumerate(_SPLIT_ORDER)}
     ranked = sorted(members.items(), key=lambda item: order.get(item[0][0], len(order)))
     return [
-        EvaluationGroup(split, group, f"{split or 'split'}-{place}") for place, ((split, _), group) in enumerate(ranked)
+        EvaluationGroup(
+            split, dict(sorted(group.items(), key=lambda item: "before" not in item[0])), f"{split or 'split'}-{place}"
+        )
+        for place, ((split, _), group) in enumerate(ranked)
     ]

@@ -6,7 +6,7 @@ import lazy_loader
 
 from knowgap.errors import MissingDependency
 
-for package in ("prometheus_client", "starlette", "uvicorn"):
+for package in ("starlette", "uvicorn"):
     if find_spec(package) is None:
         raise MissingDependency(f"{package} is not installed; `pip install 'knowgap[serve]'`")
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
-import prometheus_client as prometheus
 from dspy.utils.exceptions import LMError
 
 from knowgap.errors import IndexMissing
@@ -50,7 +48,7 @@ class Answer(dict[str, Any]):
 
 
 class Answering:
-    """A program that answers the questions of a service, and counts them and their cost in Prometheus' registry.
+    """A program that answers the questions of a service.
 
     `link` returns the address of a source's file. The other arguments are those of `Server`. `name` is the program's
     name, which OpenAI's protocol uses as that of a model. Questions wait until `warm_up` is done.
@@ -63,30 +61,12 @@ class Answering:
         *,
         max_questions: int = 32,
         deadline: float = 300.0,
-        metrics: prometheus.CollectorRegistry | None = None,
         link: Callable[[AnswerSource], str] | None = None,
     ) -> None:
         self.name = f"knowgap/{program.name}"
-        metrics = metrics or prometheus.CollectorRegistry()
         self._program, self._lm, self._link = program, lm, link
         self._free, self._deadline = max_questions, deadline
         self._warm = threading.Event()
-        self._questions = prometheus.Counter(
-            "knowgap_questions", "Questions, by what became of them.", ["outcome"], registry=metrics
-        )
-        self._in_progress = prometheus.Gauge(
-            "knowgap_questions_in_progress", "Questions that are being answered.", registry=metrics
-        )
-        self._seconds = prometheus.Histogram(
-            "knowgap_answer_seconds",
-            "Seconds from a question to its answer.",
-            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320),
-            registry=metrics,
-        )
-        self._costs = {
-            field: prometheus.Counter(f"knowgap_{field}", f"{field} of answered questions.", registry=metrics)
-            for field in ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "passages")
-        }
 
     def warm_up(self) -> None:
         """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
@@ -135,8 +115,7 @@ class Answering:
         lm = self._lm.copy(**sampling) if sampling else self._lm
         wanted = documents or DocumentFilter()
         length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
-        async with self._counted(length, gone) as patience:
-            started = time.perf_counter()
+        async with self._waiting(length, gone) as patience:
             greeting, said = await patience.wait_for(asyncio.to_thread(self._hear, question, said))
             completed = None
             if said and greeting is None:
@@ -155,9 +134,6 @@ class Answering:
                     step = recorded.step
                     yield StepTold(step.model_dump(mode="json"), text=told.describe(step))
             answer = await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
-            self._seconds.observe(time.perf_counter() - started)
-            for field, counter in self._costs.items():
-                counter.inc(answer["cost"][field])
         yield answer
 
     async def pass_on(
@@ -170,7 +146,7 @@ class Answering:
         """
         if self._lm.model == EXTRACTIVE:
             raise Problem(400, "this is a prompt for a language model, and none answers here")
-        async with self._counted(len(prompt), gone) as patience:
+        async with self._waiting(len(prompt), gone) as patience:
             with dspy.track_usage() as usage:
                 [text] = await patience.wait_for(asyncio.to_thread(self._lm, prompt, **sampling))
             tokens = usage.get_total_tokens().get(self._lm.model, {})
@@ -179,30 +155,23 @@ class Answering:
         yield Answer(answer=text, nearest=[], cost=Cost(lm_calls=1, **counted).model_dump(mode="json"))
 
     @contextlib.asynccontextmanager
-    async def _counted(self, length: int, gone: Callable[[], Awaitable[object]]) -> AsyncGenerator[Patience, None]:
-        """Take a place for the block, once the models are loaded, and count what becomes of it; or raise `Problem`."""
-        if length > MAX_QUESTION or not self._free:
-            self._questions.labels("refused").inc()
-            if self._free:
-                raise Problem(400, f"the question, or those before it, have more than {MAX_QUESTION} characters")
+    async def _waiting(self, length: int, gone: Callable[[], Awaitable[object]]) -> AsyncGenerator[Patience, None]:
+        """Take a place for the block, once the models are loaded; whatever ends the block is raised as a `Problem`."""
+        if length > MAX_QUESTION:
+            raise Problem(400, f"the question, or those before it, have more than {MAX_QUESTION} characters")
+        if not self._free:
             raise Problem(429, "the server is answering as many questions as it is set to; ask again later")
         self._free -= 1
-        self._in_progress.inc()
-        outcome = "cancelled"
         try:
             async with Patience(gone, self._deadline) as patience:
                 if not self._warm.is_set():
                     await patience.wait_for(asyncio.to_thread(self._warm.wait))
                 yield patience
-            outcome = "answered"
         except (Exception, KeyboardInterrupt) as error:
-            problem = Problem.of(as_language_model_error(error, self._lm) if isinstance(error, LMError) else error)
-            outcome = problem.outcome
-            raise problem from error
+            named = as_language_model_error(error, self._lm) if isinstance(error, LMError) else error
+            raise Problem.of(named) from error
         finally:
             self._free += 1
-            self._in_progress.dec()
-            self._questions.labels(outcome).inc()
 
     async def _call(self, program: Any, question: str, lm: dspy.BaseLM) -> Any:
         with dspy.context(lm=lm):

@@ -1,24 +1,20 @@
-"""The files of an index: visitors may see their list, open a source at its page, and add documents."""
+"""The files of an index: visitors may see their list, and open a source at its page."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from knowgap.errors import UsageError
 from knowgap.programs.sources import AnswerSource
-from knowgap.retrieval.documents.reading import KINDS, kind_of, open_folder, shown_name
+from knowgap.retrieval.documents.reading import open_folder
 from knowgap.retrieval.documents.sources import sources_of
 from knowgap.service.live_index import LiveIndex
-from knowgap.service.requests import Problem, json_response, read_body
+from knowgap.service.requests import Problem
 
-_LARGEST = 64 << 20  # bytes of a file that a visitor adds
 _LISTED = 2000  # documents at most
 _SHOWN = {
     **{".pdf": "application/pdf", ".htm": "text/html", ".html": "text/html"},
@@ -105,32 +101,3 @@ def list_documents(index: Any) -> dict[str, Any]:
     ]
     more = {"left_out": index.left_out, "busy": index.busy} if live else {"left_out": {}, "busy": ""}
     return {"documents": documents, "number": len(names), **more}
-
-
-async def add_file(request: Request, index: LiveIndex) -> Response:
-    """Write the body of a request to the folder of documents, under the name in its address; the index then reads it.
-
-    Raises:
-        Problem: the name is not valid, or the kind of file cannot be read (400); the name is taken (409); the file is
-            too large (413); or it cannot be written (500).
-    """
-    name = request.path_params["name"]
-    path = index.folder / name
-    if name != path.name or name.startswith(".") or name != shown_name(name) or len(os.fsencode(name)) > 255:
-        raise Problem(400, f"{name!r} is not a valid file name")
-    if kind_of(path) is None:
-        raise Problem(400, f"{name} cannot be read: its name must end in one of {', '.join(KINDS)}")
-    taken = Problem(409, f"a file named {name} already exists")
-    if path.exists():
-        raise taken
-    with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".") as file:
-        async for chunk in read_body(request, _LARGEST):
-            file.write(chunk)
-        file.flush()
-        os.chmod(file.name, 0o644)
-        try:
-            os.link(file.name, path)  # unlike a rename, it never replaces a file
-        except FileExistsError:
-            raise taken from None
-    index.look()
-    return json_response({"file": name}, 201)

@@ -67,7 +67,7 @@ class LiveIndex(NeverCopied):
         self.being_read: tuple[int, int] | None = (0, documents)
         self.left_out = Counter[str]()
         self.busy, self._problems = "no document has been read yet", set[tuple[str, str]]()
-        self._ended, self._changed = threading.Event(), threading.Event()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
 
     def start(self) -> None:
@@ -77,11 +77,6 @@ class LiveIndex(NeverCopied):
     def close(self) -> None:
         """End after the current file or batch; what is complete is kept."""
         self._ended.set()
-        self._changed.set()
-
-    def look(self) -> None:
-        """Look for changes now."""
-        self._changed.set()
 
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
         """The `k` best passages for each query, of what is indexed so far.
@@ -111,7 +106,6 @@ class LiveIndex(NeverCopied):
         seen: object = None
         failed = ""
         while not self._ended.is_set():
-            self._changed.clear()
             seconds = self._seconds
             if (now := self._state()) != seen:
                 seen = now
@@ -127,7 +121,7 @@ class LiveIndex(NeverCopied):
                     if str(error) != failed:
                         _LOG.error("the documents could not be indexed: %s", error)
                     seen, failed, seconds = None, str(error), _AFTER_FAILURE
-            self._changed.wait(seconds)
+            self._ended.wait(seconds)
 
     def _state(self) -> object:
         """A value that changes when a file does."""

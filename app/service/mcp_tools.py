@@ -13,7 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.service.answering import Answering, last_of
 from knowgap.service.requests import Problem
-from knowgap.service.searching import Day, Patterns, find
+from knowgap.service.searching import Patterns, find
 from knowgap.version import __version__
 
 try:
@@ -23,7 +23,6 @@ except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[mcp,serve]'`") from error
 
 _Files = Annotated[Patterns, Field(description="Only these files, folders and patterns of files; all if it is empty.")]
-_Since = Annotated[Day, Field(description="Only documents changed on this day or later, as 2026-01-31.")]
 
 
 def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
@@ -34,9 +33,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
 
     @server.tool()
     async def ask(
-        question: Annotated[str, Field(description="A question in natural language.")],
-        files: _Files = (),
-        since: _Since = None,
+        question: Annotated[str, Field(description="A question in natural language.")], files: _Files = ()
     ) -> dict[str, Any]:
         """Answer a question from the indexed documents.
 
@@ -45,7 +42,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         documents do not say it: `missing` is what they lack, `guess` is only a guess, and `nearest` are no sources.
         """
         try:
-            wanted = DocumentFilter(files, since)
+            wanted = DocumentFilter(files)
             return dict(await last_of(answering.answer(question, asyncio.Event().wait, documents=wanted)))
         except Problem as problem:
             raise ToolError(problem.message) from problem
@@ -58,11 +55,10 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
             query: Annotated[str, Field(description="What to look for.", max_length=32_768)],
             k: Annotated[int, Field(description="How many passages.", ge=1, le=100)] = 5,
             files: _Files = (),
-            since: _Since = None,
         ) -> dict[str, Any]:
             """Find the passages of the indexed documents that fit a query best."""
             try:
-                [hits] = await asyncio.to_thread(find, retriever, [query], k, DocumentFilter(files, since))
+                [hits] = await asyncio.to_thread(find, retriever, [query], k, DocumentFilter(files))
             except KnowgapError as error:
                 raise ToolError(str(error)) from error
             places = [{} if place is None else {"file": place.file, "position": place.position} for _, place in hits]

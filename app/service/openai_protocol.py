@@ -25,7 +25,7 @@ from typing_extensions import Self
 
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
 from knowgap.service.requests import Problem
-from knowgap.service.searching import Day, Patterns
+from knowgap.service.searching import Patterns
 from knowgap.signatures.types import SubAnswer
 
 _TASK = "### Task:"
@@ -73,7 +73,6 @@ class ChatRequest(BaseModel):
     seed: int | None = None
     citations: bool = True  # this field and those below are not OpenAI's
     files: Patterns = ()
-    since: Day = None
 
     @field_validator("response_format")
     @classmethod

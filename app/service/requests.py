@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -31,7 +31,6 @@ _MAX_BODY = 4 << 20  # bytes
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _FREE_PATHS = ("/", "/healthz")
 """The paths that are answered without the key."""
-_OUTCOMES = {400: "refused", 429: "refused", 499: "cancelled", 503: "cancelled", 504: "late"}
 
 Result = TypeVar("Result")
 Body = TypeVar("Body", bound=BaseModel)
@@ -76,11 +75,6 @@ class Problem(Exception):
         cause = None if isinstance(error, (KnowgapError, cls)) else error
         _LOG.error("request %s failed: %s", name, error, exc_info=cause)
         return cls(status, f"{told}; the server's log states the cause under {name}", name)
-
-    @property
-    def outcome(self) -> str:
-        """The label in the metrics: refused, cancelled, late or failed."""
-        return _OUTCOMES.get(self.status, "failed")
 
     def record(self) -> dict[str, Any]:
         """Return the body of the response."""
@@ -141,12 +135,18 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not is_get and media_type != "application/json":
         raise Problem(415, "send JSON: Content-Type: application/json")
-    body = b"".join([chunk async for chunk in read_body(request, _MAX_BODY)])
+    body = bytearray()
     try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_BODY:
+                raise Problem(413, f"the body has more than {_MAX_BODY} bytes")
         if is_get:
             pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
             return kind.model_validate(dict(pairs))
-        return kind.model_validate_json(body)
+        return kind.model_validate_json(bytes(body))
+    except ClientDisconnect:
+        raise Problem(499, "the client has disconnected") from None
     except UnicodeDecodeError as error:
         raise Problem(400, "the address is not valid UTF-8") from error
     except ValidationError as error:
@@ -155,23 +155,6 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
         if problem["type"] == "extra_forbidden":
             said = f"there is no such field; the known fields are {', '.join(kind.model_fields)}"
         raise Problem(400, f"{field}: {said}" if field else said) from error
-
-
-async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
-    """The body of a request, in parts.
-
-    Raises:
-        Problem: it has more than `most` bytes (413), or the client has disconnected (499).
-    """
-    size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > most:
-                raise Problem(413, f"the body has more than {most} bytes")
-            yield chunk
-    except ClientDisconnect:
-        raise Problem(499, "the client has disconnected") from None
 
 
 def json_response(content: Any, status: int = 200) -> Response:

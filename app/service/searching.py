@@ -3,7 +3,7 @@
     GET  /search?query=…&k=10                     one query
     POST /search {"query": "…", "k": 10}          the same
     POST /search {"queries": ["…", …], "k": 10}   many queries
-    POST /search {…, "files": ["reports", "*.pdf"], "since": "2026-01-31"}   only in these documents
+    POST /search {…, "files": ["reports", "*.pdf"]}   only in these documents
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
@@ -15,12 +15,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from typing import Annotated, Any
 
 import orjson
-import prometheus_client as prometheus
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 from knowgap.retrieval.documents.sources import DocumentFilter, Source, places_of
@@ -28,23 +26,10 @@ from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
 
-_AT_ONCE = 8
-"""How many requests are searched for at a time."""
-_MOST = 80
-"""How many may be under way, waiting included; further ones are refused."""
+_THREADS = ThreadPoolExecutor(8, thread_name_prefix="knowgap-search")
 _Query = Annotated[str, Field(max_length=32_768)]
 Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
 """Files, folders and patterns; their length is limited, since longer patterns take longer to match."""
-
-
-def _day(value: Any) -> date | None:
-    try:
-        return None if value is None else date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise ValueError("write the day in the form 2026-01-31") from None
-
-
-Day = Annotated[date | None, BeforeValidator(_day)]
 
 
 class SearchRequest(BaseModel):
@@ -56,7 +41,6 @@ class SearchRequest(BaseModel):
     queries: Annotated[list[_Query], Field(max_length=256)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     files: Patterns = ()
-    since: Day = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -65,51 +49,34 @@ class SearchRequest(BaseModel):
         return self
 
 
-class Searching:
-    """An index that answers the searches of a service within `deadline` seconds, waiting included."""
+def describe(retriever: Any) -> dict[str, Any]:
+    """The engine and the digests of an index, and how far its documents are read."""
+    manifest = getattr(retriever, "manifest", None)
+    return {
+        "engine": getattr(manifest, "engine", type(retriever).__name__),
+        **{name: getattr(retriever, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
+        **how_far(retriever),
+    }
 
-    def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
-        self._retriever, self._deadline, self._under_way = retriever, deadline, 0
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="knowgap-search")
-        self._searches = prometheus.Counter(
-            "knowgap_searches", "Requests to search, by what became of them.", ["outcome"], registry=metrics
-        )
 
-    def describe(self) -> dict[str, Any]:
-        """Return the engine and the digests of the index, and how far its documents are read."""
-        index = self._retriever
-        manifest = getattr(index, "manifest", None)
-        return {
-            "engine": getattr(manifest, "engine", type(index).__name__),
-            **{name: getattr(index, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
-            **how_far(index),
-        }
+async def search(
+    retriever: Retriever, asked: SearchRequest, gone: Callable[[], Awaitable[object]], deadline: float
+) -> bytes:
+    """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
 
-    async def search(self, asked: SearchRequest, gone: Callable[[], Awaitable[object]]) -> bytes:
-        """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
-
-        `gone` returns when the client no longer waits for the answer. If there is no answer, `Problem` is raised.
-        """
-        outcome = "answered"
-        self._under_way += 1
-        try:
-            if self._under_way > _MOST:
-                raise Problem(429, "too many searches are waiting; search again later")
-            async with Patience(gone, self._deadline) as patience:
-                searched = self._threads.submit(_searched, self._retriever, asked)
-                return await patience.wait_for(asyncio.wrap_future(searched))
-        except (Exception, KeyboardInterrupt) as error:
-            problem = Problem.of(error)
-            outcome = problem.outcome
-            raise problem from error
-        finally:
-            self._under_way -= 1
-            self._searches.labels(outcome).inc()
+    `gone` returns when the client no longer waits; `deadline` is in seconds. Without an answer, `Problem` is raised.
+    """
+    try:
+        async with Patience(gone, deadline) as patience:
+            searched = asyncio.get_running_loop().run_in_executor(_THREADS, _searched, retriever, asked)
+            return await patience.wait_for(searched)
+    except (Exception, KeyboardInterrupt) as error:
+        raise Problem.of(error) from error
 
 
 def _searched(retriever: Retriever, asked: SearchRequest) -> bytes:
     queries = asked.queries if asked.queries is not None else [asked.query or ""]
-    found = find(retriever, queries, asked.k, DocumentFilter(asked.files, asked.since))
+    found = find(retriever, queries, asked.k, DocumentFilter(asked.files))
     results = [[_record(hit, place) for hit, place in hits] for hits in found]
     return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
 

@@ -1,4 +1,4 @@
-"""Serve a program, an index, or both over HTTP.
+"""Serve a program and its index over HTTP.
 
 docs/service.md lists the addresses; `openai_protocol` and `searching` describe their formats.
 
@@ -17,12 +17,10 @@ import asyncio
 import secrets
 import threading
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import dspy
 import orjson
-import prometheus_client as prometheus
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.applications import Starlette
@@ -36,15 +34,14 @@ from knowgap.errors import UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.retrieval.documents.sources import DocumentFilter
-from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
 from knowgap.service.events import Events
-from knowgap.service.files import Files, add_file, list_documents
+from knowgap.service.files import Files, list_documents
 from knowgap.service.listening import HTTPServer
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
-from knowgap.service.searching import Day, Patterns, Searching, SearchRequest
+from knowgap.service.searching import Patterns, SearchRequest, describe, search
 from knowgap.signatures.types import SubAnswer
 
 
@@ -58,16 +55,14 @@ class AskRequest(BaseModel):
     citations: bool = True
     said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
     files: Patterns = ()
-    since: Day = None
 
 
 class Server(HTTPServer):
-    """Serves a program, an index, or both until it is stopped.
+    """Serves a program and its index until it is stopped.
 
     Args:
         program: the program; what its first question needs is loaded first, or in the background with a `LiveIndex`.
         lm: the language model that it asks; None takes the one that DSPy is configured with.
-        index: what /search searches; None takes the program's own index.
         max_questions: how many questions are answered at the same time.
         deadline: seconds within which a question or a search is answered.
         host: the address to listen on; the default is reachable from this machine only.
@@ -76,76 +71,55 @@ class Server(HTTPServer):
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
         examples: example questions on the page.
         show_files: visitors may open the files that the index was made of; sources link to them.
-        allow_upload: visitors may add files to the folder that is served; the index must be a `LiveIndex`.
 
     Attributes:
-        name: the program's name, which OpenAI's protocol uses as that of a model; None without a program.
+        name: the program's name, which OpenAI's protocol uses as that of a model.
 
     Raises:
-        UsageError: the address cannot be used or needs a key, there is neither a program nor an index, there are no
-            files to show, or there is no folder to add files to.
+        UsageError: the address cannot be used or needs a key, or there are no files to show.
     """
 
     def __init__(
         self,
-        program: Program | None = None,
+        program: Program,
         lm: dspy.BaseLM | None = None,
         *,
-        index: Retriever | None = None,
         max_questions: int = 32,
         deadline: float = 300.0,
         host: str = "127.0.0.1",
         port: int = 8894,
         key: str | None = None,
-        grace: float = 60.0,
+        grace: float = 30.0,
         examples: Sequence[str] = (),
         show_files: bool = False,
-        allow_upload: bool = False,
     ) -> None:
-        if program is None and index is None:
-            raise UsageError("a server needs a program or an index to serve")
         if key is None and not is_loopback(host):
             raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
-        metrics = prometheus.CollectorRegistry()
+        lm, index = lm or dspy.settings.lm, program.retriever
+        files = Files(index) if show_files else None
+        link = files.link if files is not None else None
+        self._answering = Answering(program, lm, max_questions=max_questions, deadline=deadline, link=link)
+        if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
+            threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
+        else:
+            self._answering.warm_up()
+        self.name, self._index, self._deadline = self._answering.name, index, deadline
+        templates = Environment(loader=PackageLoader("knowgap.service"), autoescape=True, undefined=StrictUndefined)
+        shown = {"examples": list(examples), "embedded": lm.model == EXTRACTIVE}
+        self._page = templates.get_template("page.html.jinja", globals=shown)
         routes = [
+            Route("/", self._show_page),
             Route("/healthz", self._health),
-            Route("/metrics", lambda _: Response(prometheus.generate_latest(metrics), media_type=_PROMETHEUS)),
+            Route("/documents", lambda _: json_response(list_documents(index))),
+            Route("/v1/ask", self._ask, methods=["POST"]),
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/v1/models", self._models),
+            Route("/v1/models/{name:path}", self._models),
         ]
-        self.name: str | None = None
-        if program is not None:
-            lm, index = lm or dspy.settings.lm, index or program.retriever
-            files = Files(index) if show_files else None
-            limits = {"max_questions": max_questions, "deadline": deadline}
-            link = files.link if files is not None else None
-            self._answering = Answering(program, lm, **limits, metrics=metrics, link=link)
-            if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
-                threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
-            else:
-                self._answering.warm_up()
-            self.name = self._answering.name
-            loader = PackageLoader("knowgap.service")
-            templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-            shown = {"examples": list(examples), "upload": allow_upload, "embedded": lm.model == EXTRACTIVE}
-            self._page = templates.get_template("page.html.jinja", globals=shown)
-            routes += [
-                Route("/", self._show_page),
-                Route("/documents", lambda _: json_response(list_documents(index))),
-                Route("/v1/ask", self._ask, methods=["POST"]),
-                Route("/v1/chat/completions", self._chat, methods=["POST"]),
-                Route("/v1/models", self._models),
-                Route("/v1/models/{name:path}", self._models),
-            ]
-            if files is not None:
-                respond = files.respond
-                routes.append(Route("/files/{name:path}", lambda request: respond(request.path_params["name"])))
-            if allow_upload:
-                if not isinstance(index, LiveIndex):
-                    raise UsageError("files can be added only to a folder that is served, not to an index")
-                routes.append(Route("/files/{name:path}", partial(add_file, index=index), methods=["PUT"]))
-        self._searching = None
+        if files is not None:
+            routes.append(Route("/files/{name:path}", lambda request: files.respond(request.path_params["name"])))
         if index is not None:
-            self._searching = Searching(index, metrics, deadline=deadline)
-            routes.append(Route("/search", partial(_search, searching=self._searching), methods=["GET", "POST"]))
+            routes.append(Route("/search", self._search, methods=["GET", "POST"]))
         self._addresses = sorted({route.path.replace("{name:path}", "NAME") for route in routes})
         # After an error that only the handler of `Exception` takes, the connection is closed.
         refused = (HTTPException, Problem, OSError, Exception)
@@ -164,7 +138,7 @@ class Server(HTTPServer):
         return HTMLResponse(self._page.render(nonce=nonce), headers=headers)
 
     async def _health(self, request: Request) -> Response:
-        index = None if self._searching is None else await asyncio.to_thread(self._searching.describe)
+        index = None if self._index is None else await asyncio.to_thread(describe, self._index)
         return json_response({"status": "ok", "program": self.name, "index": index})
 
     async def _models(self, request: Request) -> Response:
@@ -186,7 +160,7 @@ class Server(HTTPServer):
             said=asked.said,
             steps=asked.stream,
             citations=asked.citations,
-            documents=DocumentFilter(asked.files, asked.since),
+            documents=DocumentFilter(asked.files),
         )
         return await Events(items, _event).begun() if asked.stream else json_response(await last_of(items))
 
@@ -203,12 +177,16 @@ class Server(HTTPServer):
                 steps=bool(asked.stream),
                 citations=asked.citations,
                 sampling=asked.sampling(),
-                documents=DocumentFilter(asked.files, asked.since),
+                documents=DocumentFilter(asked.files),
             )
         reply = Reply(asked, str(request.base_url))
         if asked.stream:
             return await Events(items, reply.event).begun()
         return json_response(reply.whole(await last_of(items)))
+
+    async def _search(self, request: Request) -> Response:
+        asked: Any = await read_request(request, SearchRequest)
+        return json_response(await search(self._index, asked, request.receive, self._deadline))
 
     async def _refuse(self, request: Request, error: Any) -> Response:
         if isinstance(error, HTTPException):
@@ -225,16 +203,8 @@ class Server(HTTPServer):
         return response
 
 
-async def _search(request: Request, searching: Searching) -> Response:
-    asked = await read_request(request, SearchRequest)
-    return json_response(await searching.search(asked, request.receive))
-
-
 def _event(item: StepTold | Answer | Problem) -> bytes:
     """An event of /v1/ask."""
     if isinstance(item, Problem):
         return b"event: error\ndata: %s\n\n" % orjson.dumps(item.record())
     return b"event: %s\ndata: %s\n\n" % (b"answer" if isinstance(item, Answer) else b"step", orjson.dumps(item))
-
-
-_PROMETHEUS = prometheus.CONTENT_TYPE_LATEST

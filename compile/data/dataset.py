@@ -66,6 +66,10 @@ class Dataset:
             )
         return list(self.splits[split])[:limit]
 
+    def passages(self, index: object) -> Iterable[Passage]:
+        """The passages that come with the questions, or else those of an index, if it tells them."""
+        return self.corpus or (index if isinstance(index, Iterable) else ())
+
     def index_name(self, engine: str) -> str:
         """The folder name of an index of the corpus: it changes with the data, the engine and the format of indexes."""
         from knowgap.retrieval.index.manifest import FORMAT_VERSION

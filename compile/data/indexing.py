@@ -16,7 +16,6 @@ from knowgap.retrieval.documents.reading import (
     ReadFile,
     Reading,
     Update,
-    modified,
     open_folder,
     read_documents,
     shown_name,
@@ -195,7 +194,7 @@ def _files(
         yield from read_documents(documents, splitter, reading, known, report)
         return
     name = shown_name(source.name)
-    record = FileRecord(file_digest(source) if source.is_file() else None, modified=modified(source))
+    record = FileRecord(file_digest(source) if source.is_file() else None)
 
     def placed() -> Iterator[tuple[Passage, Source]]:
         for line, passage in read_passages(source, lambda note: reading.notes.update({name: note})):

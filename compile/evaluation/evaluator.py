@@ -19,14 +19,11 @@ from knowgap.compiling.evaluation.provenance import Provenance, examples_digest,
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import UsageError
 from knowgap.lms.metering import without_history
 from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
-from knowgap.storage.record_file import RecordFile, read_records
-
-ANSWERS = b'{"about":{"kind":"answers",'
-"""The first bytes of a file of answers."""
+from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
 
@@ -167,17 +164,3 @@ def answers_about(origin: Provenance, metrics: Iterable[str], questions: Sequenc
         "sub_models": trained | origin.weights,
         "metrics": list(metrics),
     }
-
-
-def load_answers(path: str | Path) -> Evaluation:
-    """Read a file of answers as an evaluation, whether or not all questions have been answered.
-
-    Raises:
-        UsageError: the file is not a file of answers.
-        DataError: a line is damaged, or there is no answer yet.
-    """
-    about, records = read_records(path, QuestionRecord, "answer")
-    if not records:
-        raise DataError("no question has been answered yet", path=path)
-    facts = {name: value for name, value in about.items() if name in Provenance.model_fields and name != "sub_models"}
-    return Evaluation(records=list(records.values()), metrics=about["metrics"], provenance=Provenance(**facts))

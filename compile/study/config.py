@@ -124,7 +124,7 @@ class StudyConfig(BaseModel):
         if self.max_money is not None and prices is None:
             raise UsageError(
                 f"a limit of {self.max_money:g} US dollars needs prices, and those of {lm} are not known: name them, "
-                "in US dollars per million prompt and completion tokens (--prices IN,OUT)"
+                "in US dollars per million prompt and completion tokens, with StudyConfig(prices=(IN, OUT))"
             )
         return self.model_copy(update={"prices": prices})
 

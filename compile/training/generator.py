@@ -69,7 +69,7 @@ def rq_rag(
     with main_process_first():
         file = output.with_name(f"{output.name}-transcripts.jsonl")
         examples = data.questions("train", limit)
-        made = construct_transcripts(examples, retriever, data.corpus, file, config, run)
+        made = construct_transcripts(examples, retriever, data.passages(retriever), file, config, run)
     job = generator_job(made.records, output, base=base, config=config)
     too_long = sum(not record.dropped for record in made.records) - job.examples
     counts = [f"{count} {what}" for what, count in count_transcripts(made.records).items()]

@@ -65,7 +65,7 @@ def reranker(
         MissingDependency: a package of the extra `train` is not installed.
     """
     config = config or RerankerConfig()
-    pairs = training_pairs(data.questions("train", limit), retriever, data.corpus, config)
+    pairs = training_pairs(data.questions("train", limit), retriever, data.passages(retriever), config)
     return fit(reranker_job(pairs, output, base=base, config=config), run.progress)
 
 

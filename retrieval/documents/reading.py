@@ -204,14 +204,6 @@ class ReadFile(NamedTuple):
     placed: Iterable[tuple[Passage, Source]] | None = None
 
 
-def modified(path: Path) -> float:
-    """When a file was last modified, in seconds since 1970; 0 if that cannot be read."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -275,7 +267,7 @@ def read_documents(
                 # A record without a digest is tried again, since a permission, library or time may be missing only now.
                 lasting = not isinstance(problem, NotNow) and digest is not None
                 same = original(name, before.content) if before.same in ("", originals.get(before.content)) else ""
-                record = FileRecord(digest if lasting else None, str(problem), before.content, same, modified(path))
+                record = FileRecord(digest if lasting else None, str(problem), before.content, same)
                 yield ReadFile(name, record)
                 continue
             if note:
@@ -285,4 +277,4 @@ def read_documents(
             if not same:
                 reading.count(len(placed))
             reading.kinds[kind] += 1
-            yield ReadFile(name, FileRecord(digest, "", texts, same, modified(path)), () if same else placed)
+            yield ReadFile(name, FileRecord(digest, "", texts, same), () if same else placed)

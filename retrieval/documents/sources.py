@@ -6,7 +6,6 @@ without it can be searched, but its passages have no places.
 
 from __future__ import annotations
 
-import datetime
 import errno
 import hashlib
 import itertools
@@ -16,7 +15,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -31,8 +30,7 @@ _IDS_AT_ONCE = 500
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
 create table files (
-    path text primary key, digest text, problem text not null, content text not null, same text not null,
-    modified real not null
+    path text primary key, digest text, problem text not null, content text not null, same text not null
 );
 create index copies on files (same);
 create table passages (
@@ -50,7 +48,7 @@ _CHANGING = (
     """update files set digest = null where not exists (
         select * from after.files other where other.path = files.path and other.digest is files.digest
     )""",
-    "insert or ignore into files select path, null, problem, content, same, modified from after.files",
+    "insert or ignore into files select path, null, problem, content, same from after.files",
 )
 
 
@@ -108,14 +106,12 @@ class FileRecord:
         problem: the reason why its text is not in the index; empty if it is.
         content: a digest of the titles and texts of its passages; empty if it could not be read.
         same: the file with the same titles and texts whose passages stand for its own; empty if they are its own.
-        modified: when it was last modified, in seconds since 1970; ignored when records are compared.
     """
 
     digest: str | None
     problem: str = ""
     content: str = ""
     same: str = ""
-    modified: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,30 +121,23 @@ class DocumentFilter:
     Args:
         files: paths and patterns. A file is searched if one of these is its path in the folder that was indexed, a
             folder above it, or a shell pattern that its path matches, such as `*.pdf`; empty for all files.
-        since: files last modified before this day, in local time, are left out.
 
-    >>> import datetime
-    >>> DocumentFilter(("reports", "*.md")).accepts("reports/2026/june.pdf", modified=0.0)
+    >>> DocumentFilter(("reports", "*.md")).accepts("reports/2026/june.pdf")
     True
-    >>> DocumentFilter(since=datetime.date(2026, 1, 1)).accepts("june.pdf", modified=0.0)
-    False
     """
 
     files: tuple[str, ...] = ()
-    since: datetime.date | None = None
 
     def __str__(self) -> str:
-        parts = [" or ".join(self.files)] if self.files else []
-        return ", ".join([*parts, f"modified since {self.since}"] if self.since else parts)
+        return " or ".join(self.files)
 
-    def accepts(self, path: str, modified: float) -> bool:
-        """Whether a file with this path and time of modification, in seconds since 1970, is searched."""
+    def accepts(self, path: str) -> bool:
+        """Whether a file with this path is searched."""
         names = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents)} - {"."}
-        named = not self.files or any(
+        return not self.files or any(
             fnmatchcase(path, pattern) or pattern.rstrip("/") in names
             for pattern in (pattern.removeprefix("./") for pattern in self.files)
         )
-        return named and (self.since is None or datetime.date.fromtimestamp(modified) >= self.since)
 
 
 class Sources:
@@ -226,7 +215,7 @@ class Sources:
 
     def ids(self, wanted: DocumentFilter) -> frozenset[str]:
         """The ids of the passages of those files that a filter accepts."""
-        accepted = ((path, each) for path, each in self.files().items() if wanted.accepts(path, each.modified))
+        accepted = ((path, each) for path, each in self.files().items() if wanted.accepts(path))
         files = dict.fromkeys(record.same or path for path, record in accepted)
         found: set[str] = set()
         for part in batches(files, _IDS_AT_ONCE):
@@ -256,7 +245,7 @@ class Sources:
     def write_file(self, file: str, record: FileRecord) -> None:
         """Record a file without its passages."""
         with self._writing() as database:
-            database.execute("insert into files values (?, ?, ?, ?, ?, ?)", (file, *astuple(record)))
+            database.execute("insert into files values (?, ?, ?, ?, ?)", (file, *astuple(record)))
 
     def write_passages(self, placed: Iterable[tuple[Passage, Source]]) -> None:
         """Record passages and their places."""

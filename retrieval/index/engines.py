@@ -97,8 +97,7 @@ def outside_retriever(name: str | Path) -> Retriever | None:
     """The plugin or the index of another tool with this name; None if there is none.
 
     The name is that of an index of another tool, see `open_outside`; `module:Name` of a retriever, or of a callable
-    that makes one; `module:Name:TEXT`, which calls it with a text; or the name of an entry point of an installed
-    package in the group `knowgap.retrievers`.
+    that makes one; or `module:Name:TEXT`, which calls it with a text.
 
     Raises:
         UsageError: it cannot be imported or made, or is no retriever.

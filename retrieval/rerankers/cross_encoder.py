@@ -58,8 +58,7 @@ def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
     """Load a reranker by name.
 
     Args:
-        name: `embedded`; the folder or hub name of a cross-encoder; or the name of a plugin: `module:Name`, or an entry
-            point of an installed package in the group `knowgap.rerankers`.
+        name: `embedded`; the folder or hub name of a cross-encoder; or `module:Name` of a plugin.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:

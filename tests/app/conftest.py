@@ -1,9 +1,9 @@
-"""A folder outside the package with a module of one's own, and distributions that offer what is in it."""
+"""A folder outside the package with a module of one's own."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,7 +77,7 @@ class Scorer:
 
     entails = score
 '''
-MODULES = ("mine", "unsound", "offering", "site_mine")
+MODULES = ("mine", "unsound")
 
 
 @pytest.fixture
@@ -91,23 +91,3 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     for name in MODULES:
         sys.modules.pop(name, None)
-
-
-Offer = Callable[..., None]
-
-
-@pytest.fixture
-def offer(folder: Path) -> Offer:
-    """Installs a distribution that offers things: `offer("dist", "knowgap.programs", again="mine:Again")`."""
-
-    def install(dist: str, group: str, **points: str) -> None:
-        info = folder / f"{dist}-1.0.dist-info"
-        info.mkdir(exist_ok=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
-        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items()), ""]
-        with (info / "entry_points.txt").open("a") as file:
-            file.write("\n".join(lines))
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-
-    return install

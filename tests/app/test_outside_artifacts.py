@@ -45,11 +45,6 @@ def test_an_artifact_is_loaded_where_its_program_is_named_or_imported(artifact):
         opened(artifact, expect=RAG)
 
 
-def test_an_artifact_is_loaded_where_a_package_offers_its_program(artifact, offer):
-    offer("offering", "knowgap.programs", again="mine:Again")
-    assert opened(artifact).top_k == 9
-
-
 @pytest.mark.parametrize("named", ["mine:half", "mine:Finder"])
 def test_an_artifact_makes_nothing_but_programs(named, artifact, folder):
     config = (artifact / "config.json").read_text()

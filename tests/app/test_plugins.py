@@ -1,4 +1,4 @@
-"""Names from outside the package: `module:Name`, and entry points of distributions that are made on the spot."""
+"""Names from outside the package: `module:Name`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import dspy
 import pytest
 
 from knowgap import plugins
-from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metrics
+from knowgap.compiling.evaluation.metrics import get_metric, named_metrics
 from knowgap.compiling.evaluation.provenance import provenance_of
 from knowgap.errors import DataError, UnknownName, UsageError
-from knowgap.programs import PROGRAMS, get_program, program_reference
+from knowgap.programs import get_program, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.modules import ModuleFactory
@@ -127,42 +127,3 @@ def test_code_without_a_file_is_told_apart_by_what_it_does():
     assert define("# the same in another cell\n\n" + IN_A_NOTEBOOK) == first
     changed = define(IN_A_NOTEBOOK.replace("ANSWER", "Bo"))
     assert {role for role in first if changed[role] != first[role]} == {"program", "module", "metric"}
-
-
-# Entry points
-
-
-def test_a_package_offers_things_by_plain_names(offer):
-    offer("offering", "knowgap.programs", again="mine:Again")
-    offer("offering", "knowgap.metrics", half="mine:half")
-    offer("offering", "knowgap.retrievers", finder="mine:Finder")
-    offer("offering", "knowgap.rerankers", scorer="mine:Scorer")
-    offer("offering", "knowgap.entailment_models", scorer="mine:Scorer")
-    assert get_program("again").__name__ == "Again"
-    assert get_metric("half")(None, None) == 0.5
-    assert type(as_retriever("finder")).__name__ == "Finder"
-    assert {type(make("scorer")).__name__ for make in (make_reranker, make_entailment)} == {"Scorer"}
-
-
-def test_a_package_that_cannot_be_imported_disturbs_nothing_else(offer, folder):
-    (folder / "offering.py").write_text("import absent\n")
-    offer("offering", "knowgap.programs", wrong="offering:Wrong", again="mine:Again")
-    offer("other", "knowgap.programs", second="mine:Again")
-    assert get_program("rag") is RAG
-    assert get_program("again").__name__ == "Again"
-    listed = plugins.list_installed("program", PROGRAMS, lambda found: found.__doc__)
-    assert listed["again"] == "Plain retrieval under another name."
-    assert listed["wrong"] == "cannot be used: ModuleNotFoundError: No module named 'absent'"
-
-
-def test_a_package_does_not_take_over_a_name(offer):
-    offer("offering", "knowgap.metrics", f1="mine:half")
-    assert get_metric("f1") is METRICS["f1"]
-    assert plugins.list_installed("metric", METRICS, str) == {}
-
-
-def test_two_packages_with_one_name_are_refused(offer):
-    offer("offering", "knowgap.programs", again="mine:Again")
-    offer("other", "knowgap.programs", again="mine:Narrow")
-    with pytest.raises(UsageError, match=r"program again is ambiguous: it may be mine:Again or mine:Narrow; name one"):
-        get_program("again")

@@ -1,8 +1,5 @@
 """Searches within some documents of an index."""
 
-import datetime
-import os
-
 import dspy
 import httpx
 import pytest
@@ -15,8 +12,6 @@ from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service import Server
 
-OLD = datetime.datetime(2020, 5, 1).timestamp()
-
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
@@ -25,8 +20,6 @@ def index(tmp_path_factory):
         path = folder / "docs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"The river of Tarn, says {name}.\n", encoding="utf-8")
-        if name.startswith("old"):
-            os.utime(path, (OLD, OLD))
     return knowgap.build_index(folder / "docs", folder / "index", engine="bm25")
 
 
@@ -43,8 +36,6 @@ def files(hits):
         (DocumentFilter(("./old/isk.txt",)), ["old/isk.txt"]),
         (DocumentFilter(("*.md",)), ["new/tarn.md", "old/tarn.md"]),
         (DocumentFilter(("new/tarn.md", "*.txt")), ["new/tarn.md", "old/isk.txt"]),
-        (DocumentFilter(since=datetime.date(2020, 5, 2)), ["new/tarn.md"]),
-        (DocumentFilter(since=datetime.date(2020, 5, 1)), ["new/tarn.md", "old/isk.txt", "old/tarn.md"]),
     ],
 )
 def test_only_the_wanted_documents_are_searched(index, wanted, found):
@@ -57,13 +48,13 @@ def test_only_the_wanted_documents_are_searched(index, wanted, found):
 
 def test_a_path_names_its_file_even_if_it_reads_as_a_pattern():
     wanted = DocumentFilter(("june/report [final].pdf",))
-    assert wanted.accepts("june/report [final].pdf", modified=0.0)
-    assert not wanted.accepts("june/report [draft].pdf", modified=0.0)
+    assert wanted.accepts("june/report [final].pdf")
+    assert not wanted.accepts("june/report [draft].pdf")
 
 
 def test_what_cannot_be_searched_so_is_said(index, tmp_path):
-    none = DocumentFilter(("none", "other"), datetime.date(2026, 1, 1))
-    told = "is none or other, modified since 2026-01-01; a file is named by its path in the folder that was indexed"
+    none = DocumentFilter(("none", "other"))
+    told = "is none or other; a file is named by its path in the folder that was indexed"
     with pytest.raises(UsageError, match=told), only_documents(index, none):
         pass
     plain = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
@@ -75,7 +66,7 @@ def test_what_cannot_be_searched_so_is_said(index, tmp_path):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_service_answers_from_some_documents(index, stream):
     lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    asked = {"question": "Which river of Tarn?", "files": ["old"], "since": "2019-01-01", "citations": False}
+    asked = {"question": "Which river of Tarn?", "files": ["old"], "citations": False}
     with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
         told = client.post("/v1/ask", json={**asked, "stream": stream}).text
         assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
@@ -83,13 +74,8 @@ def test_a_service_answers_from_some_documents(index, stream):
         found = client.post("/search", json={"query": "river", "files": ["new"]}).json()["topk"]
         assert [record["pid"].partition("#")[0] for record in found] == ["new/tarn.md"]
         assert client.post("/v1/ask", json={**asked, "files": ["none"]}).status_code == 400
-        for day in ("May", "31.1.2026", 5):
-            told = client.post("/v1/ask", json={**asked, "since": day}).json()["error"]["message"]
-            assert told == "since: write the day in the form 2026-01-31"
         told = client.post("/v1/ask", json={**asked, "file": "old"}).json()["error"]["message"]
-        assert (
-            told == "file: there is no such field; the known fields are question, stream, citations, said, files, since"
-        )
+        assert told == "file: there is no such field; the known fields are question, stream, citations, said, files"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -97,7 +83,7 @@ def test_a_client_of_openai_chooses_documents_too(index, stream):
     lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
     messages = [{"role": "user", "content": "Which river of Tarn?"}]
     with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
-        asked = {"model": server.name, "messages": messages, "stream": stream, "files": ["old"], "since": "2019-01-01"}
+        asked = {"model": server.name, "messages": messages, "stream": stream, "files": ["old"]}
         told = client.post("/v1/chat/completions", json=asked).text
         assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
         assert client.post("/v1/chat/completions", json={**asked, "files": ["none"]}).status_code == 400

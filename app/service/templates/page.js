@@ -226,19 +226,6 @@ at("documents").addEventListener("click", showDocuments);
 at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn?.problem?.key && !running) answerTurn(turn); });
 at("key-cancel").addEventListener("click", () => at("key-dialog").close());
 at("examples")?.addEventListener("click", event => { const button = event.target.closest("button"); if (button) ask(button.textContent); });
-at("upload")?.addEventListener("change", async event => {
-  const said = [];
-  for (const file of event.target.files) {
-    const headers = tabKey() ? { Authorization: "Bearer " + tabKey() } : {};
-    const response = await fetch("files/" + encodeURIComponent(file.name), { method: "PUT", headers, body: file }).catch(() => null);
-    if (response?.status === 401) at("key-dialog").showModal();
-    const problem = response ? (await response.json().catch(() => ({}))).error?.message : "the service cannot be reached";
-    said.push(file.name + (response?.ok ? " was added." : " was not added: " + problem + "."));
-  }
-  at("upload-said").textContent = said.join(" ");
-  event.target.value = "";
-  showReading();
-});
 document.addEventListener("keydown", event => {
   if (document.querySelector("dialog[open]")) return;
   if (event.key === "Escape") {

@@ -79,8 +79,7 @@ def get_metric(name: str) -> Metric:
 
     Args:
         name: a key of `METRICS`; `citation_recall@MODEL` or `citation_precision@MODEL`, with the name of an entailment
-            model or `lm`; `module:Name` of a function from outside, or of a class that is called like one; or what an
-            installed package offers under that name, in the group `knowgap.metrics` of its entry points.
+            model or `lm`; or `module:Name` of a function from outside, or of a class that is called like one.
 
     Raises:
         UnknownName: there is no such metric.

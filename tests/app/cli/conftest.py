@@ -108,9 +108,10 @@ def write_lines(path: Path, records: list[dict]) -> None:
 
 @pytest.fixture
 def knowgap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Knowgap:
-    """The command in a folder with docs.jsonl and questions.jsonl."""
+    """The command in a folder with docs.jsonl and questions.jsonl; a new index is one of words unless it says more."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KNOWGAP_ENGINE", "bm25")
     write_lines(tmp_path / "docs.jsonl", DOCUMENTS)
     write_lines(tmp_path / "questions.jsonl", QUESTIONS)
     return Knowgap(tmp_path, capsys)
@@ -119,5 +120,5 @@ def knowgap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture
 def indexed(knowgap: Knowgap) -> Knowgap:
     """The same, with an index of the documents in the folder idx."""
-    knowgap("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", "idx")
+    knowgap("index", "--corpus", "docs.jsonl", "--index", "idx")
     return knowgap

@@ -11,22 +11,15 @@ from endpoint import endpoint
 from support import UNREADABLE, scripted_lm
 
 from knowgap.cli.factories import home
-from knowgap.compiling import save
-from knowgap.lms import make_lm
-from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.prediction import NOT_SUPPORTED
-from knowgap.retrieval import open_index
 from knowgap.retrieval.index.build import lock_index
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 
 
 def test_lists_what_there_is(knowgap):
-    printed, _ = knowgap("ls")
-    assert all(word in printed for word in ("migres", "rag", "hotpotqa", "exact_match", "bootstrap"))
-
-
-def test_describes_a_program(knowgap):
+    listed = {"migres", "rag", "hotpotqa", "exact_match", "bootstrap", "overview"}
+    assert {word for word in listed if word in knowgap("ls")[0]} == listed
     printed, _ = knowgap("ls", "migres")
     assert "iterations" in printed
     assert "open_domain" in printed
@@ -156,49 +149,25 @@ def test_the_version(knowgap):
     assert knowgap("--version")[0].startswith("knowgap ")
 
 
-def sent(server, name):
-    """The values of an option in the requests since the last look, without the first one-word question."""
-    bodies, server.bodies[:] = list(server.bodies), []
-    return {body.get(name) for body in bodies[1:]}
-
-
-def test_options_reach_the_model_and_an_artifact_keeps_them(indexed, monkeypatch):
+def test_options_reach_the_model(indexed, monkeypatch):
     with endpoint() as server:
         model = ["--lm", "openai/local", "--api-base", server.api_base]
         monkeypatch.setenv("KNOWGAP_LM_OPTIONS", "temperature=0.3 max_tokens=50 timeout=60")
         indexed(*ASK, "--program", "rag", *model, "--lm-option", "max_tokens=77")
-        assert {body.get("temperature") for body in server.bodies} == {0.3}
-        assert sent(server, "max_completion_tokens") == {77}
-        monkeypatch.delenv("KNOWGAP_LM_OPTIONS")
-        lm = make_lm("openai/local", api_base=server.api_base, max_tokens=64, timeout=50)
-        save(RAG(open_index("idx")), "artifact", lm=lm)
-        ask = ["ask", "Who built the mill?", "--index", "idx", "--program", "artifact", "--api-base", server.api_base]
-        assert "options of openai/local in artifact: " in indexed(*ask, "--lm", "openai/local")[1]
-        assert sent(server, "max_completion_tokens") == {64}
-        indexed(*ask, "--lm", "openai/local", "--lm-option", "max_tokens=65")
-        assert sent(server, "max_completion_tokens") == {65}
-        indexed(*ask, "--lm", "openai/another")
-        assert sent(server, "max_completion_tokens") == {300}
+        asked = server.bodies[1:]  # the first one asks for one word
+        assert {(body["temperature"], body["max_completion_tokens"]) for body in asked} == {(0.3, 77)}
 
 
 def test_an_address_in_the_environment_leaves_the_embedded_reader_alone(indexed, monkeypatch):
     monkeypatch.setenv("KNOWGAP_API_BASE", "http://127.0.0.1:9/v1")
-    printed, remarks = indexed(*ASK, "--program", "rag")
-    assert "Ada Venn" in printed
-    assert "KNOWGAP_API_BASE is set but not used" in " ".join(remarks.split())
+    assert "Ada Venn" in indexed(*ASK, "--program", "rag")[0]
 
 
-def test_doctor_speaks_of_model_keys_and_mcp(indexed, monkeypatch):
+def test_doctor_names_keys_and_tells_none(indexed, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "secret")
-    printed, _ = indexed("doctor", "--index", "idx")
+    printed, _ = indexed("doctor")
     assert "SOME_API_KEY" in printed
     assert "secret" not in printed
-    broken = ("--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--index", "http://127.0.0.1:9")
-    printed = " ".join(indexed("doctor", *broken, code=2)[0].replace("│", " ").split())
-    assert "does not answer at http://127.0.0.1:9/v1" in printed
-    assert "no index server answers" in printed
-    (indexed.folder / "idx" / "manifest.json").write_text("{", encoding="utf-8")
-    assert "broken" in indexed("doctor", "--index", "idx", code=2)[0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-STUDY = ("--program", "rag", "--engine", "bm25", "--limit", "2", "--num-threads", "1", "-o", "out")
+STUDY = ("--program", "rag", "--limit", "2", "--num-threads", "1", "-o", "out")
 
 
 def test_calibrates(knowgap):
-    calibrate = ("compile", "--optimizer", "calibrate", "--engine", "bm25", "--limit", "3", "-o", "out")
+    calibrate = ("compile", "--optimizer", "calibrate", "--limit", "3", "-o", "out")
     printed, _ = knowgap(*calibrate, "--part", "reranker=embedded", "--set", "retrieve_k=10", "--study", "share=1.0")
     saved = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())["hyperparameters"]["delta"]
     assert f"delta={saved}" in printed

@@ -68,7 +68,7 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
         knowgap.folder / "questions.jsonl", [{**question, "gold_ids": [passage["id"]], "type": f"kind {ESCAPES}"}]
     )
     name = "idx\x1b[31m\u202e"
-    seen = [knowgap("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", name)]
+    seen = [knowgap("index", "--corpus", "docs.jsonl", "--index", name)]
     assert r"Orle \u001b]0;owned" in knowgap("search", "Orle", "--index", name)[0]
     assert knowgap.json("search", "Orle", "--index", name)["hits"][0]["title"] == passage["title"].strip()
     whole = ("--data", "questions.jsonl", "--whole", "--index", name)
@@ -80,7 +80,6 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
     ):
         seen += [knowgap(*words), knowgap(*words, "--json")]
         json.loads(seen[-1][0])
-    seen += [knowgap("doctor", "--index", name)]
     seen.append(knowgap("report", "out\x1b[1m", "-o", "page\x1b[2J.html"))
     for words in (
         ["search", "x", "--index", f"none {ESCAPES}"],

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
-from knowgap.compiling.experiments.table import shipped_tables
-
-OWN = ["experiment", "own_questions", "--data-path", "own=questions.jsonl", "--corpus", "own=docs.jsonl"]
+OWN = ["experiment", "own_questions", "--data-path", "own=questions.jsonl", "--index", "own=idx"]
 ROWS = ["--row", "no retrieval", "--row", "plain retrieval"]
 
 
-def test_lists_the_tables(knowgap):
-    assert set(knowgap.json("experiment", "--list")) == set(shipped_tables())
-    assert "own_questions" in knowgap("experiment", "--list")[0]
-
-
-def test_runs_a_table_on_ones_own_questions(knowgap):
+def test_runs_a_table_on_ones_own_questions(indexed):
     models = ["--part", "entailment=grounding", "--part", "reranker=embedded"]
-    shown, remarks = knowgap(*OWN, *ROWS, *models, "--limit", "2")
+    shown, remarks = indexed(*OWN, *ROWS, *models, "--limit", "2")
     assert "plain retrieval" in shown
     assert "written to experiment-own_questions" in remarks
-    names = {path.name for path in (knowgap.folder / "experiment-own_questions").iterdir()}
-    assert names >= {"experiment.md", "experiment.csv", "answers"}
-    lines = knowgap.json(*OWN, *ROWS, "--limit", "2")
-    assert [line["row"] for line in lines if line["metric"] == "f1"] == ["no retrieval", "plain retrieval"]
-    estimates = knowgap.json(*OWN, *ROWS, "--limit", "3", "--dry-run", "--prices", "1,2")
-    assert [estimate["calls"] for estimate in estimates.values()] == [3, 3]
+    folder = indexed.folder / "experiment-own_questions"
+    assert {path.name for path in folder.iterdir()} >= {"experiment.md", "experiment.csv", "answers"}
+    with (folder / "experiment.csv").open() as file:
+        scores = [(row["row"], row["metric"]) for row in csv.DictReader(file)]
+    assert {("no retrieval", "f1"), ("plain retrieval", "f1")} <= {*scores}
+    estimated, _ = indexed(*OWN, *ROWS, "--limit", "3", "--dry-run")
+    assert [line.split("│")[3].strip() for line in estimated.splitlines() if line.startswith("│ all")] == ["6"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["experiment"], "name a table"),
         (["experiment", "no_such"], "no_such"),
         (["experiment", "own_questions", "--data-path", "questions.jsonl"], "NAME=VALUE"),
         (["experiment", "own_questions"], "own=PATH"),
         ([*OWN, "--row", "nobody"], "nobody"),
     ],
 )
-def test_bad_input_gets_one_clear_line(knowgap, arguments: list[str], message: str):
-    assert message in knowgap.refusal(*arguments)
+def test_bad_input_gets_one_clear_line(indexed, arguments: list[str], message: str):
+    assert message in indexed.refusal(*arguments)
 
 
 MODULE = """
@@ -77,24 +72,16 @@ settings = {{ k = 2 }}
 """
 
 
-def test_a_module_is_a_row_beside_a_program(knowgap):
-    (knowgap.folder / "notebook.py").write_text(MODULE)
-    (knowgap.folder / "beside.toml").write_text(BESIDE.format(more=""))
-    lines = knowgap.json("experiment", "beside.toml", *OWN[2:], "--engine", "bm25")
-    scores = {(line["row"], line["metric"]): line["mean"] for line in lines}
+def test_a_module_is_a_row_beside_a_program(indexed):
+    (indexed.folder / "notebook.py").write_text(MODULE)
+    (indexed.folder / "beside.toml").write_text(BESIDE.format(more=""))
+    indexed("experiment", "beside.toml", *OWN[2:])
+    with (indexed.folder / "experiment-beside" / "experiment.csv").open() as file:
+        scores = {(row["row"], row["metric"]): float(row["mean"]) for row in csv.DictReader(file)}
     assert scores["notes", "exact_match"] > 0
     assert scores["notes", "lm_calls"] == 1
     assert 1 == scores["notes", "passages"] < scores["two notes", "passages"] <= 2
-
-
-@pytest.mark.parametrize(
-    ("more", "problem"),
-    [
-        ("[[rows]]\nlabel = 'x'\nprogram = 'notebook:Notes'\nsettings = { kk = 2 }", "'kk'"),
-        ("[[rows]]\nlabel = 'x'\nprogram = 'notebook:Nots'", "unknown name in notebook"),
-    ],
-)
-def test_what_is_wrong_with_a_module_in_a_table_is_one_line(knowgap, more, problem):
-    (knowgap.folder / "notebook.py").write_text(MODULE)
-    (knowgap.folder / "beside.toml").write_text(BESIDE.format(more=more))
-    assert problem in knowgap.refusal("experiment", "beside.toml", *OWN[2:], "--engine", "bm25")
+    for program, problem in (("notebook:Notes", "'kk'"), ("notebook:Nots", "unknown name in notebook")):
+        more = f"[[rows]]\nlabel = 'x'\nprogram = '{program}'\nsettings = {{ kk = 2 }}"
+        (indexed.folder / "beside.toml").write_text(BESIDE.format(more=more))
+        assert problem in indexed.refusal("experiment", "beside.toml", *OWN[2:])

@@ -18,7 +18,7 @@ from knowgap.storage import files
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
 TUNE = (
-    *("compile", "--program", "rag", "--data", "sample", "--limit", "2", "--engine", "bm25", "--n-trials", "2"),
+    *("compile", "--program", "rag", "--data", "sample", "--limit", "2", "--n-trials", "2"),
     *("--output-dir", "out"),
 )
 
@@ -82,7 +82,7 @@ def test_every_write_that_a_read_only_disk_refuses_names_its_target(indexed, mon
     ):
         monkeypatch.setattr(module, "acquire_lock", refuse)
     for command, name in (
-        (EVAL, "out/rag.jsonl"),
+        (EVAL, "out/comparison.json"),
         (("report", "out", "--output", "new/page.html"), "new/page.html"),
         (("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", "other"), "other"),
     ):
@@ -142,7 +142,7 @@ def closed_pipe() -> int:
     return write
 
 
-@pytest.mark.parametrize("command", [("ls",), ("experiment", "--list"), ("search", "hall", "--index", "idx")])
+@pytest.mark.parametrize("command", [("ls",), ("ls", "tables"), ("search", "hall", "--index", "idx")])
 def test_a_reader_that_closes_its_pipe_before_a_table_is_written(indexed, closed_pipe, capsys, command):
     with os.fdopen(closed_pipe, "w") as output, redirect_stdout(output), pytest.raises(SystemExit) as end:
         main(list(command))

@@ -100,14 +100,3 @@ def test_its_artifact_is_asked_where_the_program_is_named(outside):
     printed, said = outside(*words, "--program", "mine:Twice:compiled/artifact")
     assert "Lome" in printed.splitlines()[-2]
     assert f"the program mine:Twice of compiled/artifact runs {outside.folder / 'mine.py'}" in said
-
-
-def test_what_packages_offer_is_listed(knowgap, offer):
-    offer("offering", "knowgap.programs", again="mine:Again")
-    offer("offering", "knowgap.metrics", half="mine:half", gone="mine:gone")
-    offer("offering", "knowgap.retrievers", finder="mine:Finder")
-    listed = knowgap("ls")[0]
-    assert all(said in listed for said in ("Plain retrieval under another", "Always one half.", "'gone'", "finder"))
-    for name in ("again", "mine:Again"):
-        assert "top_k" in knowgap("ls", name)[0]
-    assert "did you mean 'again'?" in knowgap.refusal("ls", "agian")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import dspy
 import pytest
 from support import scripted_lm
@@ -21,7 +19,7 @@ def asked(knowgap, monkeypatch):
     lm, engine = scripted_lm(author())
     monkeypatch.setattr("knowgap.lms.make_lm", lambda *args, **options: lm)
     write_lines(knowgap.folder / "houses.jsonl", [house.to_dict() for house in HOUSES])
-    knowgap("index", "--corpus", "houses.jsonl", "--engine", "bm25", "--index", "idx")
+    knowgap("index", "--corpus", "houses.jsonl", "--index", "idx")
     yield knowgap, engine
     dspy.configure(lm=None)
 
@@ -37,22 +35,15 @@ def test_writes_questions_that_eval_takes_and_a_page(asked):
     result = knowgap.json("eval", "--program", "rag", "--data", "mine.jsonl", "--whole", "--index", "idx", *MODEL)
     assert (result["questions"], round(sum(result["evidence"].values()), 6)) == (4, 1.0)
     asked_before = len(engine.calls)
-    again = knowgap.json("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
-    assert (again["calls"], len(engine.calls)) == (0, asked_before)
-    assert again["counts"]["kept"] == {"one_hop": 1, "two_hop": 1, "comparison": 1, "yes_no": 1}
+    again, _ = knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
+    assert "questions, after 0 calls" in again
+    assert len(engine.calls) == asked_before
 
 
 def test_the_price_first(asked):
     knowgap, engine = asked
     words = ("questions", "--index", "idx", "--n", "8", "--dry-run", *MODEL)
-    printed, _ = knowgap(*words, "--prices", "1,2")
+    printed, _ = knowgap(*words)
     assert "32" in next(line for line in printed.splitlines() if "│ all" in line)
     assert len(engine.calls) == 16  # a draft of each kind
-    assert json.loads(knowgap(*words, "--json")[0])["two_hop"]["calls"] == 10
     assert not (knowgap.folder / "questions.jsonl.drafts").exists()
-
-
-def test_refusals(indexed):
-    words = ("questions", "--index", "idx")
-    assert "the embedded reader writes no questions: name a language model with --lm" in indexed.refusal(*words)
-    assert "so name it mine.jsonl" in indexed.refusal(*words, *MODEL, "--output", "mine.html")

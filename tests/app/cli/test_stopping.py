@@ -7,10 +7,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
 from endpoint import Endpoint, endpoint
 from processes import Command
@@ -74,7 +72,7 @@ COMMANDS = {
     "ask": (["ask", "Who built the hall?", "--index", "idx", "-p", "blend_filter", "-s", "preset=multi_hop"], 3),
     "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
     "compile": (
-        ["compile", "--program", "rag", "--engine", "bm25", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
+        ["compile", "--program", "rag", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
     ),
     "experiment": (["experiment", "table.toml", "-d", "own=questions.jsonl", "--index", "own=idx", "-o", "out"], 4),
 }  # fmt: skip
@@ -122,14 +120,9 @@ def test_ctrl_c_ends_the_building_of_an_index(started):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("in_the_background", [False, True], ids=["in the foreground", "in the background"])
-def test_sigterm_ends_a_server_in_its_grace_though_a_model_does_not_reply(started, server, in_the_background):
+def test_sigterm_ends_a_server(started, in_the_background):
     """A shell that is not interactive lets what it starts in the background ignore SIGINT."""
-    words = ["serve", "--index", "idx", "--program", "direct", "--lm", "openai/local", "--port", "0", "--grace", "0.5"]
-    process = started(*words, "--api-base", server.api_base, in_the_background=in_the_background)
-    url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(httpx.post, f"{url}/v1/ask", json={"question": "Who built the hall?"}, timeout=SOON)
-        wait_until(lambda: any("hall" in text for text in server.prompts()))
-        process.terminate()
-        assert asked.result().json()["error"]["code"] == 503
+    process = started("serve", "--index", "idx", "--port", "0", in_the_background=in_the_background)
+    assert any(line.startswith("serving") for line in process.stderr)
+    process.terminate()
     assert process.wait(SOON) == 0

@@ -22,7 +22,7 @@ PASSAGES = [
     for name in NAMES
     for what in ("Bridge", "Tower")
 ]
-GIVEN = ["--data", "questions.jsonl", "--corpus", "corpus.jsonl", "--index", "idx", "--output", "new"]
+GIVEN = ["--data", "questions.jsonl", "--index", "idx", "--output", "new"]
 GIVEN += ["--set", "batch_size=2", "--set", "epochs=1"]
 
 
@@ -33,7 +33,6 @@ def _folder(knowgap: Knowgap):
         {"question": f"{how} old is the {what}?", "answer": "very old", "gold_ids": [what]} for how, what in asked
     ]
     write_lines(Path("questions.jsonl"), questions)
-    write_lines(Path("corpus.jsonl"), [passage.to_dict() for passage in PASSAGES])
     BM25Index.build(PASSAGES, "idx")
 
 
@@ -41,16 +40,11 @@ def train(kind: str, *words: object) -> list[str]:
     return ["train", kind, *GIVEN, *map(str, words)]
 
 
-def result_of(knowgap: Knowgap, kind: str, *words: object):
-    printed, said = knowgap(*train(kind, *words, "--json"))
-    return json.loads(printed), said
-
-
 def test_a_reranker_is_trained_once(tmp_path: Path, knowgap):
     words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2"]
-    result = result_of(knowgap, "reranker", *words)[0]["reranker"]
+    assert "trained new: " in knowgap(*train("reranker", *words))[1]
     made = json.loads(Path("new/training.json").read_text(encoding="utf-8"))
-    assert (made["made_from"]["kind"], made["steps"]) == ("reranker", result["steps"])
+    assert (made["made_from"]["kind"], made["steps"] > 0) == ("reranker", True)
     assert len(make_reranker("new").score([("Who built the bridge?", "Orle Bridge: Ada Venn built it.")])) == 1
     assert "already exists and was trained with the same settings and data" in knowgap(*train("reranker", *words))[1]
 
@@ -83,9 +77,8 @@ def test_sub_models_are_labelled_and_trained(labeller, knowgap):
     assert {label["question"][:3] for label in labels if label["label"]} == {"How"}
     assert {path.name for path in Path("new").iterdir() if path.is_dir()} == {"know", "relevant", "decompose"}
     calls = len(labeller.calls)
-    result = result_of(knowgap, "ra-isf", *SUB_MODELS, "--sub-model", "know")[0]["know"]
-    assert len(labeller.calls) == calls, "labels and model are taken over"
-    assert result["trained_before"]
+    assert knowgap(*train("ra-isf", *SUB_MODELS))[1].count("already exists") == 3
+    assert len(labeller.calls) == calls, "labels and models are taken over"
 
 
 @pytest.fixture
@@ -112,10 +105,10 @@ GENERATOR += ["--set", "top_k=1"]
 
 def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, knowgap):
     words = ["--model", write_base_model(tmp_path / "base"), *GENERATOR]
-    result, err = result_of(knowgap, "rq-rag", *words)
+    _, err = knowgap(*train("rq-rag", *words))
     assert "transcripts of 4 questions: 4 kept, rewrite; 8 calls of the teacher" in err
     assert Path("new-transcripts.jsonl").exists()
-    assert (result["rq-rag"]["examples"], result["rq-rag"]["steps"]) == (4, 2)
+    assert "trained new: 2 steps" in err
     asked = len(teacher.bodies)
     assert "already exists" in knowgap(*train("rq-rag", *words))[1]
     assert len(teacher.bodies) == asked + 1  # whether it answers at all
@@ -128,9 +121,7 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Pat
         (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
         (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
         (["rq-rag"], "name the model to start from with --model"),
-        (["reranker", "--sub-model", "know"], "--sub-model know applies only to ra-isf"),
         (["reranker", "--preset", "paper"], "--preset paper applies only to rq-rag and ra-isf"),
-        (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],
 )
 def test_a_wrong_argument_gets_one_line(labeller, knowgap, words, message: str):

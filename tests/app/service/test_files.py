@@ -46,7 +46,7 @@ def test_documents_are_listed_with_what_was_left_out(service):
 
 def test_an_address_that_is_not_there_is_told_those_that_are(service):
     told = service.get("/v1/embeddings").json()["error"]["message"]
-    assert "has /, /documents, /files/NAME, /healthz, /metrics" in told
+    assert "has /, /documents, /files/NAME, /healthz, /search" in told
 
 
 def test_a_page_cannot_run_its_scripts(service):

@@ -58,8 +58,6 @@ def test_the_tools_search_some_files_only(tmp_path):
         _, result = call(server, tool, **asked, files=["north.md"])
         assert result.is_error
         assert "no document of the index is" in result.content[0].text
-        _, result = call(server, tool, **asked, since="2000-01-31")
-        assert not result.is_error
 
 
 def test_the_command_speaks_over_standard_input_and_output():

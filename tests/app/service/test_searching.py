@@ -11,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import dspy
 import httpx
 import pytest
+from support import scripted_lm
 
 from knowgap.errors import IndexFolderError
+from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, RemoteRetriever
-from knowgap.service import Server
+from knowgap.service import Server, searching
 from tests.retrieval.conformance import QUERIES, corpus
 
 SECONDS = 60  # a bound for waiting; nothing here takes that long
@@ -25,9 +27,13 @@ def index():
     return BM25Index.from_passages(corpus())
 
 
+def serve(index, **options):
+    return Server(RAG(index), scripted_lm(lambda *_: {})[0], port=0, **options)
+
+
 @pytest.fixture(scope="module")
 def server(index):
-    with Server(index=index, port=0) as server:
+    with serve(index) as server:
         yield server
 
 
@@ -38,6 +44,8 @@ class _Slow:
         self.begun, self.go_on, self.queries = threading.Event(), threading.Event(), []
 
     def search(self, queries, k):
+        if queries == ["ready"]:
+            return [[]]
         self.queries += queries
         self.begun.set()
         assert self.go_on.wait(SECONDS)
@@ -72,45 +80,45 @@ def test_refuses_a_bad_request(server, asked):
 def test_says_what_is_wrong(server, caplog):
     class Broken:
         def search(self, queries, k):
+            if queries == ["ready"]:
+                return [[]]
             raise RuntimeError("the disk is gone")
 
-    with Server(index=Broken(), port=0) as broken, RemoteRetriever(broken.url) as remote:
-        for _ in range(2):
-            with pytest.raises(IndexFolderError, match="the request failed"):
-                remote.search(["a"], 1)
+    with (
+        serve(Broken()) as broken,
+        RemoteRetriever(broken.url) as remote,
+        pytest.raises(IndexFolderError, match="the request failed"),
+    ):
+        remote.search(["a"], 1)
     assert "the disk is gone" in caplog.text
-
-    def message(response):
-        return response.json()["error"]["message"]
-
     url = f"{server.url}/search"
-    assert "k: " in message(httpx.get(f"{url}?query=a&k=0"))
-    assert "either query or queries" in message(httpx.post(url, json={"k": 3}))
+    assert "k: " in httpx.get(f"{url}?query=a&k=0").json()["error"]["message"]
     assert httpx.post(url, json={"queries": [], "k": 3}).json() == {"results": []}
     too_large = (b" " * (2 << 20) for _ in range(3))
     assert httpx.post(url, content=too_large, headers={"Content-Type": "application/json"}).status_code == 413
-    no_program = httpx.post(f"{server.url}/v1/ask", json={"question": "Why?"})
-    assert (no_program.status_code, message(no_program)) == (
-        404,
-        "there is no /v1/ask; this server has /healthz, /metrics, /search",
-    )
-    assert 'knowgap_searches_total{outcome="answered"}' in httpx.get(f"{server.url}/metrics").text
 
 
 def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
-    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", 1)
     late, left = _Slow(), _Slow()
-    with Server(index=late, port=0, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
+    with (
+        ThreadPoolExecutor(1) as one,
+        serve(late, deadline=0.2) as server,
+        RemoteRetriever(server.url) as remote,
+    ):
+        monkeypatch.setattr(searching, "_THREADS", one)
         assert (remote.digest, remote.corpus_digest) == (None, None)
         for query in ("begun", "waiting"):
             with pytest.raises(IndexFolderError, match=r"no answer within 0\.2 s"):
                 remote.search([query], 3)
         late.go_on.set()
-        assert httpx.get(f"{server.url}/healthz").status_code == 200
     assert late.queries == ["begun"]
-
-    server = Server(index=left, port=0)
-    with server, RemoteRetriever(server.url) as remote, ThreadPoolExecutor(2) as pool:
+    with (
+        ThreadPoolExecutor(1) as one,
+        serve(left) as server,
+        RemoteRetriever(server.url) as remote,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        monkeypatch.setattr(searching, "_THREADS", one)
         first = pool.submit(remote.search, ["first"], 3)
         assert left.begun.wait(SECONDS)
         with socket.create_connection(server.url.removeprefix("http://").split(":")) as client:
@@ -124,27 +132,19 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
     assert left.queries == ["first", "last"]
 
 
-def test_more_searches_than_may_wait_are_refused(monkeypatch):
-    monkeypatch.setattr("knowgap.service.searching._MOST", 1)
-    slow = _Slow()
-    with Server(index=slow, port=0) as server, ThreadPoolExecutor(1) as pool:
-        first = pool.submit(httpx.get, f"{server.url}/search?query=first", timeout=SECONDS)
-        assert slow.begun.wait(SECONDS)
-        assert httpx.get(f"{server.url}/search?query=second").status_code == 429
-        slow.go_on.set()
-        assert first.result(SECONDS).status_code == 200
-
-
 _HANGING = """
 import threading
+import knowgap
 from knowgap.service import Server
 
 class Hanging:
     def search(self, queries, k):
+        if queries == ["ready"]:
+            return [[]]
         print("begun", flush=True)
         threading.Event().wait()
 
-server = Server(index=Hanging(), port=0, grace=0.5)
+server = Server(knowgap.get_program("rag")(Hanging()), knowgap.make_lm("extractive"), port=0, grace=0.5)
 print(server.url, flush=True)
 server.serve_forever()
 """

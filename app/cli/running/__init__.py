@@ -1,1 +1,0 @@
-"""What happens while a command runs: waiting is shown, and Ctrl-C stops it."""
