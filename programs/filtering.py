@@ -82,16 +82,15 @@ def _rounded(ranked: Sequence[ScoredPassage]) -> dict[str, float]:
 
 
 def filter_sentences(
-    program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float, *, titles: bool = False
+    program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float
 ) -> list[ReadPassage]:
     """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences.
 
-    A sentence is scored alone, or with the title before it. A passage also stays whole if none of its sentences reaches
-    `delta`.
+    A sentence is scored with the title before it. A passage also stays whole if none of its sentences reaches `delta`.
     """
     split = [split_sentences(scored.passage.text) for scored in ranked]
     pairs = [
-        (scored.query, str(replace(scored.passage, text=sentence)) if titles else sentence)
+        (scored.query, str(replace(scored.passage, text=sentence)))
         for scored, own in zip(ranked, split, strict=True)
         for sentence in own
     ]
@@ -114,15 +113,18 @@ def compress(
     how: Literal["summary", "snippet"],
     ranked: Sequence[ScoredPassage],
     top_k: int,
-) -> list[ReadPassage]:
-    """Let the model summarise or excerpt passages, best first, until `top_k` of them are relevant.
+) -> tuple[list[ReadPassage], int]:
+    """Let the model summarise or excerpt passages, best first, until `top_k` of them are relevant (section 4.4).
 
     From `question` and `passage`, the predictor says whether the passage is `relevant`, and writes the field `how`. A
-    text without that judgement counts as relevant. The model reads `top_k` passages at a time concurrently.
+    text without that judgement counts as relevant. The model reads as many passages at a time as are still wanted.
+
+    Returns:
+        The relevant ones, shortened, and how many of `ranked` were read for them.
     """
-    compressed: list[ReadPassage] = []
-    for start in range(0, len(ranked), top_k):
-        batch = ranked[start : start + top_k]
+    relevant, read = list[ReadPassage](), 0
+    while batch := ranked[read : read + top_k - len(relevant)]:
+        read += len(batch)
         tasks = [
             functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage))
             for _, query, passage in batch
@@ -131,9 +133,7 @@ def compress(
             text = text_of(output, how)
             if output is None or not text or output.get("relevant") is False:
                 program.record(Judged(what="relevance", value=False, passage=passage.id), passage)
-            elif len(compressed) < top_k:
+            else:
                 program.record(Compressed(how=how, passage=passage.id, text=text), passage)
-                compressed.append(ReadPassage(replace(passage, text=text), passage, query))
-        if len(compressed) == top_k:
-            break
-    return compressed
+                relevant.append(ReadPassage(replace(passage, text=text), passage, query))
+    return relevant, read

@@ -141,17 +141,18 @@ class MIGRES(Program):
         delta = resolve_threshold(self.reranker, self.delta)
         results = self.retrieve(queries, self.retrieve_k)
         fresh = [[hit for hit in hits if hit.passage.id not in read] for hits in results]
-        ranked = rerank(self, self.reranker, queries, fresh, delta)[: self.top_k]
-        read |= {scored.passage.id for scored in ranked}
+        ranked, count = rerank(self, self.reranker, queries, fresh, delta), self.top_k
         match self.compression:
             case "sentences":
-                return filter_sentences(self, self.reranker, ranked, delta, titles=True)
+                shown = filter_sentences(self, self.reranker, ranked[:count], delta)
             case "summary":
-                return compress(self, self.summarise, "summary", ranked, self.top_k)
+                shown, count = compress(self, self.summarise, "summary", ranked, self.top_k)
             case "snippet":
-                return compress(self, self.snippet, "snippet", ranked, self.top_k)
+                shown, count = compress(self, self.snippet, "snippet", ranked, self.top_k)
             case _:
-                return [ReadPassage(passage, passage, query) for _, query, passage in ranked]
+                shown = [ReadPassage(passage, passage, query) for _, query, passage in ranked[:count]]
+        read |= {scored.passage.id for scored in ranked[:count]}
+        return shown
 
     def _prompt(self, queries: Sequence[str], read: set[str]) -> list[ReadPassage]:
         """What the model knows about the queries, as one passage that is marked as the model's own; adds to `read`."""

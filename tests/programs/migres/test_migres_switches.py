@@ -4,6 +4,7 @@ import pytest
 from migres_script import (
     FERRY,
     GAP,
+    NOISE,
     NOT_YET,
     PAINTED,
     QUESTION,
@@ -88,14 +89,14 @@ def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(who
 
 
 @pytest.mark.parametrize(("how", "act"), [("summary", "summarise"), ("snippet", "snippet")])
-def test_the_model_summarises_or_excerpts(how, act):
+def test_the_model_summarises_or_excerpts_until_enough_are_relevant(how, act):
     def compress(given):
         return {"relevant": given["passage"].startswith("The Grey Ferry"), how: "By Ada Moor."}
 
-    program = small(compression=how, delta=1.0, iterations=1)
-    prediction, engine = two_steps(program, **{act: compress})
+    first = {(QUESTION, "The Grey Ferry"): 4.0, (QUESTION, "Ferries"): 5.0}  # the noise ranks first
+    prediction, engine = two_steps(small(score=first, compression=how, top_k=1, iterations=1), **{act: compress})
     assert read(engine) == [[(FERRY.title, "By Ada Moor.")]]
-    assert len(engine.asked(act)) == 2
+    assert [given["passage"] for given in engine.asked(act)] == [str(NOISE), str(FERRY)]
     assert prediction.passages == [FERRY]  # as it was retrieved
 
 
