@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -20,6 +21,7 @@ _SPACE = b" \t\r\n\f\v"
 
 _REFUSING: WeakSet[Any] = WeakSet()
 """Language models that have refused to give log-probabilities."""
+_POPPING = threading.Lock()
 
 
 class Token(NamedTuple):
@@ -60,10 +62,11 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     Optimizers make demonstrations of whole predictions, which should not contain tokens. The prediction still gives
     them to a second request that shares the reply.
     """
-    if "logprobs" in prediction:
-        content = get_part(prediction["logprobs"], "content") or ()
-        del prediction["logprobs"]
-        prediction._tokens = [Token(*_spelled(token)) for token in content]
+    with _POPPING:  # nodes of a tree that ask the same share a reply, in threads of their own
+        if "logprobs" in prediction:
+            content = get_part(prediction["logprobs"], "content") or ()
+            del prediction["logprobs"]
+            prediction._tokens = [Token(*_spelled(token)) for token in content]
     return getattr(prediction, "_tokens", [])
 
 

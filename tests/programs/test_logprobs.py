@@ -1,5 +1,8 @@
 """The tokens of an output field are found in the reply, whatever its format and the tokens' borders."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import dspy
 import pytest
 from endpoint import endpoint
@@ -76,6 +79,17 @@ def test_tokens_are_taken_out_of_the_prediction():
     assert prediction.toDict() == {"answer": "x"}
     assert pop_tokens(prediction) == [Token(b"x", -0.5)]  # for an equal request
     assert pop_tokens(dspy.Prediction(answer="x", logprobs={"content": []})) == []
+
+
+def test_threads_that_share_a_reply_get_the_same_tokens():
+    class Slow(list):
+        def __iter__(self):
+            time.sleep(0.02)
+            return super().__iter__()
+
+    prediction = dspy.Prediction(answer="x", logprobs={"content": Slow([{"token": "x", "logprob": -0.5}])})
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(pop_tokens, [prediction] * 4)) == [[Token(b"x", -0.5)]] * 4
 
 
 class Verdict(Program):
