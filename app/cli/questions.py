@@ -11,7 +11,6 @@ from typer import Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark, show_table
-from knowgap.cli.evaluate import show_estimates
 from knowgap.errors import UsageError
 
 
@@ -24,7 +23,6 @@ class QuestionOptions(o.ModelOptions, o.IndexOptions):
         "one_hop,two_hop,comparison,yes_no"
     )
     num_threads: o.Threads = 4
-    dry_run: o.DryRun = False
 
 
 @o.grouped
@@ -41,7 +39,7 @@ def questions(
     what is no good and save the rest. The same command continues a run that was stopped.
     """
     from knowgap.compiling import Run
-    from knowgap.compiling.questions.writing import CANNOT_WRITE, estimate_questions, write_questions
+    from knowgap.compiling.questions.writing import CANNOT_WRITE, write_questions
     from knowgap.reports.questions import write_questions_page
 
     if options.lm in (None, "extractive"):
@@ -49,13 +47,7 @@ def questions(
     if output.suffix != ".jsonl":
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
-    lm = factories.load_lm(options)
-    run = Run(lm=lm, num_threads=options.num_threads)
-    if options.dry_run:
-        with factories.open_index(options) as index:
-            estimates = estimate_questions(index, n=options.n, kinds=kinds, run=run)
-        show_estimates(estimates, lm, of="kind")
-        return
+    run = Run(lm=factories.load_lm(options), num_threads=options.num_threads)
     with factories.open_index(options) as index, progress("writing questions") as report:
         done = write_questions(index, output, n=options.n, kinds=kinds, run=replace(run, progress=report))
     page = write_questions_page(done.kept, output.with_suffix(".html"))

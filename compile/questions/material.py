@@ -10,13 +10,13 @@ import hashlib
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.errors import UsageError
-from knowgap.retrieval.passage import Passage, Retriever, document_id
-from knowgap.retrieval.words import FUNCTION_WORDS, WORD, words
+from knowgap.retrieval.passage import Passage, document_id
+from knowgap.retrieval.words import names, words
 
 _SAMPLED = 5000
 """The most passages that questions are written from; a larger index is sampled."""
@@ -25,10 +25,8 @@ _FEWEST_WORDS = 12
 _QUERY = 60  # words of a passage with which its neighbours are searched for
 _NEIGHBOURS = 5  # hits among which a neighbour is taken
 _SAME_WORDS = 0.95  # two passages that share at least this part of their words are copies
-_NAMED = 10  # hits among which the passage with a title is looked for
-_LONGEST_NAME = 8  # words
-_DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
-_ARTICLES = ("the", "a", "an")
+_NAMES = 12  # names of a passage that are looked for
+_BESIDE_THE_SUBJECT = re.compile(r"^(the|an?) | / .*|\s*\([^()]*\)\s*$", re.IGNORECASE)
 
 
 class Material(NamedTuple):
@@ -45,29 +43,16 @@ class Material(NamedTuple):
 
 
 class Corpus:
-    """The passages of an index, as sources of questions, and the index to search for those that belong together.
+    """The passages of an index, as sources of questions; it is searched for those that belong together.
 
-    Passages are read once; at most 5,000 of them, and all titles, are kept in memory. The seed determines their order.
-
-    Attributes:
-        retriever: the index.
+    Passages are read once; at most 5,000 of them are kept in memory. The seed determines their order.
     """
 
-    def __init__(self, retriever: Retriever, passages: Iterable[Passage], seed: int = 0) -> None:
-        self.retriever, self._seed = retriever, seed
-        self._titled: dict[str, str] = {}
-        self._seeds = heapq.nsmallest(_SAMPLED, self._read(passages), key=lambda p: self._rank("", p))
+    def __init__(self, index: Any, seed: int = 0) -> None:
+        self._index, self._seed = index, seed
+        self._seeds = heapq.nsmallest(_SAMPLED, filter(_is_long, index), key=lambda p: self._rank("", p))
         if not self._seeds:
             raise UsageError(f"no passage of the index has {_FEWEST_WORDS} words: there is nothing to ask about")
-
-    def _read(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        """Yield the passages that are long enough; note the document that each title names, "" if it names several."""
-        for passage in passages:
-            title, document = subject(passage.title), _document(passage)
-            if title and self._titled.setdefault(title, document) != document:
-                self._titled[title] = ""
-            if len(words(passage.text)) >= _FEWEST_WORDS:
-                yield passage
 
     def _rank(self, kind: str, passage: Passage) -> bytes:
         return hashlib.sha256(f"{self._seed}\n{kind}\n{passage.id}".encode("utf-8", "surrogatepass")).digest()
@@ -91,10 +76,7 @@ class Corpus:
             yield from (Material(kind, (passage,)) for passage in self._ordered(kind))
             return
         taken: set[frozenset[str]] = set()
-        ways: list[Callable[[Passage], Material | None]] = [self._neighbour_by_kind]
-        if kind == "two_hop":
-            ways = [self._linked, self._neighbour]
-        for find in ways:
+        for find in [self._linked, self._neighbour] if kind == "two_hop" else [self._neighbour_by_kind]:
             found = (find(passage) for passage in self._ordered(kind))
             for material in _spread(pair for pair in found if pair is not None):
                 pair = frozenset(passage.id for passage in material.passages)
@@ -103,26 +85,21 @@ class Corpus:
                     yield material
 
     def _linked(self, passage: Passage) -> Material | None:
-        """A passage and one whose title it mentions."""
-        for title in self._mentioned(passage):
-            for hit in self._search(title, _NAMED):
-                if _document(hit) == self._titled[name_of(title)] and subject(hit.title) == name_of(title):
-                    return Material("two_hop", (passage, hit), title)
+        """A passage and one that it names by its title, unless several documents have that title."""
+        asked = [passage.text[slice(*name.place)] for name in names(passage.text)]
+        hits = self._search(list(dict.fromkeys(asked))[:_NAMES])
+        titled: dict[str, set[str]] = {}
+        for hit in hits:
+            titled.setdefault(subject(hit.title), set()).add(_document(hit))
+        for hit in sorted(hits, key=lambda hit: " " not in subject(hit.title)):  # titles of one word last
+            title = subject(hit.title)
+            if len(titled[title]) == 1 and _document(hit) != _document(passage) and mentions(passage.text, title):
+                return Material("two_hop", (passage, hit), title)
         return None
-
-    def _mentioned(self, passage: Passage) -> list[str]:
-        """The titles of other documents in the text of a passage, as they are written there; one-word titles last."""
-        found = [
-            title
-            for title in mentioned(passage.text, self._titled)
-            if self._titled[name_of(title)] not in ("", _document(passage))
-        ]
-        return sorted(found, key=lambda title: (len(words(title)) == 1, digest([passage.id, title])))
 
     def _neighbour(self, passage: Passage) -> Material | None:
         """A passage and the nearest one of another document."""
-        query = " ".join(str(passage).split()[:_QUERY])
-        return self._nearest("two_hop", passage, query)
+        return self._nearest("two_hop", passage, " ".join(str(passage).split()[:_QUERY]))
 
     def _neighbour_by_kind(self, passage: Passage) -> Material | None:
         """A passage and one of another document that begins in similar words, names aside."""
@@ -131,20 +108,22 @@ class Corpus:
         return self._nearest("comparison", passage, " ".join(told))
 
     def _nearest(self, kind: str, passage: Passage, query: str) -> Material | None:
-        for other in self._search(query, _NEIGHBOURS):
+        for other in self._search([query]):
             if _document(other) == _document(passage) or _is_copy(other, passage):
                 continue
-            if kind != "comparison" or not (self._names(passage, other) or self._names(other, passage)):
+            pair = ((passage, other), (other, passage))
+            # Two passages of which one speaks of the other are seldom about things of one kind.
+            if kind != "comparison" or not any(mentions(one.text, subject(two.title)) for one, two in pair):
                 return Material(kind, (passage, other))
         return None
 
-    def _names(self, passage: Passage, other: Passage) -> bool:
-        """Whether a passage mentions the title of another one: then they are seldom about things of one kind."""
-        return subject(other.title) in map(name_of, self._mentioned(passage))
+    def _search(self, queries: list[str]) -> list[Passage]:
+        found = self._index.search(queries, _NEIGHBOURS) if queries else []
+        return [hit.passage for hits in found for hit in hits if _is_long(hit.passage)]
 
-    def _search(self, query: str, k: int) -> list[Passage]:
-        [hits] = self.retriever.search([query], k)
-        return [hit.passage for hit in hits if len(words(hit.passage.text)) >= _FEWEST_WORDS]
+
+def _is_long(passage: Passage) -> bool:
+    return len(words(passage.text)) >= _FEWEST_WORDS
 
 
 def _document(passage: Passage) -> str:
@@ -172,47 +151,14 @@ def _spread(materials: Iterable[Material]) -> Iterator[Material]:
     yield from later
 
 
-def name_of(written: str) -> str:
-    """A name as it is looked up: its words in lower case, without an article before them."""
-    parts = words(written)
-    return " ".join(parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts)
-
-
 def subject(title: str) -> str:
-    """What a title names, without the headings after a slash and without a disambiguation in brackets."""
-    return name_of(_DISAMBIGUATION.sub("", title.partition(" / ")[0]))
+    """What a title names: without an article, the headings after a slash, and a disambiguation in brackets."""
+    return _BESIDE_THE_SUBJECT.sub("", title)
 
 
-def mentioned(text: str, names: Container[str]) -> list[str]:
-    """The names that a text mentions, as they are written there, each once; names within longer ones do not count."""
-    tokens = [*WORD.finditer(text)]
-    found: dict[str, str] = {}
-    first = 0
-    while first < len(tokens):
-        following = first + 1
-        for last in range(min(first + _LONGEST_NAME, len(tokens)), first, -1):
-            written = text[tokens[first].start() : tokens[last - 1].end()]
-            if name_of(written) in names and _is_name(tokens[first:last]):
-                following = last
-                if last - first > 1 or not _beside_a_name(text, tokens, first):
-                    found.setdefault(name_of(written), written)
-                break
-        first = following
-    return list(found.values())
-
-
-def _is_name(tokens: Sequence[re.Match[str]]) -> bool:
-    """Whether words can be a name: the first is neither in lower case nor an article, and one is a content word."""
-    parts = [token[0].lower() for token in tokens]
-    telling = [part for part in parts if not part.isdigit() and part not in FUNCTION_WORDS]
-    return bool(telling) and parts[0] not in _ARTICLES and not tokens[0][0][0].islower() and len("".join(parts)) > 1
-
-
-def _beside_a_name(text: str, tokens: Sequence[re.Match[str]], place: int) -> bool:
-    """Whether a word stands directly beside another one with a capital, as a part of a name that is not known."""
-    one = tokens[place]
-    for other in (*tokens[max(0, place - 1) : place], *tokens[place + 1 : place + 2]):
-        between = text[min(one.end(), other.end()) : max(one.start(), other.start())]
-        if between == " " and other[0][0].isupper() and other[0].lower() not in FUNCTION_WORDS:
-            return True
-    return False
+def mentions(text: str, title: str) -> bool:
+    """Whether a text has a title in it, and not within a longer name."""
+    own = [name.words for name in names(title)]
+    if len(own) == 1 and own[0] == title.split():  # a title with other words than names is told by its letters
+        return own[0] in [name.words for name in names(text)]
+    return bool(title) and re.search(rf"\b{re.escape(title)}\b", text) is not None and title[0].isupper()

@@ -38,12 +38,3 @@ def test_writes_questions_that_eval_takes_and_a_page(asked):
     again, _ = knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
     assert "questions, after 0 calls" in again
     assert len(engine.calls) == asked_before
-
-
-def test_the_price_first(asked):
-    knowgap, engine = asked
-    words = ("questions", "--index", "idx", "--n", "8", "--dry-run", *MODEL)
-    printed, _ = knowgap(*words)
-    assert "32" in next(line for line in printed.splitlines() if "│ all" in line)
-    assert len(engine.calls) == 16  # a draft of each kind
-    assert not (knowgap.folder / "questions.jsonl.drafts").exists()

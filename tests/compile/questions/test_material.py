@@ -22,7 +22,7 @@ PASSAGES = [
 
 
 def corpus(passages=PASSAGES, seed=0):
-    return Corpus(BM25Index.from_passages(passages), passages, seed)
+    return Corpus(BM25Index.from_passages(passages), seed)
 
 
 def linked(passages=PASSAGES):
