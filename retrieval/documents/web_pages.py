@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import islice
 from typing import Any
 
 from knowgap.retrieval.documents.tables import Cell, joined, markdown, spread
@@ -11,24 +10,17 @@ from knowgap.retrieval.documents.text import Text
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _ROLES = ["navigation", "search", "contentinfo"]
-_BLOCKS = ["div", "table", "ul", "ol", "p", "dl", "header", "section", "td"]
-_NAMED = re.compile(
-    r"(?:^|[-_])(?:nav|navbar|navheader|navfooter|navigation|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)\d*$"
-)
+_NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
-_STEP = re.compile(r"\W*(?:next|prev|previous|up|home|contents|index|top|back)\b", re.IGNORECASE)
-_STEPS = {"next", "prev", "previous", "up", "index", "contents", "start", "home", "top"}
 _PERMALINK = {"¶", "#", "§", "🔗", "↑"}
-_SHORT = 400  # the most characters of a bar with "next" and "previous"
-_LEVELS = 8  # how many elements around a link are examined
-_LINKED = 0.8  # the least share of letters in links of an element that is a list of links
+_SHORT = 400  # the most characters of a bar of navigation or a footer by its name
 
 
 def read_html(content: str) -> Text:
     """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
-    Merged cells of a table are repeated in each place that they cover. Permalinks are left out. Navigation, the page's
-    footer, and lists of links to the page's own headings are left out unless nothing else is on the page.
+    Merged cells of a table are repeated in each place that they cover. Permalinks are left out. So are navigation and
+    the page's footer, unless nothing else is on the page.
 
     Raises:
         RecursionError: it is nested too deeply.
@@ -54,7 +46,9 @@ def read_html(content: str) -> Text:
     for link in soup("a"):
         if link.get_text(strip=True) in _PERMALINK:
             link.decompose()
-    leading = {id(element): element for element in _candidates(soup) if _leads_around(element)}
+    named = [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
+    named += [link.parent for link in soup("a", rel=["next", "prev", "up"])]
+    leading = {id(element): element for element in named if _leads_around(element)}
     texts = (text for text in soup(string=True) if text.strip())
     if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
         for element in leading.values():
@@ -117,40 +111,14 @@ def _dissolve(table: Any) -> None:
         element.name = "div"
 
 
-def _is_step(link: Any) -> bool:
-    """Whether a link leads to the next or previous page, the index or the like."""
-    return not _STEPS.isdisjoint(link.get_attribute_list("rel")) or bool(_STEP.match(link.get_text()))
-
-
-def _candidates(soup: Any) -> list[Any]:
-    """The elements that may be navigation: those with such a name or role, and the blocks around links."""
-    found = {
-        id(each): each
-        for each in [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
-    }
-    for link in soup("a", href=True):
-        found |= {id(each): each for each in islice(link.parents, _LEVELS) if each.name in _BLOCKS}
-    return list(found.values())
-
-
 def _leads_around(element: Any) -> bool:
-    """Whether an element is navigation between or within pages, or the footer of the page."""
-    if element.name == "nav" or element.get("role") in _ROLES:
-        return True
+    """Whether an element with a name, a role or links of navigation is that, or is the footer of the page."""
     if element.name == "footer":
         return element.find_parent(["article", "blockquote", "figure", "section"]) is None
-    names = [*element.get_attribute_list("class"), element.get("id"), element.name]
-    named = any(_NAMED.search(str(name)) for name in names if name)
-    links = element("a", href=True)
-    if not links and not named:
-        return False
-    letters = len(element.get_text("", strip=True))
-    if named and "footer" in " ".join(map(str, filter(None, names))).lower():
-        return letters <= _SHORT and element.find("footer") is None and not element.find(["h1", "h2", "h3", "p", "pre"])
-    linked = sum(len(link.get_text("", strip=True)) for link in links)
-    if letters <= _SHORT and (named or linked >= letters / 3) and sum(map(_is_step, links)) > 1:
+    if element.name == "nav" or element.get("role") in _ROLES:
         return True
-    if named:
-        return linked >= letters / 2
-    inside = [link for link in links if str(link["href"]).startswith("#")]
-    return len(links) > 2 and len(inside) == len(links) and linked >= _LINKED * letters
+    letters = len(element.get_text("", strip=True))
+    if 2 * sum(len(link.get_text("", strip=True)) for link in element("a", href=True)) >= letters:
+        return True
+    is_bar = re.search("nav|foot", " ".join(map(str, [*element.get_attribute_list("class"), element.get("id")])))
+    return is_bar is not None and letters <= _SHORT and element.find(["footer", "h1", "h2", "h3", "p", "pre"]) is None
