@@ -16,7 +16,7 @@ from typing import Any
 
 import dspy
 from models.delayed_server import Server, delayed_server
-from table import Table, note, ratio
+from table import Table, note
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.data import load_dataset
@@ -35,18 +35,14 @@ class FixedRetriever:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = list(passages)
-        self._hits: dict[tuple[int, int], list[Hit]] = {}
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return `k` passages for each query."""
-        return [self._hits_from(sum(query.encode()) % 64, k) for query in queries]
+        return [self._hits(sum(query.encode()) % 64 * k, k) for query in queries]
 
-    def _hits_from(self, start: int, k: int) -> list[Hit]:
-        if (start, k) not in self._hits:
-            count = len(self._passages)
-            passages = [self._passages[(start * k + n) % count] for n in range(min(k, count))]
-            self._hits[start, k] = [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(passages, start=1)]
-        return self._hits[start, k]
+    def _hits(self, start: int, k: int) -> list[Hit]:
+        passages = [self._passages[(start + n) % len(self._passages)] for n in range(k)]
+        return [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(passages, start=1)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FixedRetriever:
         return self
@@ -85,14 +81,11 @@ class OneAndThree(Program):
         return "" if output is None else output.answer
 
 
-def programs(method: str, passages: Sequence[Passage]) -> tuple[Program, Program]:
-    """Make a method twice: with independent steps run at once, and one by one."""
-    parts: dict[str, Any] = {}
-    if method == "migres":
-        parts = {"reranker": Agreeing(), "entailment": Agreeing()}
-    cls = OneAndThree if method == OneAndThree.name else get_program(method)
-    retriever = FixedRetriever(passages)
-    return cls(retriever, **parts), cls(retriever, concurrent=False, **parts)
+def program_of(method: str, passages: Sequence[Passage]) -> Program:
+    """Make a method over some passages, with parts that take no time."""
+    parts: dict[str, Any] = {"reranker": Agreeing(), "entailment": Agreeing()} if method == "migres" else {}
+    kind = OneAndThree if method == OneAndThree.name else get_program(method)
+    return kind(FixedRetriever(passages), **parts)
 
 
 def add_arguments(group: Any) -> None:
@@ -118,8 +111,8 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     yield Table(
         f"{options.delay_ms:g} ms for a reply: one question, and {together} questions, {options.at_once} at once",
         [
-            "program", "calls", "in sequence", "critical path", "wall", "wall / critical path", "one by one",
-            "one by one / wall", "together", "calls/s", "CPU per call", "server busy",
+            "program", "calls", "in sequence", "critical path", "wall", "wall / critical path", "together", "calls/s",
+            "CPU per call", "server busy",
         ],
         rows,
         [
@@ -142,25 +135,19 @@ def _row(
     repeat: int,
     together: int,
 ) -> list[str]:
-    concurrent, sequential = programs(method, passages)
+    program = program_of(method, passages)
     with dspy.context(lm=lm):
-        concurrent(question=examples[-1].question)
-        walls, costs, sequential_walls = [], [], []
+        program(question=examples[-1].question)
+        walls, costs = [], []
         for example in examples[:repeat]:
             started = time.perf_counter()
-            prediction = concurrent(question=example.question)
+            costs.append(program(question=example.question).trace.cost)
             walls.append(time.perf_counter() - started)
-            started = time.perf_counter()
-            other = sequential(question=example.question)
-            sequential_walls.append(time.perf_counter() - started)
-            if other.answer != prediction.answer:
-                raise SystemExit(f"{method} answers {other.answer!r} one by one, and {prediction.answer!r} at once")
-            costs.append(prediction.trace.cost)
     server.counts()
     cost, delay = costs[0], server.delay
     ratios = [wall / (cost.critical_calls * delay) for wall, cost in zip(walls, costs, strict=True)]
     started, cpu = time.perf_counter(), time.process_time()
-    evaluation = evaluate(concurrent, examples[:together], "f1", run=Run(lm=lm, num_threads=server.at_once))
+    evaluation = evaluate(program, examples[:together], "f1", run=Run(lm=lm, num_threads=server.at_once))
     span, cpu = time.perf_counter() - started, time.process_time() - cpu
     calls = sum(record.cost.lm_calls for record in evaluation.records)
     if failures := evaluation.failures:
@@ -172,8 +159,6 @@ def _row(
         f"{cost.critical_calls * delay:.2f} s",
         f"{median(walls):.3f} s",
         f"{median(ratios):.3f}",
-        f"{median(sequential_walls):.2f} s",
-        ratio(median(sequential_walls), median(walls)),
         f"{span:.1f} s",
         f"{calls / span:.0f}",
         f"{1000 * cpu / calls:.1f} ms",

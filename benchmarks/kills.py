@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import json
+import multiprocessing
 import os
 import random
+import re
 import shutil
 import tempfile
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from forked import count_words, in_fork, rag_over_sample, sample, value_of
+import numpy as np
 from table import Table, note, seconds
 
 THREADS = 2
@@ -44,7 +46,6 @@ program = "rag"
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--job-kills", type=int, help="of each kind of job (10; quick 1)")
-    group.add_argument("--job-questions", type=int, help=f"that {' and '.join(ASKING)} ask (60; quick 12)")
     group.add_argument("--jobs", default=";".join(JOBS), help="kinds of jobs (%(default)s)")
 
 
@@ -52,10 +53,14 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Kill every kind of job."""
     import torch
 
+    import knowgap.compiling.compiler
+    import knowgap.compiling.experiments.run
+    import knowgap.lms.embedded.engine
+    import knowgap.retrieval.dense  # noqa: F401 - a fork has what is imported before it
+
     torch.set_num_threads(1)  # a fork has no other threads
-    _import()
-    count = options.job_kills or (1 if options.quick else 10)
-    questions = options.job_questions or (12 if options.quick else 60)
+    sample()
+    count, questions = options.job_kills or (1 if options.quick else 10), 12 if options.quick else 60
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
         rows = [_kill_job(kind, Path(name), count, questions) for kind in options.jobs.split(";")]
     yield Table(
@@ -67,12 +72,12 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
     """Kill a kind of job so many times; when one has ended all the same, another is begun."""
-    job = functools.partial(JOBS[kind], questions) if kind in ASKING else JOBS[kind]
+    job = functools.partial(JOBS[kind], questions)
     draw = random.Random(kind)
     template, place = folder / f"{kind} template", folder / "job"
     template.mkdir()
     if kind in PREPARED:
-        value_of(functools.partial(PREPARED[kind], template))
+        _in_fork(functools.partial(PREPARED[kind], template))
 
     def begin() -> None:
         shutil.rmtree(place, ignore_errors=True)
@@ -80,7 +85,9 @@ def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
 
     begin()
     started = time.perf_counter()
-    expected = value_of(functools.partial(job, place))
+    outcome, expected = _in_fork(functools.partial(job, place))
+    if outcome != "value":
+        raise SystemExit(f"{kind}: {expected}")
     whole = time.perf_counter() - started
     calls, files = _calls(place), _files(place)
     note(f"kills: {kind}, {seconds(whole)} undisturbed")
@@ -88,10 +95,10 @@ def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
     leftovers: set[str] = set()
     while kills < count:
         begin()
-        outcome = "killed"
+        outcome, value = "killed", None
         while outcome == "killed":
             moment = draw.uniform(0, 0.7) * whole if kills < count else None
-            outcome, value = in_fork(functools.partial(job, place), kill_after=moment)
+            outcome, value = _in_fork(functools.partial(job, place), moment)
             kills += outcome == "killed"
         ended += outcome == "value"
         identical += outcome == "value" and value == expected
@@ -100,9 +107,67 @@ def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
         repeated += _calls(place) - calls
         leftovers |= _files(place) - files
     per_kill = f"{repeated / kills:.1f}" if calls else ""
-    shutil.rmtree(template)
     told = ", ".join(sorted(leftovers)) or "none"
     return [kind, kills, ended, identical, seconds(whole), calls or "", per_kill, told]
+
+
+def _in_fork(work: Callable[[], Any], kill_after: float | None = None) -> tuple[str, Any]:
+    """Run work in a forked process, which shares what this one has imported.
+
+    Returns:
+        "value" and what it returned; "failed" and the traceback of an error; "killed" and None, if it still ran after
+        `kill_after` seconds.
+    """
+    fork = multiprocessing.get_context("fork")
+    receiving, sending = fork.Pipe(duplex=False)
+    process = fork.Process(target=lambda: sending.send(_outcome(work)))
+    process.start()
+    sending.close()
+    if not receiving.poll(kill_after):
+        process.kill()
+    try:
+        return receiving.recv()
+    except EOFError:
+        return "killed", None
+    finally:
+        process.join()
+
+
+def _outcome(work: Callable[[], Any]) -> tuple[str, Any]:
+    with open(os.devnull, "wb") as nothing:  # the log of what it does
+        os.dup2(nothing.fileno(), 2)
+    try:
+        return "value", work()
+    except BaseException:  # whatever a kill leads to
+        return "failed", traceback.format_exc(limit=-4)
+
+
+@functools.cache
+def sample() -> tuple[Any, Any]:
+    """The sample, and an index of its passages in memory; forked processes share them."""
+    from knowgap.compiling.data import load_dataset
+    from knowgap.retrieval import BM25Index
+
+    dataset = load_dataset("sample")
+    return dataset, BM25Index.from_passages(dataset.corpus)
+
+
+def _rag(questions: int) -> tuple[Any, Any]:
+    """A program over the sample's passages, and some of its questions."""
+    from knowgap.programs.baselines.rag import RAG
+
+    dataset, index = sample()
+    return RAG(index), dataset.questions("dev", questions)
+
+
+def _count_words(texts: Sequence[str]) -> Any:
+    """A slow encoder that needs no model: counts of words, each in the column of its hash."""
+    time.sleep(0.1)
+    vectors = np.full((len(texts), 64), 0.01)
+    for row, text in enumerate(texts):
+        for word in re.findall(r"\w+", text.lower()):
+            vectors[row, zlib.crc32(word.encode()) % 64] += 1
+    return vectors
 
 
 def _calls(place: Path) -> int:
@@ -120,15 +185,6 @@ def _files(place: Path) -> set[str]:
         old, new = segment.relative_to(place).as_posix(), f"segment ({number})"
         names = {new + name.removeprefix(old) if name.startswith(old) else name for name in names}
     return {name for name in names if "cache" not in name}
-
-
-def _import() -> None:
-    """Import what jobs need, so that a fork has it."""
-    for name in ("accelerate", "datasets", "sentence_transformers", "knowgap.retrieval.dense"):
-        importlib.import_module(name)
-    for name in ("compiling.compiler", "compiling.experiments.run", "lms.embedded.engine"):
-        importlib.import_module(f"knowgap.{name}")
-    sample()
 
 
 def _lm(place: Path, *, cache: bool = False) -> Any:
@@ -150,62 +206,27 @@ def _lm(place: Path, *, cache: bool = False) -> Any:
     return dspy.LM(EXTRACTIVE, engine=Counting(), cache=cache)
 
 
-def _slow_encoder(texts: Sequence[str]) -> Any:
-    time.sleep(0.1)
-    return count_words(texts)
-
-
-def _build(place: Path) -> Any:
+def _build(_: int, place: Path) -> Any:
     from knowgap.retrieval import DenseIndex, Passage
 
     texts = [passage.text for passage in sample()[0].corpus]
     passages = [Passage(str(number), "", f"{number} {texts[number % len(texts)]}") for number in range(8000)]
-    DenseIndex.build(passages, place / "index", encoder=_slow_encoder)
-    return _digests(place / "index")
-
-
-def _prepare_colbert(place: Path) -> None:
-    from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
-
-    write_embedded_checkpoint(sample()[0].corpus, place / "checkpoint", dim=32)
-
-
-def _build_colbert(place: Path) -> Any:
-    """Build an index of ColBERT over the passages' first sentences."""
-    from knowgap.retrieval import ColBERTIndex, Passage
-
-    passages = [Passage(each.id, "", each.text.partition(". ")[0]) for each in sample()[0].corpus]
-    ColBERTIndex.build(passages, place / "index", checkpoint=place / "checkpoint")
-    return _digests(place / "index")
-
-
-def _train(place: Path) -> Any:
-    """Train a reranker for twelve steps."""
-    from knowgap.compiling.training import RerankerConfig, reranker
-
-    dataset, index = sample()
-    config = RerankerConfig(batch_size=4, max_length=48, negatives=2)
-    trained: Any = reranker(dataset, index, place / "model", config=config, limit=4)
-    weights = (place / "model" / "model.safetensors").read_bytes()
-    return trained.steps, trained.final_loss, zlib.crc32(weights)
-
-
-def _digests(index: Path) -> Any:
-    return json.loads((index / "manifest.json").read_text(encoding="utf-8"))["files"]
+    DenseIndex.build(passages, place / "index", encoder=_count_words)
+    return json.loads((place / "index" / "manifest.json").read_text(encoding="utf-8"))["files"]
 
 
 def _prepare_update(place: Path) -> None:
     from knowgap.retrieval import DenseIndex
 
-    DenseIndex.build(sample()[0].corpus[:50], place / "index", encoder=count_words)
+    DenseIndex.build(sample()[0].corpus[:50], place / "index", encoder=_count_words)
 
 
-def _update(place: Path) -> Any:
+def _update(_: int, place: Path) -> Any:
     """Add and delete in 20 steps, with a merge in between; a step that was done is done again."""
     from knowgap.retrieval import DenseIndex
 
     passages = sample()[0].corpus
-    index = DenseIndex.open(place / "index", encoder=count_words)
+    index = DenseIndex.open(place / "index", encoder=_count_words)
     for step in range(50, 250, 10):
         index.add(passages[step : step + 10], replace=True)
         index.delete([passages[step].id, passages[step - 50].id])
@@ -218,7 +239,7 @@ def _update(place: Path) -> Any:
 def _evaluate(questions: int, place: Path) -> Any:
     from knowgap.compiling import Run, evaluate
 
-    program, examples = rag_over_sample(questions)
+    program, examples = _rag(questions)
     result = evaluate(
         program, examples, "f1", run=Run(lm=_lm(place), num_threads=THREADS), output=place / "answers.jsonl"
     )
@@ -228,7 +249,7 @@ def _evaluate(questions: int, place: Path) -> Any:
 def _compile(questions: int, place: Path) -> Any:
     from knowgap.compiling import Run, compile, save
 
-    program, examples = rag_over_sample(questions)
+    program, examples = _rag(questions)
     lm = _lm(place, cache=True)
     options = {"optimizer": "bootstrap", "max_bootstrapped_demos": 40, "max_rounds": 1}
     compiled = compile(program, examples, "f1", trainset=examples, run=Run(lm, num_threads=1), **options).program
@@ -236,10 +257,10 @@ def _compile(questions: int, place: Path) -> Any:
     return json.loads((place / "artifact" / "program.json").read_text(encoding="utf-8"))
 
 
-def _tune(place: Path) -> Any:
+def _tune(_: int, place: Path) -> Any:
     from knowgap.compiling import Run, StudyConfig, compile
 
-    program, examples = rag_over_sample(8)
+    program, examples = _rag(8)
     config = StudyConfig(n_trials=6, storage=place / "study.db", reuse=False, prune=False, hold_out=0)
     tuning = compile(program, examples, "f1", study=config, run=Run(_lm(place), THREADS)).study
     assert tuning is not None
@@ -247,7 +268,7 @@ def _tune(place: Path) -> Any:
     return len(tuning.trials) >= 6, tuning.default and tuning.default.intermediate_values
 
 
-def _experiment(place: Path) -> Any:
+def _experiment(_: int, place: Path) -> Any:
     from knowgap.compiling import Run
     from knowgap.compiling.experiments.run import Experiment
 
@@ -260,34 +281,28 @@ def _experiment(place: Path) -> Any:
 def _save_first(place: Path) -> None:
     from knowgap.compiling import save
 
-    save(rag_over_sample(1)[0], place / "artifact", lm="none")
+    save(_rag(1)[0], place / "artifact", lm="none")
 
 
-def _replace_artifact(place: Path) -> Any:
+def _replace_artifact(_: int, place: Path) -> Any:
     """Replace an artifact again and again; before that, it has to be whole."""
     from knowgap.compiling import load, save
 
-    program, _ = rag_over_sample(1)
+    program, _ = _rag(1)
     assert load(place / "artifact").values()["top_k"] in range(1, 8)
     for top_k in [1, 2, 3, 4, 5, 6, 7] * 10:
         save(program.configure(top_k=top_k), place / "artifact", lm="none")
     return load(place / "artifact").values()
 
 
-JOBS: dict[str, Callable[..., Any]] = {
+JOBS: dict[str, Callable[[int, Path], Any]] = {
     "index build": _build,
-    "index build, ColBERT": _build_colbert,
     "index update": _update,
     "eval": _evaluate,
     "compile": _compile,
     "study": _tune,
     "experiment": _experiment,
     "replacing an artifact": _replace_artifact,
-    "training": _train,
 }
-PREPARED: dict[str, Callable[[Path], None]] = {
-    "index build, ColBERT": _prepare_colbert,
-    "index update": _prepare_update,
-    "replacing an artifact": _save_first,
-}
-ASKING = ("eval", "compile")  # jobs that take a number of questions
+"""Jobs by what they do; each gets a number of questions and a folder."""
+PREPARED: dict[str, Callable[[Path], None]] = {"index update": _prepare_update, "replacing an artifact": _save_first}

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 import dspy
-from concurrency import programs
+from concurrency import program_of
 from dspy.lm15 import Request, Response
 from models.delayed_server import value
 from models.prompt_engine import read_request, respond
@@ -81,8 +81,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         rows = []
         for name in options.mutated.split(","):
             note(f"mutations: {title}, {name}")
-            program, _ = programs(name, corpus)
-            rows.append([name, *_counted(program, change, wanted, seed)])
+            rows.append([name, *_counted(program_of(name, corpus), change, wanted, seed)])
         yield Table(
             f"{title}, seed {seed}",
             ["program", "questions", "replies", changed, "steps not read", "errors raised", "forged answers", "time"],

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import math
 import os
 import platform
+import re
 import sys
 import time
 from importlib.metadata import version
@@ -71,23 +71,18 @@ def main() -> None:
 def _describe_machine() -> str:
     import torch
 
-    try:
-        known = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        known = []
-    model = next((line for line in known if line.startswith("model name")), platform.processor())
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    known = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
+    model = re.search(r"model name\s*: (.*)", known)
     parts = [
-        f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores",
-        model.partition(":")[2].strip() or platform.machine(),
+        f"{os.cpu_count()} cores",
+        model[1] if model else platform.machine(),
         f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
-        gpu,
+        torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
         f"{platform.system()}, Python {platform.python_version()}, torch {torch.__version__}",
         f"{torch.get_num_threads()} threads; knowgap {version('knowgap')}, dspy {version('dspy')}",
-        f"colbert-ai {version('colbert-ai')}, {time.strftime('%Y-%m-%d')}",
+        time.strftime("%Y-%m-%d"),
     ]
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-    return f"Machine: {', '.join(filter(None, parts))}; load at the start {load:.1f}."
+    return f"Machine: {', '.join(parts)}; load at the start {psutil.getloadavg()[0]:.1f}."
 
 
 if __name__ == "__main__":

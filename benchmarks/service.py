@@ -3,8 +3,7 @@
 A local server answers every call of the model after a fixed delay, and replies are cached on disk, as by the command;
 no question is asked twice. Served, the program runs in a process of its own, and as many clients as the service
 answers at once ask one question after another over HTTP. Called directly, it runs in as many threads of this process.
-The two take turns, so that other work on the machine slows both. Each is measured with the citations of every answer,
-and without.
+The two take turns, so that other work on the machine slows both. Every answer has its citations.
 
 Then the service gets SIGTERM under the same load: an answer is lost if the model was asked and no client got a reply.
 Finally, all clients disconnect while the model is being asked: a second later, no call may begin any more.
@@ -24,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +32,7 @@ from typing import Any
 import dspy
 import psutil
 from models.delayed_server import Server, delayed_server
-from table import Table, memory_of, note, ratio
+from table import Table, note, ratio
 
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm, quiet_dspy
@@ -48,7 +47,7 @@ CALM = 1.0
 
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
-    group.add_argument("--service-seconds", type=float, help="how long each row takes, either way (120; quick 2)")
+    group.add_argument("--service-seconds", type=float, help="how long each is asked (120; quick 2)")
     group.add_argument("--service-clients", type=int, help="clients at once (64; quick 4)")
     group.add_argument("--service-delay-ms", type=float, default=200.0, help="how long the model takes (200)")
     group.add_argument("--service-programs", default="rag,adaptive_note", help="which programs (rag,adaptive_note)")
@@ -61,43 +60,37 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     data = load_dataset()
     sample = [example.question for split in data.splits.values() for example in split]
     questions = (f"{sample[n % len(sample)]} ({n})" for n in itertools.count())
-    ends, cancelled = [], []
+    rates, ends = [], []
     with tempfile.TemporaryDirectory() as folder, delayed_server(options.service_delay_ms / 1000, 4 * clients) as model:
         index = BM25Index.build(data.corpus, Path(folder) / "index")
         for name in options.service_programs.split(","):
             note(f"service: {name}")
             bench = _Bench(name, index, model, questions, clients, Path(folder))
             with bench.serve() as service:
-                memory: list[list[Any]] = []
-                rows = [bench.alternate(service, seconds, citations, memory) for citations in (False, True)]
-                cancelled.append([name, *bench.disconnect(service)])
-            ends.append([name, *bench.terminate()])
-            yield Table(
-                f"{name}: {clients} at once, {options.service_delay_ms:g} ms for a reply, {seconds:g} s each",
-                ["citations", "calls per question", "served, questions/s", "direct, questions/s", "served / direct",
-                 "served, CPU per question", "direct, CPU per question"],
-                rows,
-                ["CPU is that of the process that runs the program: of the service, or of this one with its threads."],
-            )  # fmt: skip
-            columns = ["citations", "after seconds of load", "questions answered", "memory", "threads"]
-            yield Table(f"{name}: memory of the service", columns, memory)
+                rates.append([name, *bench.alternate(service, seconds)])
+                disconnected = bench.disconnect(service)
+            ends.append([name, *bench.terminate(), *disconnected])
     quiet_dspy()  # without the cache of this benchmark
     yield Table(
-        "SIGTERM under load", ["program", "calls of the model", "calls of answers that came", "answers lost"], ends
-    )
+        f"{clients} at once, {options.service_delay_ms:g} ms for a reply, {seconds:g} s each",
+        ["program", "calls per question", "served, questions/s", "direct, questions/s", "served / direct",
+         "served, CPU per question", "direct, CPU per question", "memory, first turn", "memory, last turn"],
+        rates,
+        ["CPU and memory are those of the process that runs the program; direct, of this one with its threads."],
+    )  # fmt: skip
     yield Table(
-        "Clients that disconnect",
-        ["program", "disconnected", "calls that their answers take", "calls until then", f"calls {CALM:g} s later"],
-        cancelled,
-    )
+        "SIGTERM under load, and clients that disconnect",
+        ["program", "calls of the model", "calls of answers that came", "answers lost",
+         "calls that the answers of those who left take", "calls until then", f"calls {CALM:g} s later"],
+        ends,
+    )  # fmt: skip
 
 
 class _Service:
     """`knowgap serve` in another process."""
 
-    def __init__(self, command: Sequence[str], home: Path, key: str = "none") -> None:
-        environment = {**os.environ, "KNOWGAP_HOME": str(home), "OPENAI_API_KEY": key}
-        self.log = list[str]()
+    def __init__(self, command: list[str], home: Path) -> None:
+        environment = {**os.environ, "KNOWGAP_HOME": str(home), "OPENAI_API_KEY": "none"}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         assert self.process.stderr is not None
         self.usage = psutil.Process(self.process.pid)
@@ -106,17 +99,9 @@ class _Service:
             said += line
             if address := re.search(r" at http://([\d.]+):(\d+)", line):
                 self.host, self.port = address[1], int(address[2])
-                threading.Thread(target=self._keep_log, daemon=True).start()
+                threading.Thread(target=list, args=(self.process.stderr,), daemon=True).start()
                 return
         raise SystemExit(f"the service does not start: {said}")
-
-    logged = 0
-    """Characters that the service wrote to its log since it began to serve, whose lines are `log`."""
-
-    def _keep_log(self) -> None:
-        for line in self.process.stderr or ():
-            self.logged += len(line)
-            self.log.append(line)
 
     def connect(self) -> http.client.HTTPConnection:
         """Make a connection for one client."""
@@ -135,18 +120,16 @@ class _Bench:
         self, name: str, index: BM25Index, model: Server, questions: Iterator[str], clients: int, folder: Path
     ) -> None:
         self._name, self._model, self._clients, self._folder = name, model, clients, folder
-        self._questions, self._taking = questions, threading.Lock()
+        self._questions, self._lock = questions, threading.Lock()
         self._lm = make_lm(MODEL, api_base=model.api_base, num_retries=0)
         self._program = get_program(name)(index)
-        self._index_folder = folder / "index"
 
     @contextmanager
-    def serve(self, *more: str, files: int | None = None) -> Iterator[_Service]:
-        """Run the service, with more arguments, until the block ends; it may open so many files (None: as this one)."""
-        words = ["serve", "--program", self._name, "--index", str(self._index_folder), "--lm", MODEL, "--port", "0"]
-        words += ["--api-base", self._model.api_base, "--max-questions", str(self._clients), *more]
-        limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
-        service = _Service([*limited, sys.executable, "-m", "knowgap", *words], self._folder / "home")
+    def serve(self) -> Iterator[_Service]:
+        """Run the service until the block ends."""
+        words = ["serve", "--program", self._name, "--index", str(self._folder / "index"), "--lm", MODEL]
+        words += ["--port", "0", "--api-base", self._model.api_base, "--max-questions", str(self._clients)]
+        service = _Service([sys.executable, "-m", "knowgap", *words], self._folder / "home")
         try:
             self._model.counts()  # forget the call that asked whether the model answers
             yield service
@@ -154,35 +137,26 @@ class _Bench:
             service.process.terminate()
             service.process.wait(timeout=90)
 
-    def alternate(self, service: _Service, seconds: float, citations: bool, memory: list[list[Any]]) -> list[str]:
-        """Ask the service and the program in turns; sample the service's memory. Returns the row of the throughput."""
+    def alternate(self, service: _Service, seconds: float) -> list[str]:
+        """Ask the service and the program in turns; the row of the table."""
         quiet_dspy(self._folder / "replies")
-        shown = "yes" if citations else "no"
-        served, direct = _Load(self._served(service, citations)), _Load(self._direct(citations))
-
-        def sample() -> None:
-            held, threads = memory_of(service.usage), service.usage.num_threads()
-            memory.append([shown, f"{served.seconds_so_far():.0f}", served.answered, held, threads])
-
-        for load in (served, direct):
-            load.run(self._clients, 0.0)  # one question each, to warm up
+        served, direct = self._served(service), self._direct
+        for ask in (served, direct):
+            self._load(ask, 0.0)  # one question each, to warm up
         self._model.counts()
-        served, direct = _Load(served.ask), _Load(direct.ask)
-        calls = 0
-        for turn in range(TURNS):
-            begun = service.cpu()
-            served.run(self._clients, seconds / TURNS, sample if turn == 0 else None)
-            served.cpu += service.cpu() - begun
-            sample()
-            calls += int(self._model.counts()["requests"])
-            begun = time.process_time()
-            direct.run(self._clients, seconds / TURNS)
-            direct.cpu += time.process_time() - begun
+        answers, spent, cpu, calls, memory = [0, 0], [0.0, 0.0], [0.0, 0.0], 0, list[str]()
+        for _ in range(TURNS):
+            for n, (ask, clock) in enumerate(((served, service.cpu), (direct, time.process_time))):
+                begun, computed = time.perf_counter(), clock()
+                answers[n] += self._load(ask, seconds / TURNS)
+                spent[n], cpu[n] = spent[n] + time.perf_counter() - begun, cpu[n] + clock() - computed
+                calls += 0 if n else int(self._model.counts()["requests"])
             self._model.counts()
-        rates = [load.answered / load.seconds for load in (served, direct)]
-        costs = [f"{1000 * load.cpu / load.answered:.1f} ms" for load in (served, direct)]
-        per_question = f"{calls / served.answered:g}"
-        return [shown, per_question, *(f"{rate:.1f}" for rate in rates), ratio(*rates), *costs]
+            memory.append(f"{service.usage.memory_info().rss / 2**20:.0f} MiB")
+        rates = [count / time for count, time in zip(answers, spent, strict=True)]
+        costs = [f"{1000 * used / count:.1f} ms" for used, count in zip(cpu, answers, strict=True)]
+        shown = [f"{calls / answers[0]:g}", *(f"{rate:.1f}" for rate in rates), ratio(*rates)]
+        return [*shown, *costs, memory[0], memory[-1]]
 
     def terminate(self) -> list[int]:
         """Send SIGTERM under load; count calls of the model, those of the answers that came, and lost answers."""
@@ -202,15 +176,15 @@ class _Bench:
         while True:
             connection = service.connect()
             try:
-                costs.append(self._ask(connection)["cost"]["lm_calls"])
+                costs.append(self._ask(connection))
             except OSError:  # not accepted, or lost: the model's count tells
                 return costs
             finally:
                 connection.close()
 
     def disconnect(self, service: _Service) -> list[int]:
-        """Disconnect all clients in the middle of a question; count calls before and after."""
-        usual = self._ask(service.connect())["cost"]["lm_calls"]
+        """Disconnect all clients in the middle of a question; count the calls before and after."""
+        usual = self._ask(service.connect())
         self._model.counts()
         connections = [service.connect() for _ in range(self._clients)]
         for connection in connections:
@@ -221,76 +195,49 @@ class _Bench:
         time.sleep(CALM + self._model.delay)
         before = int(self._model.counts()["requests"])
         time.sleep(usual * self._model.delay)
-        return [self._clients, usual * self._clients, before, int(self._model.counts()["requests"])]
+        return [usual * self._clients, before, int(self._model.counts()["requests"])]
+
+    def _load(self, ask: Callable[[], object], seconds: float) -> int:
+        """Ask for so many seconds, each client at least once; how many answers came."""
+        end = time.perf_counter() + seconds
+
+        def client(_: int) -> int:
+            for count in itertools.count(1):
+                ask()
+                if time.perf_counter() >= end:
+                    return count
+            return 0
+
+        with ThreadPoolExecutor(self._clients) as pool:
+            return sum(pool.map(client, range(self._clients)))
 
     def _question(self) -> str:
-        with self._taking:
+        with self._lock:
             return next(self._questions)
 
-    def _send(self, connection: http.client.HTTPConnection, citations: bool = False) -> None:
-        body = json.dumps({"question": self._question(), "citations": citations})
+    def _send(self, connection: http.client.HTTPConnection) -> None:
+        body = json.dumps({"question": self._question()})
         connection.request("POST", "/v1/ask", body, {"Content-Type": "application/json"})
 
-    def _ask(self, connection: http.client.HTTPConnection, citations: bool = False) -> dict[str, Any]:
-        self._send(connection, citations)
+    def _ask(self, connection: http.client.HTTPConnection) -> int:
+        """Ask one question; the calls of the model that it took."""
+        self._send(connection)
         response = connection.getresponse()
         body = response.read()
         if response.status != 200:
             raise SystemExit(f"the service answers {response.status}: {body.decode()}")
-        return json.loads(body)
+        return json.loads(body)["cost"]["lm_calls"]
 
-    def _served(self, service: _Service, citations: bool) -> Callable[[], object]:
+    def _served(self, service: _Service) -> Callable[[], object]:
         local = threading.local()
 
         def ask() -> None:
             if not hasattr(local, "connection"):
                 local.connection = service.connect()
-            self._ask(local.connection, citations)
+            self._ask(local.connection)
 
         return ask
 
-    def _direct(self, citations: bool) -> Callable[[], object]:
-        def ask() -> None:
-            with dspy.context(lm=self._lm, disable_history=True):
-                prediction = self._program(question=self._question())
-                if citations:
-                    _ = prediction.citations
-
-        return ask
-
-
-class _Load:
-    """Threads that ask one question after another; counts the answers."""
-
-    def __init__(self, ask: Callable[[], object]) -> None:
-        self.ask, self._counting = ask, threading.Lock()
-        self.answered, self.seconds, self.cpu, self._begun = 0, 0.0, 0.0, 0.0
-
-    def seconds_so_far(self) -> float:
-        """Seconds of load, those of the present run included."""
-        return self.seconds + (time.perf_counter() - self._begun if self._begun else 0.0)
-
-    def run(self, clients: int, seconds: float, early: Callable[[], None] | None = None) -> None:
-        """Ask for so many seconds, each client at least once, and wait for the last answers.
-
-        Args:
-            clients: how many ask at once.
-            seconds: no question begins after that.
-            early: called after 10 seconds, or after half of the time if that is less.
-        """
-        self._begun = time.perf_counter()
-        timer = threading.Timer(min(10.0, seconds / 2), early or (lambda: None))
-        timer.start()
-        with ThreadPoolExecutor(clients) as pool:
-            for future in [pool.submit(self._client, self._begun + seconds) for _ in range(clients)]:
-                future.result()
-        timer.join()
-        self.seconds, self._begun = self.seconds_so_far(), 0.0
-
-    def _client(self, end: float) -> None:
-        while True:
-            self.ask()
-            with self._counting:
-                self.answered += 1
-            if time.perf_counter() >= end:
-                return
+    def _direct(self) -> None:
+        with dspy.context(lm=self._lm, disable_history=True):
+            _ = self._program(question=self._question()).citations

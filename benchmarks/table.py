@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 
 @dataclass(frozen=True)
 class Table:
@@ -68,11 +66,6 @@ def note(text: str) -> None:
     """Print a line about the progress to standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()
-
-
-def memory_of(process: psutil.Process) -> str:
-    """Format the memory that a process holds."""
-    return f"{process.memory_info().rss / 2**20:.0f} MiB"
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:

@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from models.chat_protocol import completion, serve_connection
-
 _FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
 _KIND = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.MULTILINE)
 _PIECES = re.compile(r"\s*\S+")
@@ -67,19 +65,19 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     tokens = _PIECES.findall(content)
     logprobs = {"content": [{"token": t, "logprob": -0.25, "top_logprobs": []} for t in tokens]}
     more = {"logprobs": logprobs} if request.get("logprobs") else {}
-    return completion(request["model"], {"content": content}, len(prompt) // 4, len(tokens), **more)
+    read = len(prompt) // 4
+    usage = {"prompt_tokens": read, "completion_tokens": len(tokens), "total_tokens": read + len(tokens)}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}, **more}
+    about = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"]}
+    return {**about, "choices": [choice], "usage": usage}
 
 
 class _Service:
-    """Answers requests; counts them, the slot-seconds worked, the first arrival and the last reply since a reset."""
+    """Answers requests; counts them, the slot-seconds worked, the first arrival and the last reply since a count."""
 
     def __init__(self, delay: float, at_once: int) -> None:
         self.delay, self.slots = delay, asyncio.Semaphore(at_once)
-        self.reset()
-
-    def reset(self) -> None:
-        """Start counting from zero."""
-        self.requests, self.connections, self.worked, self.first, self.last = 0, 0, 0.0, 0.0, 0.0
+        self.requests, self.worked, self.first, self.last = 0, 0.0, 0.0, 0.0
 
     async def answer(self, body: bytes) -> bytes:
         """Reply, after the delay, counted from when a slot is free."""
@@ -94,28 +92,30 @@ class _Service:
         return result
 
     def counts(self) -> bytes:
-        """Return the counts as JSON and reset them."""
-        counts = {"requests": self.requests, "connections": self.connections}
-        counts |= {"worked": self.worked, "span": self.last - self.first}
-        self.reset()
+        """Return the counts as JSON, and count from zero."""
+        counts = {"requests": self.requests, "worked": self.worked, "span": self.last - self.first}
+        self.requests, self.worked, self.first, self.last = 0, 0.0, 0.0, 0.0
         return json.dumps(counts).encode()
 
-    async def _answer(self, head: str, body: bytes, writer: asyncio.StreamWriter) -> bool:
-        result = await self.answer(body) if head.startswith("POST") else self.counts()
-        start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(result)}\r\n\r\n"
-        writer.write(start.encode() + result)
-        await writer.drain()
-        return True
-
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        self.connections += 1
-        await serve_connection(reader, writer, self._answer)
+        """Serve one connection of HTTP/1.1, one request after another."""
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                length = re.search(r"(?im)^content-length: *(\d+)", head)
+                body = await reader.readexactly(int(length[1])) if length else b""
+                result = await self.answer(body) if head.startswith("POST") else self.counts()
+                start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(result)}\r\n\r\n"
+                writer.write(start.encode() + result)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client or the server has closed
+        finally:
+            writer.close()
 
 
 async def _serve(delay: float, at_once: int) -> None:
-    service = _Service(delay, at_once)
-    server = await asyncio.start_server(service.connection, "127.0.0.1", 0, backlog=4096)
+    server = await asyncio.start_server(_Service(delay, at_once).connection, "127.0.0.1", 0, backlog=4096)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     # Standard input ends when the process that started this one does.

@@ -163,31 +163,21 @@ class KnowingReader(PromptEngine):
         return bool(view.settled) if name == "relevant" else view.complete
 
     def _questions(self, view: _View, prompt: Prompt) -> list[str]:
-        """Questions for the facts that are open, none asked before; each is remembered with what it asks for.
-
-        Where the prompt explains references (`#1`), a fact whose title is not known yet is asked for with the number of
-        the question whose answer is that title.
-        """
+        """Questions for the facts that are open, none asked before; each is remembered with what it asks for."""
         alone = "missing" in prompt.outputs and "queries" not in prompt.outputs
         earlier = [] if alone else [prompt.inputs.get(name) for name in ("asked", "searched")]
         before = {normal(text) for text in [view.question, view.goal.root.question, *_units(earlier)]}
-        chained = "#1" in prompt.system and not {"asked", "searched", "known"} & set(prompt.inputs)
         texts: list[str] = []
-        asked: list[Fact] = []
         for fact in view.open:
-            number = 0 if view.has_read(fact.title) or not chained else _leading_to(fact, asked, view.goal)
-            text = _wording(fact, view, f"#{number}" if number else "")
+            text = _wording(fact, view)
             if not text or normal(text) in before:
                 continue
-            filled = _wording(fact, view, _short_answer(asked[number - 1], view.goal)) if number else text
             part = _Goal(view.goal.root, (fact,), _short_answer(fact, view.goal))
             with self._lock:
-                self._goals.setdefault(normal(filled), part)
-                for wording in (text, filled):
-                    self._asked[view.goal.root.question, normal(wording)] = part
+                self._goals.setdefault(normal(text), part)
+                self._asked[view.goal.root.question, normal(text)] = part
             before.add(normal(text))
             texts.append(text)
-            asked.append(fact)
         return texts[:4]
 
 
@@ -255,29 +245,17 @@ def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[str]:
     return [str(fact) for fact in view.settled if not fact.stands_in(said)]
 
 
-def _wording(fact: Fact, view: _View, name: str = "") -> str:
-    """A question for a fact, from words that were read: its title where that was read, and words that it shares.
-
-    Args:
-        fact: what is asked for.
-        view: the prompt.
-        name: stands for the title.
-    """
+def _wording(fact: Fact, view: _View) -> str:
+    """A question for a fact, from words that were read: its title where that was read, and words that it shares."""
     asked = _ordered(view.question)
-    if name or view.has_read(fact.title):
+    if view.has_read(fact.title):
         title = set(_words(fact.title))
         shared = [word for word in asked if word in set(_words(fact.sentence)) - title]
         rest = shared or [word for word in asked if word not in title][:6]
-        return f"{name or fact.title}: {' '.join(rest)}?"
+        return f"{fact.title}: {' '.join(rest)}?"
     own = set(_words(str(fact)))
     words = [word for word in _ordered(f"{view.question} {_joined(view.settled)}") if word in own]
     return f"{' '.join(words)}?" if words else ""
-
-
-def _leading_to(fact: Fact, asked: Sequence[Fact], goal: _Goal) -> int:
-    """The number, from 1, of the question whose answer is the name in the title of a fact; 0 if there is none."""
-    names = (normal(fact.title), normal(fact.title.partition(" (")[0]))
-    return next((n for n, other in enumerate(asked, start=1) if normal(_short_answer(other, goal)) in names), 0)
 
 
 def _short_answer(fact: Fact, goal: _Goal) -> str:

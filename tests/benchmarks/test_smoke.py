@@ -59,9 +59,8 @@ def test_the_machine_and_every_methods_critical_path_are_printed():
     [rows] = tables(report).values()
     calls = {row["program"]: (int(row["calls"]), int(row["in sequence"])) for row in rows}
     assert calls["1 + 3 calls"] == (4, 2)
-    assert calls["rq_rag"] == (25, 3)  # 1 + 3 + 9 answers and 12 queries, level by level
     assert calls["adaptive_note"] == (8, 8)  # nothing in it can run at once
-    assert all(calls[name][1] < calls[name][0] for name in ("blend_filter", "ra_isf", "migres"))
+    assert all(calls[name][1] < calls[name][0] for name in ("blend_filter", "ra_isf", "rq_rag"))
 
 
 @pytest.mark.long
@@ -131,14 +130,12 @@ def test_killed_jobs_end_with_the_same_result():
 def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left():
     sizes = ("--service-seconds", "1", "--service-clients", "2", "--service-delay-ms", "50")
     report, _ = run("service", "--service-programs", "adaptive_note", *sizes)
-    rates, memory, [ended], [left] = tables(report).values()
-    assert [row["citations"] for row in rates] == ["no", "yes"]
-    assert all(float(row["served, questions/s"]) > 0 for row in rates)
-    assert len(memory) == 10
+    [rates], [ended] = tables(report).values()
+    assert float(rates["served, questions/s"]) > 0
     assert ended["answers lost"] == "0"
     assert ended["calls of the model"] == ended["calls of answers that came"] != "0"
-    assert left["calls 1 s later"] == "0"
-    assert int(left["calls until then"]) < int(left["calls that their answers take"])
+    assert ended["calls 1 s later"] == "0"
+    assert int(ended["calls until then"]) < int(ended["calls that the answers of those who left take"])
 
 
 @pytest.mark.long
