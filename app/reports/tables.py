@@ -105,10 +105,7 @@ def _evidence(results: Results) -> Iterator[Table]:
     yield Table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, f"means over {over}")
     names = [name for name in next(iter(fates.values())) if any(shares[name] for shares in fates.values())]
     shares = [[name, *(f"{each[name]:.1%}" for each in fates.values())] for name in names]
-    caption = "shares of gold passages, means over questions"
-    if left_out := max((result.provenance.model_extra or {}).get("unindexed_gold", 0) for result in results.values()):
-        caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"
-    yield Table("where the evidence went", ["fate", *fates], shares, caption)
+    yield Table("where the evidence went", ["fate", *fates], shares, "shares of gold passages, means over questions")
 
 
 def compare_with_first(results: Results) -> Table | None:

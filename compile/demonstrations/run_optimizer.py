@@ -13,7 +13,7 @@ from dspy.utils.callback import BaseCallback
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, check_labels, reporting
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
-from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
+from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run
@@ -58,7 +58,7 @@ def run_optimizer(
     spec = OPTIMIZERS[optimizer]
     check_examples(trainset, "trainset")
     [(name, measure), *_] = named_metrics(metric).items()
-    check_gold([*trainset, *(valset or ())], program.retriever, name)
+    without_missing_gold([*trainset, *(valset or ())], program.retriever, name)
     model = resolve_lm(run.lm, program)
     author = teacher_lm or model
     if spec.writes and getattr(author, "model", "") == EXTRACTIVE:

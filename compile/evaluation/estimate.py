@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import dspy
 from pydantic import BaseModel
@@ -16,7 +15,7 @@ from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run
 from knowgap.errors import UsageError
-from knowgap.lms.metering import Prices, Usage, UsageTracker, dollars, token_prices, track_usage
+from knowgap.lms.metering import Prices, UsageTracker, dollars, token_prices, track_usage
 from knowgap.programs.base import Program
 
 ASKED = 3
@@ -41,30 +40,6 @@ class Estimate(BaseModel, extra="forbid"):
     completion_tokens: int
     money: float | None = None
     asked: int = ASKED
-
-    @classmethod
-    def of_usage(
-        cls, usage: Usage, asked: int, questions: int, lm: Any = None, prices: Prices | None = None
-    ) -> Estimate:
-        """What `questions` cost if `asked` of them have cost this.
-
-        `prices` are US dollars per million prompt and completion tokens; default: those of `lm` in DSPy's table.
-
-        Raises:
-            UsageError: some calls are not counted, so that the cost is not known.
-        """
-        if usage.uncounted_calls:
-            raise UsageError("what it costs cannot be estimated: some calls of the language model are not counted")
-        tokens = (
-            usage.prompt_tokens + usage.cached_prompt_tokens,
-            usage.completion_tokens + usage.cached_completion_tokens,
-        )
-        calls, read, written = (math.ceil(number * questions / asked) for number in (usage.asked, *tokens))
-        known = prices or token_prices(lm_name(lm))
-        money = None if known is None else dollars(read, written, known)
-        return cls(
-            questions=questions, calls=calls, prompt_tokens=read, completion_tokens=written, money=money, asked=asked
-        )
 
     def scaled(self, questions: int) -> Estimate:
         """What another number of such questions costs."""
@@ -106,6 +81,14 @@ def estimate(
     chosen = questions[:: max(1, len(questions) // ASKED)][:ASKED]
     with track_usage(UsageTracker()) as tracker:
         found = evaluate(program, chosen, metrics, run=replace(run, progress=None))
+    usage, cannot = tracker.usage, "what it costs cannot be estimated"
     if len(found.failures) == len(chosen):
-        raise UsageError(f"what it costs cannot be estimated: {found.failures[0].failure}")
-    return Estimate.of_usage(tracker.usage, len(chosen), len(questions), resolve_lm(run.lm), prices)
+        raise UsageError(f"{cannot}: {found.failures[0].failure}")
+    if usage.uncounted_calls:
+        raise UsageError(f"{cannot}: some calls of the language model are not counted")
+    read = usage.prompt_tokens + usage.cached_prompt_tokens
+    written = usage.completion_tokens + usage.cached_completion_tokens
+    known = prices or token_prices(lm_name(resolve_lm(run.lm)))
+    money = None if known is None else dollars(read, written, known)
+    counts = {"calls": usage.asked, "prompt_tokens": read, "completion_tokens": written, "money": money}
+    return Estimate(questions=len(chosen), asked=len(chosen), **counts).scaled(len(questions))

@@ -100,9 +100,8 @@ def evaluate(
     def ask(program: Any, output: Path | None, run: Run) -> Evaluation:
         program = as_program(program)
         lm = resolve_lm(run.lm, program)
-        examples, unindexed = without_missing_gold(every, program.retriever, next(iter(named)))
-        more = {**facts, **({"unindexed_gold": unindexed} if unindexed else {})}
-        origin = provenance_of(program, examples, lm, metrics=named, split=split, seed=run.seed, **more)
+        examples = without_missing_gold(every, program.retriever, next(iter(named)))
+        origin = provenance_of(program, examples, lm, metrics=named, split=split, seed=run.seed, **facts)
         about = answers_about(origin, named, whole)
         by_id = dict(zip(ids, examples, strict=True))
         with (

@@ -182,10 +182,10 @@ class _Tally:
     """
 
     def __init__(self, total: int, metric: str, run: Run):
-        self.total, self.metric, self.progress, self.lm = total, metric, run.progress, run.lm
+        self.total, self.metric, self.run = total, metric, run
         self.patience = min(max(3, run.num_threads), total)
-        self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
-        self.first, self._lock = list[Cost](), threading.Lock()
+        self.records, self.points, self.failed = list[QuestionRecord](), 0.0, 0
+        self._lock = threading.Lock()
 
     def add(self, record: QuestionRecord) -> None:
         """Count a record.
@@ -194,27 +194,19 @@ class _Tally:
             LanguageModelUnreachable, LanguageModelError: the run ends.
         """
         with self._lock:
-            self.done += 1
-            self.failed += bool(record.failure)
+            self.records.append(record)
+            done, last = len(self.records), self.records[-self.patience :]
             self.points += record.scores.get(self.metric) or 0.0
-            if len(self.first) < self.patience:
-                self.first.append(record.cost)
-                if len(self.first) == self.patience:
-                    self._stop_if_unreadable()
-            self.lost_in_a_row = self.lost_in_a_row + 1 if record.lost else 0
-            if self.progress is not None:
+            self.failed += bool(record.failure)
+            if self.run.progress is not None:
                 failed = f", {self.failed} failed" if self.failed else ""
-                self.progress(self.done, self.total, f"{self.metric} {self.points / self.done:.3f}{failed}")
-            if self.lost_in_a_row >= self.patience:
-                raise LanguageModelUnreachable(
-                    f"{self.lost_in_a_row} questions in a row could not reach the language model: {record.error}"
-                )
-
-    def _stop_if_unreadable(self) -> None:
-        """End a run in whose first questions no reply could be read."""
-        if self.lm is not None and all(cost.all_unreadable for cost in self.first):
-            calls, cut = (sum(getattr(cost, name) for cost in self.first) for name in ("lm_calls", "cut"))
-            raise unreadable_replies(self.lm, calls, cut)
+                self.run.progress(done, self.total, f"{self.metric} {self.points / done:.3f}{failed}")
+            if len(last) == self.patience and all(each.lost for each in last):
+                lost = f"{self.patience} questions in a row could not reach the language model"
+                raise LanguageModelUnreachable(f"{lost}: {record.error}")
+            if done == self.patience and self.run.lm is not None and all(each.cost.all_unreadable for each in last):
+                calls, cut = (sum(getattr(each.cost, name) for each in last) for name in ("lm_calls", "cut"))
+                raise unreadable_replies(self.run.lm, calls, cut)
 
 
 def run_example(

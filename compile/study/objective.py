@@ -17,7 +17,7 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.costs import mean_costs
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
-from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
+from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.attributes import COSTS, DEFAULT, LABEL, SPENT, spent_in
@@ -131,7 +131,7 @@ class Objective(Generic[P]):
         questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
         self.questions = dict(zip(check_examples(questions, "devset"), questions, strict=True))
         [(self.metric, self._measure), *_] = named_metrics(metric).items()
-        check_gold(questions, self.program.retriever, self.metric)
+        without_missing_gold(questions, self.program.retriever, self.metric)
         self._started = time.monotonic()
 
     def purse(self, study_trials: Sequence[FrozenTrial]) -> Purse:

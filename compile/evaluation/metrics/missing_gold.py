@@ -1,4 +1,4 @@
-"""Find gold passages that an index does not hold; questions that name one are not scored by their passages."""
+"""Gold passages that an index does not hold: questions that name one are not scored by their passages."""
 
 from __future__ import annotations
 
@@ -13,57 +13,30 @@ from knowgap.compiling.evaluation.metrics.retrieval import gold_ids
 from knowgap.errors import DataError
 
 
-def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) -> None:
-    """Refuse a metric that scores passages if questions name no gold passages, or some that the index lacks.
-
-    Raises:
-        DataError: the message names a question without gold passages, or says how many are missing, and names some.
-    """
-    if not scores_passages(metric):
-        return
-    for example in examples:
-        gold_ids(example)
-    if lacking := _lacking(examples, retriever):
-        said = f"{_said(lacking, examples)}, which {metric} cannot score"
-        raise DataError(f"{said}: index their passages, or name another metric")
-
-
-def without_missing_gold(
-    examples: Sequence[dspy.Example], retriever: Any, metric: str
-) -> tuple[list[dspy.Example], int]:
+def without_missing_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) -> list[dspy.Example]:
     """Remove the gold ids of the questions that name a passage which the index does not hold.
 
     No program could find that passage: scored by its passages, the question would count as a failure of the program.
     A retriever without `missing_ids`, such as an index behind a URL, is assumed to hold all passages.
 
-    Returns:
-        The questions, and how many of them have lost their gold ids.
-
     Raises:
-        DataError: `metric`, the main one, cannot score the questions; see `check_gold`.
+        DataError: `metric`, the main one, scores passages, and a question names none, or one that the index lacks.
 
     Warns:
-        UserWarning: there are such questions.
+        UserWarning: there are such questions; the message says how many, and names some passages.
     """
-    check_gold(examples, retriever, metric)
-    lacking = _lacking(examples, retriever)
-    if lacking:
-        warnings.warn(f"{_said(lacking, examples)}, so retrieval is not scored on these questions", stacklevel=3)
-    kept = [e.copy(gold_ids=[]) if number in lacking else e for number, e in enumerate(examples)]
-    return kept, len(lacking)
-
-
-def _lacking(examples: Sequence[dspy.Example], retriever: Any) -> dict[int, list[str]]:
-    """The questions that the index lacks gold passages of, by number: the gold ids that name nothing in the index."""
-    named = [[str(name) for name in example.get("gold_ids") or ()] for example in examples]
-    find = getattr(retriever, "missing_ids", None)
-    every = list(dict.fromkeys(name for names in named for name in names))
+    if scores_passages(metric):
+        for example in examples:
+            gold_ids(example)
+    named = [[*map(str, example.get("gold_ids") or ())] for example in examples]
+    find, every = getattr(retriever, "missing_ids", None), list(dict.fromkeys(id for ids in named for id in ids))
     missing = set(find(every)) if every and find is not None else set[str]()
-    lacking = {number: [name for name in names if name in missing] for number, names in enumerate(named)}
-    return {number: names for number, names in lacking.items() if names}
-
-
-def _said(lacking: dict[int, list[str]], examples: Sequence[dspy.Example]) -> str:
-    missing = sorted({name for names in lacking.values() for name in names})
-    some = ", ".join(map(repr, missing[:3])) + (", …" if len(missing) > 3 else "")
-    return f"not in the index: {len(missing)} gold ids, of {len(lacking)} of {len(examples)} questions ({some})"
+    lacking = [not missing.isdisjoint(ids) for ids in named]
+    if not missing:
+        return list(examples)
+    some = ", ".join(map(repr, sorted(missing)[:3])) + (", …" if len(missing) > 3 else "")
+    said = f"not in the index: {len(missing)} gold ids, of {sum(lacking)} of {len(examples)} questions ({some})"
+    if scores_passages(metric):
+        raise DataError(f"{said}, which {metric} cannot score: index their passages, or name another metric")
+    warnings.warn(f"{said}, so retrieval is not scored on these questions", stacklevel=3)
+    return [example.copy(gold_ids=[]) if lacks else example for example, lacks in zip(examples, lacking, strict=True)]
