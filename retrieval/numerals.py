@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+from collections.abc import Iterator
 from typing import NamedTuple
 
 MONTHS = {
@@ -63,12 +63,11 @@ _CENTURY = r"\W?\s*(?:century|centuries|jahrhundert|siecle|世紀|世纪)"
 _JOIN = r"(?:(?:(?<=hundred)|(?<=thousand)|(?<=million))\sand)?[\s-]"
 _ONE, _FIRST = f"(?:{'|'.join(_CARDINAL)})", f"(?:{'|'.join(_ORDINAL)})"
 _IN_WORDS = re.compile(rf"\b(?:{_ONE}(?:{_JOIN}{_ONE})*(?:{_JOIN}{_FIRST})?|{_FIRST})\b({_CENTURY})?")
-_CJK = re.compile(r"[〇零一二三四五六七八九十百千万億亿]+")
 _NAMES = "|".join(MONTHS)
 _MONTH = re.compile(rf"\d(?:st|nd|rd|th)?\W{{1,2}}(?:(?:de|of)\s)?({_NAMES})\b|\b({_NAMES})\W{{1,2}}(?:de\s)?\d")
 _DIGITS = re.compile(
     rf"""(?P<date>\b\d{{1,4}}([-./])\d{{1,2}}\2\d{{1,4}}\b)
-    | (?P<range>\b(?P<age>1\d|20)(?P<begin>\d\d)\s?[-–—/]\s?(?P<end>\d\d)(?![\d-]|[.,]\d))
+    | (?P<first>\b(?P<age>1\d|20)\d\d)\s?[-–—/]\s?(?P<last>\d\d)(?![\d-]|[.,]\d)
     | (?P<groups>(?<![\d.,])\d{{1,3}}(?:[,.'’\s]\d{{3}})+(?![\d]))(?P<part>[.,]\d+)?
     | (?P<plain>\d+(?:[.,]\d+)?)(?P<decade>(?<=\d\d\d0)(?:['’]?s|er)\b)?(?P<century>(?:th|st|nd|rd|e|\.)?{_CENTURY})?
     """,
@@ -81,42 +80,35 @@ class Number(NamedTuple):
 
     Attributes:
         place: where in the text it is written, from and to.
-        readings: what it may mean: each reading is a list of ranges, and a text that says the same has a value in all.
+        ranges: what it may mean: a text says the same if it has a value in one of these ranges.
         values: the numbers that it says; that of a month is below 0.
         certain: whether it is a number for sure, unlike "one" and "second".
     """
 
     place: tuple[int, int]
-    readings: list[list[tuple[float, float]]]
+    ranges: list[tuple[float, float]]
     values: set[float]
     certain: bool = True
 
     def is_in(self, values: set[float]) -> bool:
         """Whether a text with these values says the number."""
-        return any(all(any(low <= v <= high for v in values) for low, high in r) for r in self.readings)
-
-
-def _exactly(*values: float) -> list[tuple[float, float]]:
-    return [(value, value) for value in values]
+        return any(low <= value <= high for low, high in self.ranges for value in values)
 
 
 def read_numbers(text: str) -> list[Number]:
     """The numbers and months of a text without accents."""
     lower = text.lower()
-    found = [_read_digits(match, text) for match in _DIGITS.finditer(text)]
+    found = [number for match in _DIGITS.finditer(text) for number in _read_digits(match, text)]
     inside = {place for number in found for place in range(*number.place)}
     for match in _IN_WORDS.finditer(lower):
         if match.start() in inside:  # the million of "1.5 million"
             continue
         value = _value([_WORDS[word] for word in re.findall(r"\w+", match[0]) if word in _WORDS])
-        readings = [_exactly(value), *([[(100 * value - 100, 100 * value)]] if match[1] else [])]
-        found.append(Number(match.span(), readings, {value}, value >= _MOST))
-    for match in _CJK.finditer(text):
-        value = _value([int(unicodedata.numeric(character)) for character in match[0]], base=10)
-        found.append(Number(match.span(), [_exactly(value)], {value}, len(match[0]) > 1 and value > 10))
+        ranges = [(value, value), *([(100 * value - 100, 100 * value)] if match[1] else [])]
+        found.append(Number(match.span(), ranges, {value}, value >= _MOST))
     for match in _MONTH.finditer(lower):
         month, place = MONTHS[match[1] or match[2]], match.span(1 if match[1] else 2)
-        found.append(Number(place, [_exactly(-month)], {month, -month}, text[slice(*place)] != "may"))
+        found.append(Number(place, [(-month, -month)], {month, -month}, text[slice(*place)] != "may"))
     return found
 
 
@@ -127,8 +119,8 @@ def other_values(words: set[str]) -> set[float]:
 
 
 def is_numeral(word: str) -> bool:
-    """Whether a word in lower case is an English numeral, or a character is a numeral."""
-    return word in _WORDS or _CJK.fullmatch(word) is not None
+    """Whether a word in lower case is an English numeral."""
+    return word in _WORDS
 
 
 def roman_value(word: str) -> int:
@@ -139,45 +131,49 @@ def roman_value(word: str) -> int:
     return sum(-n if n < max(digits[i:]) else n for i, n in enumerate(digits))
 
 
-def _value(parts: list[int], base: int = 100) -> float:
-    """The number that numerals make one after the other; in `base` 10 each is a digit or a power of ten."""
-    total = section = last = 0
+def _value(parts: list[int]) -> float:
+    """The number that numerals make one after the other, also in pairs: "nineteen eighty-four"."""
+    total = section = 0
     for part in parts:
-        if part >= 1000 and (base > 10 or part > 1000):
-            total, section, last = total + (section + last or 1) * part, 0, 0
-        elif part >= 100 or (base == 10 and part == 10):
-            section, last = section + (last or 1) * part, 0
+        if part >= 1000:
+            total, section = total + (section or 1) * part, 0
+        elif part == 100:
+            section = (section or 1) * 100
         else:
-            last = last * base + part if base == 10 or (last >= 10 and part >= 10) else last + part
-    return float(total + section + last)
+            section = section * 100 + part if 10 <= section < 100 and part >= 10 else section + part
+    return float(total + section)
 
 
-def _read_digits(match: re.Match[str], text: str) -> Number:
-    if match["date"] or match["range"]:
-        parts = [float(part) for part in re.findall(r"\d+", match[0])]
-        readings = [_exactly(*parts)]
-        if match["range"] and match["end"] > match["begin"]:  # 1961–73
-            parts.append(float(match["age"] + match["end"]))
-            readings.append(_exactly(parts[0], parts[2]))
-        return Number(match.span(), readings, {*parts, *(-part for part in parts if part <= 12)})
-    others, step = list[float](), 0.5
-    if groups := match["groups"]:
-        value = float(re.sub(r"\D", "", groups) + (match["part"] or "").replace(",", "."))
-        if not match["part"] and len(re.findall(r"\d+", groups)) == 2:  # may be "1.8", or two numbers
-            apart = re.split(r"\s", groups) if groups[-4].isspace() else [re.sub(r"\D", ".", groups)]
-            others = [float(part) for part in apart]
-    else:
-        value = float(match["plain"].replace(",", "."))
-        step = 10.0 ** -len(match["plain"].replace(",", ".").partition(".")[2]) / 2
-    readings = [_exactly(value), *([_exactly(*others)] if others else [])]
+def _read_digits(match: re.Match[str], text: str) -> Iterator[Number]:
+    """The numbers of a match of `_DIGITS`: the parts of a date, both ends of a range of years, or one number."""
+    for part in re.finditer(r"\d+", match["date"] or ""):
+        place, value = (match.start() + part.start(), match.start() + part.end()), float(part[0])
+        yield Number(place, [(value, value)], {value, -value} if value <= 12 else {value})
+    if match["first"]:
+        first, last, whole = map(float, (match["first"], match["last"], match["age"] + match["last"]))
+        yield Number(match.span("first"), [(first, first)], {first})
+        yield Number(match.span("last"), [(last, last), (whole, whole)], {last, whole})
+    if match["groups"]:  # "1,800" may be 1.8, and "1 800" two numbers
+        value = float(re.sub(r"\D", "", match["groups"]) + (match["part"] or "").replace(",", "."))
+        others = [float(part) for part in re.sub(r"[^\d\s]", ".", match["groups"]).split() if part.count(".") < 2]
+        ranges = [(value, value), *((other, other) for other in others[:1] if len(others) == 1)]
+        yield Number(match.span(), ranges, {value, *others})
+    elif match["plain"]:
+        yield _one_number(match, text, match["plain"].replace(",", "."))
+
+
+def _one_number(match: re.Match[str], text: str, digits: str) -> Number:
+    value, step = float(digits), 10.0 ** -len(digits.partition(".")[2]) / 2
+    ranges = [(value, value)]
     if match["decade"]:
-        readings.append([(value, value + 9)])
+        ranges.append((value, value + 9))
     elif match["century"]:
-        readings.append([(100 * value - 100, 100 * value)])
+        ranges.append((100 * value - 100, 100 * value))
     scale = re.match(r"[\s-]*([^\W\d]+)", text[match.end() :])
     word = next((w for w in (scale[1].lower(), scale[1][0]) if w in _SCALES), "") if scale else ""
     if scale and word:  # 1.5 million may be 1,512,000
         factor, end = _SCALES[word], match.end() + scale.start(1) + len(word)
-        readings = [[((value - step) * factor, (value + step) * factor)]]
-        return Number((match.start(), end), readings, {value, value * factor})
-    return Number(match.span(), readings, {value, *others})
+        return Number(
+            (match.start(), end), [((value - step) * factor, (value + step) * factor)], {value, value * factor}
+        )
+    return Number(match.span(), ranges, {value})
