@@ -1,7 +1,7 @@
 """Finding models in a folder of this machine, or on the Hugging Face hub under a name that the user has given.
 
 A folder is never looked up on the hub, and no code that comes with a model is run. A name that is read from a file,
-such as the checkpoint of an index, is looked up only if the user has allowed it; see `check_allowed`.
+such as the checkpoint of an index, is looked up only if the user has allowed it; see `is_allowed`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def model_source(name: str | Path) -> tuple[str, dict[str, Any]]:
     path = local_path(name)
     if path is None and not is_hub_name(str(name)):
         raise CheckpointError(f"{name}: no such folder, and not a hub name like org/model")
-    local = path is not None or _hub_status() is None  # otherwise an unreachable hub is retried for minutes
+    local = path is not None or not _hub_answers()  # otherwise an unreachable hub is retried for minutes
     return str(path or name), {"local_files_only": local, "trust_remote_code": False}
 
 
@@ -65,47 +65,21 @@ def is_hub_name(name: str) -> bool:
     return True
 
 
-def hub_reachable() -> bool:
-    """Whether the Hugging Face hub, or the mirror in HF_ENDPOINT, answers; False under HF_HUB_OFFLINE=1."""
-    status = _hub_status()
-    return status is not None and status < 400
+def _hub_answers() -> bool:
+    """Whether the front page of the Hugging Face hub, or of the mirror in HF_ENDPOINT, answers with any status.
 
-
-def _hub_status() -> int | None:
-    """The HTTP status of the hub's front page; None if the hub does not answer, or under HF_HUB_OFFLINE=1."""
+    False under HF_HUB_OFFLINE=1.
+    """
     import httpx
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        return None
+        return False
     try:
-        return httpx.head(constants.ENDPOINT, timeout=_TIMEOUT, follow_redirects=True).status_code
+        httpx.head(constants.ENDPOINT, timeout=_TIMEOUT, follow_redirects=True)
     except (httpx.HTTPError, httpx.InvalidURL):
-        return None
-
-
-def better_checkpoint(options: str) -> str:
-    """A line that recommends a better checkpoint than the embedded one; empty if the hub does not answer.
-
-    `options` is the command-line option that selects a checkpoint, with `NAME` in place of the checkpoint's name.
-    """
-    if not hub_reachable():
-        return ""
-    how = options.replace("NAME", next(iter(CHECKPOINTS)))
-    return (
-        "encoded with the embedded checkpoint, which is not trained for retrieval; a trained one usually finds more: "
-        f"{how} (others: `knowgap ls checkpoints`)"
-    )
-
-
-def check_allowed(name: str, place: str | Path, allow_hub: Collection[str]) -> None:
-    """Check that a model that the file or folder `place` names is on this machine, or allowed by the user.
-
-    Raises:
-        CheckpointError: the model is on the hub, and the user has not allowed it.
-    """
-    if local_path(name) is None and is_hub_name(name) and not is_allowed(name, allow_hub):
-        raise not_allowed(name, place)
+        return False
+    return True
 
 
 def is_allowed(name: str, allow_hub: Collection[str]) -> bool:

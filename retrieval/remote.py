@@ -4,42 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import httpx
 from typing_extensions import Self
 
-from knowgap.errors import IndexFolderError, IndexMissing, UsageError, without_credentials
+from knowgap.errors import IndexFolderError, IndexMissing, without_credentials
 from knowgap.retrieval.documents.sources import DocumentFilter, Source
 from knowgap.retrieval.outside import Adapter, Found
 from knowgap.retrieval.passage import Hit, Passage
 
-_CONNECTIONS = 16
 _PLACES = 20_000  # how many passages' places in their files are remembered
 
 
 class RemoteRetriever(Adapter):
-    """Searches an index that `knowgap serve` serves, or any server that speaks the protocol of `dspy.ColBERTv2`.
+    """Searches an index that `knowgap serve` serves.
 
     Args:
         url: the address of the server, such as http://127.0.0.1:8894; /search is added if it has no path.
-        batch: send many queries in one request, which only `knowgap serve` understands; False sends one request per
-            query, several at a time.
         timeout: seconds to wait for an answer.
         key: the server's key, if it asks for one.
     """
 
-    def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0, key: str | None = None) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0, key: str | None = None) -> None:
         self.url, self.name = url, f"remote {without_credentials(url)}"
-        self._batch = batch
         self._places: dict[str, Source] = {}
         self._lock = threading.Lock()
         # No proxy from the environment: an index server runs on this machine or in its network.
-        limits = httpx.Limits(max_connections=_CONNECTIONS)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._client = httpx.Client(timeout=timeout, limits=limits, headers=headers, trust_env=False)
+        self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
 
     @property
     def digest(self) -> str | None:
@@ -62,27 +56,24 @@ class RemoteRetriever(Adapter):
         Args:
             queries: any strings.
             k: at most this many hits, from 1.
-            documents: the documents to search, which only `knowgap serve` can select; None searches all.
+            documents: the documents to search; None searches all.
 
         Raises:
             ValueOutOfBounds: k < 1.
-            UsageError: `documents` is given and `batch` is False.
             IndexMissing: no server answers.
             IndexFolderError: the server refuses the search, or its answer does not hold passages.
         """
         wanted: dict[str, Any] = {} if documents is None else {"files": documents.files}
-        if wanted and not self._batch:
-            raise UsageError(f"{self.name}: only an index behind `knowgap serve` can be searched by document")
         return self._search(queries, k, partial(self._ask, **wanted))
 
     def _ask(self, queries: list[str], k: int, **wanted: Any) -> Iterable[Found]:
-        if self._batch:
-            answers = self._request("POST", "results", json={"queries": queries, "k": k, **wanted})
-            self._keep_places(record for records in answers for record in records)
-        else:
-            with ThreadPoolExecutor(_CONNECTIONS) as pool:
-                parameters = [{"query": query, "k": k} for query in queries]
-                answers = list(pool.map(lambda params: self._request("GET", "topk", params=params), parameters))
+        response = self._send("POST", "", json={"queries": queries, "k": k, **wanted})
+        answers = _json_field(response, "results")
+        if answers is None:
+            error = _json_field(response, "error")
+            reason = error.get("message") if isinstance(error, dict) else f"status {response.status_code}"
+            raise IndexFolderError(f"{self.url}: refused the search ({reason})")
+        self._keep_places(record for records in answers for record in records)
         return [[(_passage(record), float(record["score"])) for record in records] for records in answers]
 
     def _keep_places(self, records: Iterable[dict[str, Any]]) -> None:
@@ -99,15 +90,6 @@ class RemoteRetriever(Adapter):
         """The files and positions of recently found passages, as far as the server has reported them."""
         with self._lock:
             return {id: self._places[id] for id in ids if id in self._places}
-
-    def _request(self, method: str, field: str, **content: Any) -> Any:
-        response = self._send(method, "", **content)
-        answer = _json_field(response, field)
-        if answer is None:
-            error = _json_field(response, "error")
-            reason = error.get("message") if isinstance(error, dict) else f"status {response.status_code}"
-            raise IndexFolderError(f"{self.url}: refused the search ({reason})")
-        return answer
 
     def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
@@ -140,8 +122,4 @@ def _json_field(response: httpx.Response, field: str) -> Any:
 
 
 def _passage(record: dict[str, Any]) -> Passage:
-    """The passage of a hit; servers other than `knowgap serve` may put the title into the text: "title | text"."""
-    if "passage" in record:
-        return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))
-    title, bar, text = str(record["text"]).partition(" | ")
-    return Passage(str(record["pid"]), title if bar else "", text if bar else title)
+    return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))

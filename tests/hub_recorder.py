@@ -13,8 +13,8 @@ import pytest
 
 
 @contextmanager
-def recorded_hub(*, front_page: int = 404) -> Iterator[list[str]]:
-    """Answer requests to the hub with 404, and its front page with a status; yields the URLs that were asked for."""
+def recorded_hub() -> Iterator[list[str]]:
+    """Answer requests to the hub with 404; yields the URLs that were asked for."""
     asked: list[str] = []
     theirs: Any = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
 
@@ -24,7 +24,7 @@ def recorded_hub(*, front_page: int = 404) -> Iterator[list[str]]:
 
     def head(url: str, **_: object) -> httpx.Response:
         asked.append(url)
-        return httpx.Response(front_page)
+        return httpx.Response(404)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)

@@ -83,7 +83,6 @@ def index(
     from knowgap.compiling.data import build_index, load_dataset
     from knowgap.compiling.data.indexing import recorded_engine
     from knowgap.retrieval.documents.reading import Reading
-    from knowgap.retrieval.hub import better_checkpoint
 
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
@@ -92,7 +91,6 @@ def index(
         raise UsageError("--passage-tokens works only with --corpus: a data set's passages stay as they are")
     engine = engine or (None if overwrite or corpus is None else recorded_engine(folder)) or NEW_INDEX
     options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
-    embedded = "checkpoint" in _ENGINE_OPTIONS.get(engine, {}) and "checkpoint" not in options
     if passage_tokens:
         options["passage_tokens"] = passage_tokens
     source, reading = load_dataset(data or "") if corpus is None else Path(corpus), Reading()
@@ -107,8 +105,6 @@ def index(
     with factories.closing(built):
         said = f"{len(built)} passages indexed" if update is None else said_of_update(update)
     out.print(f"{said} in {folder} ({engine})", markup=False)
-    if update is None and embedded and (better := better_checkpoint("--engine-option checkpoint=NAME --overwrite")):
-        remark(better)
 
 
 def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import Any
 from knowgap.compiling.data.indexing import build_index, kept_folder
 from knowgap.errors import DataError, IndexMissing, KnowgapError
 from knowgap.retrieval.documents.reading import Reading, open_folder
-from knowgap.retrieval.hub import better_checkpoint
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage
@@ -158,12 +157,6 @@ class LiveIndex(NeverCopied):
             how = "by words" if engine == _WORDS else f"with {engine}"
             how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
             self._say(f"{len(index):,} passages can be searched {how}")
-            if (
-                engine in ("colbert", "hybrid")
-                and reading.update is None
-                and (better := better_checkpoint(_OWN_CHECKPOINT))
-            ):
-                self._say(better)
         return reading.remaining
 
     def _report(self, done: int, total: int, what: str) -> None:
@@ -175,8 +168,3 @@ class LiveIndex(NeverCopied):
 
 class _Ended(Exception):
     """The server ends."""
-
-
-_OWN_CHECKPOINT = (
-    "`knowgap index --corpus FOLDER --index INDEX --engine-option checkpoint=NAME` and `serve --index INDEX`"
-)

@@ -1,4 +1,4 @@
-"""An index behind `knowgap serve`, or behind another server of the same protocol, as a retriever."""
+"""An index behind `knowgap serve` as a retriever."""
 
 from contextlib import ExitStack
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowgap import build_index
-from knowgap.errors import IndexFolderError, UsageError
+from knowgap.errors import IndexFolderError
 from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
@@ -21,9 +21,7 @@ def serving(index, **options):
     return Server(RAG(index), make_lm("extractive"), port=0, **options)
 
 
-class TestRemoteInBatches(RetrieverConformance):
-    batch = True
-
+class TestRemote(RetrieverConformance):
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def stop_afterwards(cls):
@@ -33,12 +31,7 @@ class TestRemoteInBatches(RetrieverConformance):
     @classmethod
     def make(cls, passages, folder):
         server = cls.running.enter_context(serving(BM25Index.from_passages(passages)))
-        url = server.url if cls.batch else f"{server.url}/search"
-        return cls.running.enter_context(RemoteRetriever(url, batch=cls.batch))
-
-
-class TestRemoteOneByOne(TestRemoteInBatches):
-    batch = False
+        return cls.running.enter_context(RemoteRetriever(server.url))
 
 
 def test_remote_equals_local():
@@ -58,19 +51,19 @@ def test_remote_equals_local():
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (b'{"topk": [{"pid": 7, "text": "Aldren | A river.", "score": 2}]}', Passage("7", "Aldren", "A river.")),
-        (b'{"topk": [{"pid": 7, "text": "No title.", "score": 2}]}', Passage("7", "", "No title.")),
-        (b'{"topk": [{"pid": 7, "text": "a", "score": "high"}]}', "something other than passages"),
-        (b'{"topk": 3}', "something other than passages"),
+        (b'{"results": [[{"pid": 7, "passage": "No title.", "score": 2}]]}', Passage("7", "", "No title.")),
+        (b'{"results": [[{"pid": 7, "passage": "a", "score": "high"}]]}', "something other than passages"),
+        (b'{"results": [[{"pid": 7, "text": "a", "score": 2}]]}', "something other than passages"),
+        (b'{"results": 3}', "something other than passages"),
         (b"[]", "refused the search"),
         (b"<html>", "refused the search"),
     ],
 )
-def test_other_servers(answer, expected):
+def test_answers_of_servers(answer, expected):
     def respond(path, body):
-        return 200 if path.startswith("/api/search?") else 404, {}, answer
+        return 200 if path == "/api/search" else 404, {}, answer
 
-    with serve(respond) as url, RemoteRetriever(f"{url}/api/search", batch=False) as remote:
+    with serve(respond) as url, RemoteRetriever(f"{url}/api/search") as remote:
         if isinstance(expected, Passage):
             assert remote.search(["a"], 1)[0][0].passage == expected
         else:
@@ -96,11 +89,6 @@ def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
             pytest.raises(IndexFolderError, match="no document of the index is"),
         ):
             search_all(remote, ["town"], 5)
-    with (
-        RemoteRetriever(server.url, batch=False) as other,
-        pytest.raises(UsageError, match="only an index behind `knowgap serve`"),
-    ):
-        other.search(["town"], 5, documents=DocumentFilter(("*.md",)))
 
 
 def test_places_are_kept_of_the_passages_found_last(monkeypatch):
