@@ -26,7 +26,7 @@ from knowgap.lms.metering import Usage
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
-from knowgap.programs.modules import ModuleFactory, ModuleLike, ModuleProgram, as_program
+from knowgap.programs.modules import ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import folder_digest, restore_folder, write_file, write_folder
@@ -70,7 +70,7 @@ def save(
     config: dict[str, Any] = {
         **origin.model_dump(exclude={"split", "data", "seed"}),
         "program": reference,
-        **({"module": saved.factory.fields()} if isinstance(saved, ModuleProgram) else {}),
+        **({"module": saved.fields()} if isinstance(saved, ModuleProgram) else {}),
         "demonstrations": {name: len(each.demos) for name, each in saved.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
@@ -90,7 +90,7 @@ def check_savable(program: Program, target: Path) -> str:
     """The name under which `save` records the class of a program; raises `UsageError` if it cannot be saved there."""
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
         raise UsageError(f"{target} already exists and is not an artifact: name another folder")
-    return program_reference(program.kind, lasting=True)
+    return program_reference(type(program), lasting=True)
 
 
 def load(
@@ -170,8 +170,9 @@ def artifact_class(folder: str | Path, expect: str | type[Program] | None = None
 def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | ModuleLike | None) -> type[Program]:
     module = config.get("module", {})
     try:
-        kind: Any = get_saved_program(config["program"], expect, str(module.get("class", "")))
-        return cast("Any", kind.with_fields(**module)) if isinstance(kind, ModuleFactory) else kind
+        kind = get_saved_program(config["program"], expect, str(module.get("class", "")))
+        fields = {name: module.get(name, "") for name in ("input", "output")}
+        return kind.with_fields(**fields) if issubclass(kind, ModuleProgram) else kind
     except UsageError as error:
         raise ArtifactError(f"{path}: {error}") from error
 

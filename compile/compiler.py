@@ -221,7 +221,7 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
     """
     study = cast("StudyResult[P]", found.study)
     chosen = f"trial {study.best.number} of {found.program.name}"
-    if found.program.kind is found.before.kind and state_of(found.program) == state_of(found.before):
+    if type(found.program) is type(found.before) and state_of(found.program) == state_of(found.before):
         return replace(found, verdict=Verdict(False, f"{chosen} is the program as it was, which is kept."))
     if not found.held_out:
         return replace(found, program=found.before, verdict=too_few(chosen, len(study.objective.questions)))

@@ -62,7 +62,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
             "```",
         ],
     }
-    lines = [f"# {program.kind.__name__}, compiled", "", *_table(["", ""], [*facts.items()])]
+    lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], [*facts.items()])]
     for title, content in sections.items():
         lines += ["", f"## {title}", "", *content] if content else []
     return "\n".join([*lines, ""])

@@ -48,7 +48,7 @@ PROGRAMS: dict[str, str] = {
 
 
 def get_program(name: str | ModuleLike) -> type[Program]:
-    """The class of a program, or for a `dspy.Module` the factory of the programs that wrap it.
+    """The class of a program; for a `dspy.Module`, that of the programs that wrap it.
 
     Args:
         name: a key of `PROGRAMS`; `module:Name` of any other program class, or of a `dspy.Module` class or object; or a
@@ -66,14 +66,13 @@ def get_program(name: str | ModuleLike) -> type[Program]:
     if isinstance(name, str) and name in PROGRAMS:
         module, _, class_name = PROGRAMS[name].partition(":")
         return getattr(importlib.import_module(module), class_name)
-    from knowgap.programs.modules import ModuleFactory, as_kind
+    from knowgap.programs.modules import ModuleProgram, as_kind, wrap
 
     if not isinstance(name, str):
         return as_kind(name)
     found = find("program", name, PROGRAMS)
-    if isinstance(as_kind(found), ModuleFactory):
-        ours = name.rpartition(":")[2] in PROGRAMS
-        return cast("type[Program]", ModuleFactory(found, name, name=name if ours else ""))
+    if isinstance(kind := as_kind(found), type) and issubclass(kind, ModuleProgram):
+        return wrap(found, name, name=name if name.rpartition(":")[2] in PROGRAMS else "")
     _check_class(found, f"program {name}")
     return found
 
@@ -95,13 +94,14 @@ def get_saved_program(
         UsageError: another program is expected; or the program is not part of knowgap, and the caller does not name it
             or it cannot be imported.
     """
-    from knowgap.programs.modules import ModuleFactory, as_kind
+    from knowgap.programs.modules import ModuleProgram, as_kind
 
     named = isinstance(expect, str) and is_reference(expect) and module_class != ""
     kind: Any = get_program(cast("str", expect)) if named else as_kind(expect)
     wanted = kind if isinstance(kind, str) or kind is None else program_reference(kind)
-    if isinstance(kind, ModuleFactory) and module_class in (wanted, kind.class_reference):
-        return cast("type[Program]", kind)
+    is_module = isinstance(kind, type) and issubclass(kind, ModuleProgram)
+    if is_module and module_class in (wanted, reference_of(kind.code)):
+        return kind
     if wanted not in (None, name):
         raise UsageError(f"holds the program {name!r}, not {wanted!r}")
     if isinstance(kind, type):
@@ -133,7 +133,7 @@ def program_reference(program_class: type[Program], *, lasting: bool = False) ->
             f"{reference.partition(':')[2]} could not be loaded again, since it is defined in the script that runs, or "
             "in a function: put it into a module of its own, such as mine.py, and import it from there"
         )
-    if lasting and isinstance(program_class, type) and get_program(name) is not program_class:
+    if lasting and not hasattr(program_class, "reference") and get_program(name) is not program_class:
         raise UsageError(f"{name} now names a different class, so this program could not be loaded again")
     return name
 

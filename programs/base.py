@@ -127,11 +127,6 @@ class Program(Streamable, Forward):
         """The module that has the hyperparameters: the program, or what a `ModuleProgram` wraps."""
         return self
 
-    @property
-    def kind(self) -> type[Program]:
-        """The factory of such programs: the class, or the `ModuleFactory` of a `ModuleProgram`."""
-        return type(self)
-
     def values(self) -> dict[str, Any]:
         """The current values of all hyperparameters."""
         return {name: getattr(self.holder, name) for name in self.hyperparameters()}

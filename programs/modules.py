@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, cast
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -65,95 +65,28 @@ class ModuleRetriever(NeverCopied):
         return [SimpleNamespace(long_text=f"{t}{h.passage.text}", pid=h.passage.id, score=h.score) for h, t in titled]
 
 
-class ModuleFactory:
-    """Makes programs that wrap a module, with the interface of a program's class.
-
-    Args:
-        module: a class that can be instantiated without arguments, except for `retriever`; or an object, which is
-            copied for each program.
-        reference: `module:Name` of the class or the object; default: that of the class.
-        name: the name of the programs; default: the last part of the reference.
-        input: the input that takes the question; empty to guess it from the signature.
-        output: the output that is the answer; empty to guess it.
-
-    Raises:
-        UsageError: when a program is made, if the module cannot be instantiated or its input cannot be guessed.
-        UnknownName: when a program is made, if the module has no such input.
-    """
-
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    calls: ClassVar[str] = ""
-    part_names: ClassVar[tuple[str, ...]] = ("retriever",)
-    sub_models: ClassVar[Mapping[str, str]] = {}
-
-    def __init__(self, module: ModuleLike, reference: str = "", *, name: str = "", input: str = "", output: str = ""):
-        self.module, self.input, self.output = module, input, output
-        self.code = module if isinstance(module, type) else type(module)
-        self.class_reference = reference_of(self.code)
-        self.reference = reference or self.class_reference
-        self.__name__ = self.reference.rpartition(":")[2]
-        self.name = name or self.__name__
-        self.__doc__ = self.code.__doc__
-
-    def with_fields(self, input: str = "", output: str = "", **_: str) -> ModuleFactory:
-        """A copy with other names for the input and the output; an empty name keeps the present one."""
-        names = {"input": input or self.input, "output": output or self.output}
-        return ModuleFactory(self.module, self.reference, name=self.name, **names)
-
-    def fields(self) -> dict[str, str]:
-        """The record that an artifact keeps: the names of the input and the output, and the class of the module."""
-        return {"input": self.input, "output": self.output, "class": self.class_reference}
-
-    @property
-    def needs_retriever(self) -> bool:
-        """Whether the module requires a `retriever`, or has a `dspy.Retrieve` while DSPy's settings have no `rm`."""
-        if isinstance(self.module, type) and "retriever" in _required(self.module):
-            return True
-        retrievers = self.make(None).named_sub_modules(cast("Any", dspy.Retrieve))
-        return dspy.settings.rm is None and any(type(each) is dspy.Retrieve for _, each in retrievers)
-
-    def make(self, retriever: Any) -> dspy.Module:
-        """Make a new instance of the class, or a copy of the object."""
-        if not isinstance(self.module, type):
-            return self.module.deepcopy()
-        if missing := [name for name in _required(self.module) if name != "retriever"]:
-            raise UsageError(
-                f"{self.reference} cannot be made without {', '.join(missing)}: give them defaults, or make an object "
-                f"in its file, such as agent = {self.code.__name__}(…), and name that as module:agent"
-            )
-        takes = "retriever" in inspect.signature(self.module.__init__).parameters
-        wanted = takes and ("retriever" in _required(self.module) or retriever is not None)
-        return cast("Any", self.module)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
-
-    def __call__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any) -> ModuleProgram:
-        """Make a program."""
-        return ModuleProgram(self, retriever, **hyperparameters)
-
-    def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:
-        """The hyperparameters that the module's class declares, by name."""
-        return self().hyperparameters()
-
-    def preset(self, name: str) -> NoReturn:
-        """A module has no presets; raises `UnknownName`."""
-        raise UnknownName.among(f"preset of {self.name}", name, self.presets)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-
-def _required(code: type) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY)
-    _, *parameters = inspect.signature(code.__init__).parameters.values()
-    return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
-
-
 class ModuleProgram(Program):
     """A program that wraps a `dspy.Module`: one input takes the question, one output is the answer.
 
-    Calls are counted wherever DSPy's callbacks see them. Searches are recorded if they use the retriever that the
-    module is given, or `dspy.Retrieve`, which searches the program's index; others are not counted. Hyperparameters are
-    those that the module's class declares (`top_k = Integer(3, "…", low=1, high=10)`). The arguments `module`, `input`
-    and `output`, and the errors, are those of `ModuleFactory`; a factory may also stand for the module.
+    `wrap` makes a subclass for each module. Calls are counted wherever DSPy's callbacks see them. Searches are recorded
+    if they use the retriever that the module is given, or `dspy.Retrieve`, which searches the program's index; others
+    are not counted. Hyperparameters are those that the module's class declares (`top_k = Integer(3, "…", low=1,
+    high=10)`).
+
+    Attributes:
+        source: the class or the object that is wrapped; `code` is the class.
+        reference: `module:Name` of the class or the object.
+        input: the name of the input that takes the question; empty to guess it from the signature.
+        output: the name of the output that is the answer; empty to guess it.
+
+    Args:
+        retriever: as for `Program`.
+        module: the module itself; default: a new instance of the class, or a copy of the object.
+        **hyperparameters: values for the declared hyperparameters; default: what the module is set to.
+
+    Raises:
+        UsageError: the module cannot be instantiated, or its input cannot be guessed.
+        UnknownName: the module has no such input, or declares no such hyperparameter.
 
     >>> import dspy, knowgap
     >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
@@ -162,41 +95,57 @@ class ModuleProgram(Program):
     1
     """
 
-    needs_retriever = False
+    source: ClassVar[ModuleLike]
+    code: ClassVar[type]
+    reference: ClassVar[str] = ""
+    input: ClassVar[str] = ""
+    output: ClassVar[str] = ""
 
     def __init__(
-        self,
-        module: ModuleLike | ModuleFactory,
-        retriever: RetrieverLike | None = None,
-        *,
-        input: str = "",
-        output: str = "",
-        **hyperparameters: Any,
+        self, retriever: RetrieverLike | None = None, *, module: dspy.Module | None = None, **hyperparameters: Any
     ):
-        made = isinstance(module, ModuleFactory)
-        self.factory = module if made else ModuleFactory(module, input=input, output=output)
-        self.name = self.factory.name  # pyright: ignore[reportAttributeAccessIssue]
-        as_it_is = not made and isinstance(module, dspy.Module)
-        self.module = cast("dspy.Module", module) if as_it_is else self.factory.make(retriever)
-        self.input = _input_of(self.module, self.factory)
+        self.module = self._make(retriever) if module is None else module
+        parts = self.module.named_sub_modules()
+        searches = dspy.settings.rm is None and any(type(part) is dspy.Retrieve for _, part in parts)
+        self.needs_retriever = searches or "retriever" in _required(self.source)  # pyright: ignore
+        self.question_input = _input_of(self.module, self)
         for name, declared in self.hyperparameters().items():
             if name not in vars(self.module):
                 setattr(self.module, name, declared.default)
-        super().__init__(retriever, **{**self.values(), **hyperparameters})  # what the module is set to holds
+        super().__init__(retriever, **{**self.values(), **hyperparameters})
 
-    @property
-    def kind(self) -> Any:
-        """The factory of such programs."""
-        return self.factory
+    @classmethod
+    def with_fields(cls, input: str = "", output: str = "") -> type[ModuleProgram]:
+        """The same class with other names for the input and the output; an empty name keeps the present one."""
+        return wrap(cls.source, cls.reference, name=cls.name, input=input or cls.input, output=output or cls.output)
 
-    def hyperparameters(self) -> dict[str, Hyperparameter[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    @classmethod
+    def fields(cls) -> dict[str, str]:
+        """The record that an artifact keeps: the names of the input and the output, and the class of the module."""
+        return {"input": cls.input, "output": cls.output, "class": reference_of(cls.code)}
+
+    @classmethod
+    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
         """The hyperparameters that the module's class declares, by name."""
-        return dict(declared_in(type(self.module)))
+        return dict(declared_in(cls.code))
 
     @property
     def holder(self) -> dspy.Module:
         """The module."""
         return self.module
+
+    def _make(self, retriever: Any) -> dspy.Module:
+        if not isinstance(self.source, type):
+            return self.source.deepcopy()
+        required = _required(self.source)
+        if missing := [name for name in required if name != "retriever"]:
+            raise UsageError(
+                f"{self.reference} cannot be made without {', '.join(missing)}: give them defaults, or make an object "
+                f"in its file, such as agent = {self.code.__name__}(…), and name that as module:agent"
+            )
+        takes = "retriever" in inspect.signature(self.source.__init__).parameters
+        wanted = takes and ("retriever" in required or retriever is not None)
+        return cast("Any", self.source)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""
@@ -209,7 +158,7 @@ class ModuleProgram(Program):
         lm = metered(dspy.settings.lm, **default_sampling(dspy.settings.lm))
         with track_usage(UsageTracker()) as tracker, dspy.context(adapter=adapter_in_use(), lm=lm, **index):
             try:
-                output = self.module(**{self.input: question})
+                output = self.module(**{self.question_input: question})
             except AdapterParseError as error:
                 recorder.cost.unreadable = tracker.usage.asked
                 self.record(Malformed(act=self.name, problem=without_surrogates(shorten(error, 300))))
@@ -229,7 +178,7 @@ class ModuleProgram(Program):
 
     def _answer_of(self, output: Any, fields: Mapping[str, Any]) -> str:
         """The answer among the outputs of the module."""
-        name, chosen = self.factory.output, output
+        name, chosen = self.output, output
         if fields or not isinstance(output, str):
             texts = [
                 n for n, value in fields.items() if n not in _BESIDE and isinstance(value, (str, bool, int, float))
@@ -240,8 +189,8 @@ class ModuleProgram(Program):
                 wrong = f", but not {name!r}" if name else ""
                 raise UsageError(f"{self.name} has {what}{wrong}: name the answer with output= in Python")
             chosen = fields[name]
-        if (self.input, name) != ("question", "answer") and not (self.factory.input and self.factory.output):
-            _say_once(self.factory.reference, self.input, name)
+        if (self.question_input, name) != ("question", "answer") and not (self.input and self.output):
+            _say_once(self.reference, self.question_input, name)
         parts = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
 
@@ -250,20 +199,47 @@ class ModuleProgram(Program):
         return super().__deepcopy__(memo)
 
 
+def wrap(
+    module: ModuleLike, reference: str = "", *, name: str = "", input: str = "", output: str = ""
+) -> type[ModuleProgram]:
+    """The class of programs that wrap a module, a class or an object.
+
+    Args:
+        module: a class that can be instantiated without arguments, except for `retriever`; or an object, which is
+            copied for each program.
+        reference: `module:Name` of the class or the object; default: that of the class.
+        name: the name of the programs; default: the last part of the reference.
+        input: see `ModuleProgram`.
+        output: see `ModuleProgram`.
+    """
+    code = module if isinstance(module, type) else type(module)
+    reference = reference or reference_of(code)
+    label = reference.rpartition(":")[2]
+    facts = {"source": module, "code": code, "reference": reference, "input": input, "output": output}
+    return type(label, (ModuleProgram,), {**facts, "name": name or label, "__doc__": code.__doc__})
+
+
 def as_program(program: Any) -> Any:
-    """Wrap a `dspy.Module` that is not a `Program` in a `ModuleProgram`; return anything else unchanged."""
+    """Wrap a `dspy.Module` that is not a `Program`, as it is; return anything else unchanged."""
     if isinstance(program, dspy.Module) and not isinstance(program, Program):
-        return ModuleProgram(program)
+        return wrap(program)(module=program)
     return program
 
 
 def as_kind(kind: Any) -> Any:
-    """Wrap a `dspy.Module`, class or object, in a `ModuleFactory`; return a program's class unchanged."""
+    """The class of programs that wrap a `dspy.Module`, class or object; a program's class and all else unchanged."""
     code = kind if isinstance(kind, type) else type(kind)
-    return ModuleFactory(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
+    return wrap(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
 
 
-def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
+def _required(code: Any) -> list[str]:
+    """The arguments that a class needs; none for an object."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY)
+    parameters = [*inspect.signature(code.__init__).parameters.values()][1:] if isinstance(code, type) else []
+    return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
+
+
+def _input_of(module: dspy.Module, program: ModuleProgram) -> str:
     """The name of the input that takes the question."""
     forward = inspect.signature(type(module).forward).parameters  # pyright: ignore[reportAttributeAccessIssue]
     parameters = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -273,12 +249,12 @@ def _input_of(module: dspy.Module, factory: ModuleFactory) -> str:
         predictors = cast("list[Any]", module.predictors())
         signature: Any = getattr(module, "signature", None) or next((p.signature for p in predictors), None)
         names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
-    chosen = factory.input or (required[0] if len(required) == 1 else "question" if "question" in names else "")
-    if factory.input and names and factory.input not in names and not open_ended:
-        raise UnknownName.among(f"input of {factory.name}", factory.input, names)
+    chosen = program.input or (required[0] if len(required) == 1 else "question" if "question" in names else "")
+    if program.input and names and program.input not in names and not open_ended:
+        raise UnknownName.among(f"input of {program.name}", program.input, names)
     if not chosen or [name for name in required if name != chosen]:
         raise UsageError(
-            f"{factory.name} takes {', '.join(required or names) or 'no input'}, but a program is given only a "
+            f"{program.name} takes {', '.join(required or names) or 'no input'}, but a program is given only a "
             "question: use a module whose forward has one input without a default, or name it with input= in Python"
         )
     return chosen
@@ -289,7 +265,14 @@ def _may_search(module: dspy.Module) -> bool:
     return any(type(part) not in (dspy.Predict, dspy.ChainOfThought) for _, part in module.named_sub_modules())
 
 
-@functools.cache
+_said, _saying = set[tuple[str, str, str]](), threading.Lock()
+
+
 def _say_once(reference: str, input: str, output: str) -> None:
-    answer = f"its output {output} the answer" if output else "what it returns the answer"
-    _LOG.warning("%s: its input %s is the question, %s (in Python, with_fields names others)", reference, input, answer)
+    with _saying:
+        said = (reference, input, output) in _said
+        _said.add((reference, input, output))
+    if not said:
+        answer = f"its output {output} the answer" if output else "what it returns the answer"
+        what = f"its input {input} is the question, {answer} (in Python, with_fields names others)"
+        _LOG.warning("%s: %s", reference, what)

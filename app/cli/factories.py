@@ -273,8 +273,8 @@ def program_of(program: str | None) -> tuple[Any, Path | None]:
 
 
 def is_module(program_class: Any) -> bool:
-    """Whether a program class is a factory of programs from a `dspy.Module`."""
-    return not isinstance(program_class, type)
+    """Whether programs of a class wrap a `dspy.Module`."""
+    return hasattr(program_class, "reference")
 
 
 def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], given: dict[str, str]) -> CheckedProgram:
@@ -300,4 +300,4 @@ def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], gi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = make(None, None)
-    return CheckedProgram(program_class.needs_retriever, make, artifact, program.parts().get("generator"))
+    return CheckedProgram(program.needs_retriever, make, artifact, program.parts().get("generator"))

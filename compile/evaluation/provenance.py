@@ -92,7 +92,7 @@ def provenance_of(
         data=examples_digest(examples) if examples else "",
         seed=seed,
         versions=versions(),
-        outside=outside_facts({"program": program.kind, **parts, **measured}),
+        outside=outside_facts({"program": type(program), **parts, **measured}),
         **more,
     )
 

@@ -15,7 +15,7 @@ from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs import get_program, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.modules import ModuleFactory
+from knowgap.programs.modules import wrap
 from knowgap.retrieval import make_entailment, make_reranker
 from knowgap.retrieval.index.engines import as_retriever
 
@@ -120,7 +120,7 @@ def test_code_without_a_file_is_told_apart_by_what_it_does():
         cell = f"cell {len(text)}"
         linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)  # as a notebook does
         exec(compile(text, cell, "exec"), made)
-        parts = {"program": made["Mine"], "module": ModuleFactory(made["Steps"]), "metric": made["metric"]}
+        parts = {"program": made["Mine"], "module": wrap(made["Steps"]), "metric": made["metric"]}
         return {role: facts["sha256"] for role, facts in plugins.outside_facts(parts).items()}
 
     first = define(IN_A_NOTEBOOK)

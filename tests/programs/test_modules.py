@@ -17,7 +17,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import ArtifactError, UnknownName, UsageError
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.modules import ModuleProgram
+from knowgap.programs.modules import as_program, wrap
 from knowgap.programs.trace.steps import Malformed, Retrieved
 from knowgap.retrieval.passage import Passage
 
@@ -113,7 +113,7 @@ def test_calls_and_tokens_are_those_of_the_servers_wherever_they_are_made(how, c
         step = in_chat_format({"next_thought": "It is known.", "next_tool_name": "finish", "next_tool_args": {}})
         second.reply_of = lambda body: step if "next_tool_name ## ]]`" in str(body["messages"][-1]) else None
         lm, other = (make_lm("openai/m", api_base=server.api_base) for server in (first, second))
-        program = ModuleProgram(Asks(other, how))
+        program = as_program(Asks(other, how))
         with dspy.context(lm=lm), caplog.at_level(logging.WARNING, "knowgap"):
             cost = program(question="Where is it?").trace.cost
         requests = len(first.bodies + second.bodies)
@@ -126,7 +126,7 @@ def test_calls_and_tokens_are_those_of_the_servers_wherever_they_are_made(how, c
 @pytest.mark.parametrize("module", [Hops(), Hops])
 def test_a_module_searches_the_index_that_the_program_is_given(module, index, caplog):
     with caplog.at_level(logging.WARNING, "knowgap"):
-        prediction, engine = asked(ModuleProgram(module, index, num_docs=2))
+        prediction, engine = asked(wrap(module)(index, num_docs=2))
     cost = prediction.trace.cost
     assert prediction.answer == prediction.verdict == "Isk"
     assert [passage.id for passage in prediction.passages] == ["tarn", "orle"]
@@ -136,7 +136,7 @@ def test_a_module_searches_the_index_that_the_program_is_given(module, index, ca
 
 
 def test_declared_attributes_are_hyperparameters(index):
-    program = ModuleProgram(Hops, index, num_hops=3)
+    program = wrap(Hops)(index, num_hops=3)
     assert program.values() == {"num_docs": 1, "num_hops": 3}
     twin = program.deepcopy().configure(num_docs=3)
     assert (twin.module.num_docs, program.module.num_docs) == (3, 1)
@@ -156,7 +156,7 @@ def test_a_module_keeps_what_it_was_set_to(index, tmp_path):
 
 
 def test_unreadable_and_cut_replies_are_counted():
-    prediction, engine = asked(ModuleProgram(dspy.ChainOfThought("question -> answer, mood: int")), lambda *_: "[[ no")
+    prediction, engine = asked(as_program(dspy.ChainOfThought("question -> answer, mood: int")), lambda *_: "[[ no")
     cost = prediction.trace.cost
     assert (prediction.answer, cost.lm_calls, cost.unreadable) == ("", len(engine.calls), len(engine.calls))
     assert [step.act for step in prediction.trace.of(Malformed)] == ["ChainOfThought"]
@@ -177,8 +177,8 @@ def test_searches_that_cannot_be_seen_are_not_known():
 def test_an_answer_that_cannot_be_guessed_is_asked_for():
     both = dspy.Predict("question -> first, second")
     with pytest.raises(UsageError, match="has the outputs first, second, but not 'third'"):
-        asked(ModuleProgram(both, output="third"))
-    prediction, _ = asked(ModuleProgram(both, output="second"))
+        asked(wrap(both, output="third")())
+    prediction, _ = asked(wrap(both, output="second")())
     assert (prediction.answer, prediction.first) == ("Isk", "Isk")
 
 
@@ -204,7 +204,7 @@ def test_an_object_is_saved_and_loaded_into_another_object(tmp_path):
 def test_a_module_that_holds_what_cannot_be_copied_is_copied(index):
     module = Hops()
     module.lock = threading.Lock()
-    twin = ModuleProgram(module, index).deepcopy().configure(num_docs=2)
+    twin = wrap(module)(index, module=module).deepcopy().configure(num_docs=2)
     assert (module.num_docs, twin.module.num_docs, twin.retriever) == (1, 2, index)
 
 
