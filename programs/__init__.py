@@ -99,8 +99,8 @@ def get_saved_program(
     named = isinstance(expect, str) and is_reference(expect) and module_class != ""
     kind: Any = get_program(cast("str", expect)) if named else as_kind(expect)
     wanted = kind if isinstance(kind, str) or kind is None else program_reference(kind)
-    is_module = isinstance(kind, type) and issubclass(kind, ModuleProgram)
-    if is_module and module_class in (wanted, reference_of(kind.code)):
+    code = kind.code if isinstance(kind, type) and issubclass(kind, ModuleProgram) else None
+    if code is not None and module_class in (wanted, reference_of(code)):
         return kind
     if wanted not in (None, name):
         raise UsageError(f"holds the program {name!r}, not {wanted!r}")
