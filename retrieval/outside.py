@@ -127,10 +127,11 @@ class FaissIndex(Adapter):
     def __init__(self, folder: Path) -> None:
         import faiss
 
-        from knowgap.retrieval.dense import load_encoder
+        from knowgap.retrieval.dense import DenseEncoder
 
         index, self.name, self._lock = only_file(folder, "*.faiss", "*.index"), f"faiss {folder.name}", threading.Lock()
-        self._encoder = load_encoder(folder / "encoder" if (folder / "encoder").is_dir() else None, None)
+        own = folder / "encoder"
+        self._encoder = DenseEncoder.load(own) if own.is_dir() else DenseEncoder.inside()
         self._lines = Lines(folder)
         try:
             self._index: Any = faiss.read_index(str(index))

@@ -111,12 +111,6 @@ def gold_name(passage_id: str, gold: Collection[str]) -> str | None:
     return document if document in gold else None
 
 
-def not_split(missing: list[str], ids: Iterable[str]) -> list[str]:
-    """The ids in `missing`, which no passage has, that no document has either; `ids` are the ids of all passages."""
-    documents = {document_id(each) for each in ids} if missing else set()
-    return [each for each in missing if each not in documents]
-
-
 _PART = re.compile(r"#[0-9a-f]{10}(?:-\d+)?\Z")
 
 

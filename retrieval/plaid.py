@@ -7,6 +7,7 @@ near that token that one of its own tokens belongs to; the best passages are unp
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import pickle
@@ -14,44 +15,44 @@ import shutil
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
-from knowgap.retrieval.colbert.checkpoint import (
-    checkpoint_window,
-    load_recorded_encoder,
-    prepare_checkpoint,
-    resolve_checkpoint,
-)
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.stock_runtime import colbert
-from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.encoding import STATE, EncodingState
-from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest
+from knowgap.retrieval.index.base import Index
+from knowgap.retrieval.index.build import IndexBuild
+from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.retrieval.passage import Hit, Passage, check_k
 from knowgap.retrieval.passage_lines import Lines
-from knowgap.storage.progress import Progress, no_progress
+from knowgap.storage.progress import Progress
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """How many centroids are looked up for a query token; how many passages are scored by MaxSim, at least and per hit."""
 _FEWEST = 32  # passages, below which there is nothing to cluster
 
 
-class PlaidIndex(NeverCopied):
-    """A compressed index. Made by `build`, `open` or `foreign`; usable from many threads."""
+class PlaidIndex(Index):
+    """A compressed index, which cannot be changed. Made by `build`, `open` or `foreign`.
 
-    window_of = staticmethod(checkpoint_window)
+    Its encoder is as for `ColBERTIndex`; the embedded checkpoint is 128 wide.
+    """
 
-    def __init__(self, folder: Path, passages: Any, encoder: TokenEncoder, manifest: Manifest | None = None) -> None:
+    engine: ClassVar[str] = "plaid"
+    encoders: ClassVar[Any] = TokenEncoder
+
+    def __init__(self, path: Path, manifest: Manifest | None, encoder: Any = None, passages: Any = None) -> None:
+        super().__init__(path, manifest or Manifest("plaid", ()), encoder)
+        folder = path / "plaid" if manifest else path
+        self.name, self._passages = f"plaid {path.name}", passages or PassageStore(path / FIRST_SEGMENT)
         _colbert()
         from colbert.indexing.codecs.residual import ResidualCodec
 
-        self.path, self.manifest = (folder.parent if manifest else None), manifest
-        self.name, self._passages, self._encoder = f"plaid {folder.name}", passages, encoder
         try:
             chunks = range(json.loads((folder / "metadata.json").read_bytes())["num_chunks"])
             with redirect_stdout(io.StringIO()):
@@ -67,8 +68,9 @@ class PlaidIndex(NeverCopied):
         self._cells = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         if not self._starts[-1] == len(self._codes) == len(self._residuals):
             raise IndexDamaged(f"{folder}: the files of its vectors do not belong together")
-        if len(passages) != len(self._lengths):
-            raise IndexForeign(f"{folder}: has {len(self._lengths)} passages, but its collection has {len(passages)}")
+        if len(self._passages) != len(self._lengths):
+            told = f"has {len(self._lengths)} passages, but its collection has {len(self._passages)}"
+            raise IndexForeign(f"{folder}: {told}")
 
     @classmethod
     def build(
@@ -76,52 +78,28 @@ class PlaidIndex(NeverCopied):
         passages: Iterable[Passage],
         path: str | Path,
         *,
-        checkpoint: str | Path | None = None,
+        encoder: str | Path | None = None,
         nbits: int = 2,
-        device: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
-    ) -> PlaidIndex:
-        """Encode passages and have colbert-ai compress them, or continue an interrupted call with the same arguments.
+    ) -> Self:
+        """Encode at least 32 passages and have colbert-ai compress them, or continue an interrupted call.
 
-        Args:
-            passages: what to index, at least 32; read once.
-            path: the folder; colbert-ai's own is `plaid/` in it.
-            checkpoint: see `ColBERTIndex.build`.
-            nbits: bits per dimension of a stored vector: 1, 2 or 4.
-            device: where to encode; None takes a CUDA GPU if there is one.
-            overwrite: replace another index at the path.
-            progress: called after each chunk of passages.
+        `nbits` are the bits per dimension of a stored vector: 1, 2 or 4. Other arguments and errors are those of
+        `ColBERTIndex.build`. The folder of colbert-ai is `plaid/` in that of the index.
 
         Raises:
             ValueOutOfBounds: nbits is not such a number.
             UsageError: there are fewer passages, or another index is at the path.
-            KnowgapError: what `ColBERTIndex.build` raises.
         """
         if nbits not in (1, 2, 4):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
-        report = progress or no_progress
-        with start_build(path, overwrite=overwrite) as build:
-            store = build.store(passages)
-            if len(store) < _FEWEST:
-                raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(store)}: take colbert")
-            state = EncodingState.resume(build, {"checkpoint": str(checkpoint), "nbits": nbits})
-            folder, recorded = prepare_checkpoint(checkpoint, 128 if checkpoint is None else None, store, state, report)
-            manifest = build.manifest("plaid", store, {"nbits": nbits}, recorded)
-            if not build.already_built(manifest):
-                _index(build.folder / "plaid", store, TokenEncoder(folder, device=device), nbits, report)
-            build.finish(manifest, leave_out=[STATE])
-        return cls.open(path, checkpoint=checkpoint, device=device)
+        fit, more = functools.partial(TokenEncoder.fitted, dim=128), {"overwrite": overwrite, "progress": progress}
+        cls._build(passages, path, {"nbits": nbits}, _write, encoder=encoder, fit=fit, **more)
+        return cls.open(path, encoder=encoder)
 
     @classmethod
-    def open(cls, path: str | Path, *, checkpoint: str | Path | None = None, device: str | None = None) -> PlaidIndex:
-        """Open an index that `build` wrote; arguments and errors are those of `ColBERTIndex.open`."""
-        path, manifest = Path(path), Manifest.read(path, engine="plaid")
-        encoder = load_recorded_encoder(path, manifest, checkpoint, device)
-        return cls(path / "plaid", PassageStore(path / FIRST_SEGMENT), encoder, manifest)
-
-    @classmethod
-    def foreign(cls, folder: Path) -> PlaidIndex:
+    def foreign(cls, folder: Path) -> Self:
         """Open the folder that colbert-ai's indexer wrote.
 
         The passages are read from a `*.tsv` (number, text, perhaps title) or `*.jsonl` in it, else from the collection
@@ -134,28 +112,24 @@ class PlaidIndex(NeverCopied):
         """
         try:
             config = json.loads((folder / "metadata.json").read_bytes())["config"]
-            own, named = folder / "checkpoint", str(config["checkpoint"])
+            own, named = folder / CHECKPOINT, str(config["checkpoint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IndexDamaged(f"{folder}: metadata.json cannot be read ({type(error).__name__})") from error
         try:
-            checkpoint = resolve_checkpoint(own if own.is_dir() else named, named_by=folder)
+            encoder = TokenEncoder.load(own if own.is_dir() else named, named_by=folder)
         except CheckpointError as error:
             raise CheckpointError(f"{error}; or put the checkpoint's folder there as {own}") from error
         collection = config.get("collection")
         recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
         beside = [*folder.glob("*.tsv"), *folder.glob("*.jsonl")]
-        passages = Lines(folder if beside or not recorded.is_file() else recorded)
-        return cls(folder, passages, TokenEncoder(checkpoint))
-
-    @property
-    def encoder(self) -> TokenEncoder:
-        """What encodes queries."""
-        return self._encoder
+        index = cls(folder, None, passages=Lines(folder if beside or not recorded.is_file() else recorded))
+        index._encoder = encoder
+        return index
 
     @property
     def digest(self) -> str | None:
         """The digest of settings, passages and checkpoint; None for a folder of colbert-ai alone."""
-        return self.manifest.digest if self.manifest else None
+        return self.manifest.digest if self.manifest.segments else None
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -165,7 +139,7 @@ class PlaidIndex(NeverCopied):
         check_k(k)
         hits: dict[str, list[Hit]] = {query: [] for query in queries}
         for query in filter(str.strip, hits):
-            vectors = self._encoder.encode_query(query)
+            vectors = self.encoder.encode_query(query)
             if ids is None:
                 chosen = self._candidates(vectors, max(_SCORED, _PER_HIT * k))
             else:
@@ -202,13 +176,17 @@ class PlaidIndex(NeverCopied):
         return np.maximum.reduceat(vectors @ query.T, ends - lengths, axis=0).sum(axis=1)
 
 
-def _index(folder: Path, store: PassageStore, encoder: TokenEncoder, nbits: int, report: Progress) -> None:
+def _write(build: IndexBuild, store: PassageStore, encoder: TokenEncoder, manifest: Manifest, report: Progress) -> None:
     """Have colbert-ai sample, cluster and compress what `encoder` encodes; chunks that are there are kept."""
+    if len(store) < _FEWEST:
+        raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(store)}: take colbert")
+    build.resume(manifest)
     _colbert()
     from colbert.infra import ColBERTConfig
 
     from knowgap.retrieval.plaid_indexer import Indexer
 
+    folder, nbits = build.folder / "plaid", manifest.settings["nbits"]
     written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
     if not (folder / "avg_residual.pt").exists():
         shutil.rmtree(folder, ignore_errors=True)

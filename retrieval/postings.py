@@ -6,6 +6,7 @@ hashes, so that no vocabulary is kept.
 
 from __future__ import annotations
 
+import shutil
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -93,12 +94,7 @@ class Postings:
 def write_words(
     passages: Sequence[Passage], folder: Path, settings: Mapping[str, Any], progress: Progress = no_progress
 ) -> None:
-    """Write the postings of passages to a new folder; arguments as for `count_words`."""
-    count_words(passages, settings, progress).save(folder)
-
-
-def count_words(passages: Sequence[Passage], settings: Mapping[str, Any], progress: Progress = no_progress) -> Postings:
-    """The postings of passages; `settings` has the name of a `stemmer`, and how often a title counts."""
+    """Write the postings of passages to a folder; `settings` name a stemmer, and say how often a title counts."""
     analyzer, weight = Analyzer(settings["stemmer"]), settings["title_weight"]
 
     def documents() -> Iterator[list[str]]:
@@ -107,7 +103,8 @@ def count_words(passages: Sequence[Passage], settings: Mapping[str, Any], progre
             if count % _REPORTED == 0 or count == len(passages):
                 progress(count, len(passages), "reading words")
 
-    return Postings.count(documents())
+    shutil.rmtree(folder, ignore_errors=True)  # a killed build may have begun it
+    Postings.count(documents()).save(folder)
 
 
 class WeighedWords:

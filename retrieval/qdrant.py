@@ -14,12 +14,12 @@ import shutil
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
+from typing_extensions import Self
 
 from knowgap.errors import (
     IndexDamaged,
@@ -30,27 +30,29 @@ from knowgap.errors import (
     is_address,
     shorten,
 )
-from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.documents.sources import batches
-from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.encoding import STATE, EncodingState
+from knowgap.retrieval.index.base import Index
+from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, NeverCopied, Passage, check_k, rank_hits
-from knowgap.storage.progress import Progress, no_progress
+from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, check_k, rank_hits
+from knowgap.storage.progress import Progress
 
 _AT_ONCE = 64  # passages in a request
 _POOLED = 1000  # passages chosen by their pooled vectors, at least
 _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
 
 
-class QdrantIndex(NeverCopied):
-    """An index in a Qdrant collection. Made by `build` or `open`; usable from many threads."""
+class QdrantIndex(Index):
+    """An index in a Qdrant collection. Made by `build` or `open`. Its encoder is as for `ColBERTIndex`."""
 
-    window_of = staticmethod(checkpoint_window)
+    engine: ClassVar[str] = "qdrant"
+    encoders: ClassVar[Any] = TokenEncoder
 
-    def __init__(self, path: Path, manifest: Manifest, points: Points, checkpoint: str | Path | None) -> None:
-        self.path, self.manifest, self.points, self._checkpoint = path, manifest, points, checkpoint
+    def __init__(self, path: Path, manifest: Manifest, points: Points, encoder: Any = None) -> None:
+        super().__init__(path, manifest, encoder)
+        self.points = points
 
     @classmethod
     def build(
@@ -60,11 +62,11 @@ class QdrantIndex(NeverCopied):
         *,
         url: str | None = None,
         collection: str = "knowgap",
-        checkpoint: str | Path | None = None,
+        encoder: str | Path | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
         **layout: int,
-    ) -> QdrantIndex:
+    ) -> Self:
         """Encode passages into a collection, or continue an interrupted build with the same arguments.
 
         Args:
@@ -72,7 +74,7 @@ class QdrantIndex(NeverCopied):
             path: a folder for the manifest and the embedded checkpoint.
             url: a Qdrant server, `https://host:6333`; or a folder, for the engine in qdrant-client itself.
             collection: its name.
-            checkpoint: see `ColBERTIndex.build`.
+            encoder: see `ColBERTIndex`.
             overwrite: replace another index at the path, and a collection of that name.
             progress: called with each batch of passages.
             **layout: `shard_number` and `replication_factor` of the collection on a cluster.
@@ -84,27 +86,26 @@ class QdrantIndex(NeverCopied):
         """
         if url is None:
             raise UsageError("name a Qdrant server or a folder, with --engine-option url=https://HOST:6333")
-        points, report, settings = Points(url, collection), progress or no_progress, {"url": url, "name": collection}
-        with start_build(path, overwrite=overwrite) as build:
-            store = build.store(passages)
-            state = EncodingState.resume(build, {"checkpoint": str(checkpoint), **settings, **layout})
-            folder, recorded = prepare_checkpoint(checkpoint, None, store, state, report)
-            encoder = TokenEncoder(folder)
-            manifest = build.manifest("qdrant", store, settings, recorded)
-            if not build.already_built(manifest):
-                if not state.passages:
-                    points.create(encoder.dim, layout, overwrite=overwrite)
-                for batch in batches((store[n] for n in range(state.passages, len(store))), _AT_ONCE):
-                    report(state.passages, len(store), "encoding passages")
-                    points.upload(batch, encoder)
-                    state.save(passages=state.passages + len(batch))
+        points, settings = Points(url, collection), {"url": url, "name": collection}
+
+        def write(
+            build: IndexBuild, store: PassageStore, encoder: TokenEncoder, manifest: Manifest, report: Progress
+        ) -> None:
+            state = build.resume(manifest, layout=layout)
+            if not state.passages:
+                points.create(encoder.dim, layout, overwrite=overwrite)
+            for batch in batches((store[n] for n in range(state.passages, len(store))), _AT_ONCE):
+                report(state.passages, len(store), "encoding passages")
+                points.upload(batch, encoder)
+                state.save(passages=state.passages + len(batch))
             shutil.rmtree(build.segment)  # the points hold the passages
-            build.finish(manifest, leave_out=[STATE])
-        return cls(Path(path), Manifest.read(path), points, checkpoint)
+
+        cls._build(passages, path, settings, write, encoder=encoder, overwrite=overwrite, progress=progress)
+        return cls(Path(path), Manifest.read(path), points, encoder)
 
     @classmethod
-    def open(cls, path: str | Path, *, url: str | None = None, checkpoint: str | Path | None = None) -> QdrantIndex:
-        """Open an index that `build` wrote, also one whose server or checkpoint is elsewhere now.
+    def open(cls, path: str | Path, *, url: str | None = None, encoder: str | Path | None = None) -> Self:
+        """Open an index that `build` wrote, also one whose server or encoder is elsewhere now.
 
         Without `url`, the environment variable QDRANT_URL has to name the server of the build, since the folder may
         come from somebody else.
@@ -121,12 +122,7 @@ class QdrantIndex(NeverCopied):
         points = Points(url or named, manifest.settings["name"])
         if not points.exists:
             raise IndexDamaged(f"{path}: its collection {points.name!r} no longer exists; build the index again")
-        return cls(Path(path), manifest, points, checkpoint)
-
-    @cached_property
-    def encoder(self) -> TokenEncoder:
-        """The encoder of the index; `CheckpointError` if it is absent, or not the one that encoded the passages."""
-        return load_recorded_encoder(self.path, self.manifest, self._checkpoint, None)
+        return cls(Path(path), manifest, points, encoder)
 
     @property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""The interface of encoders, and the number of tokens of a passage that an encoder reads."""
+"""The interface of encoders, their tokens, and the number of tokens of a passage that an encoder reads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.minilm import MAX_TOKENS, minilm_folder
-
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+EMBEDDED = "embedded MiniLM"
+"""The name, in the manifest of an index, of an encoder that is made of MiniLM."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Encoder(Protocol):
         ...
 
     @property
-    def device(self) -> str:
-        """The device that it computes on."""
+    def identity(self) -> dict[str, Any]:
+        """What a manifest records of it: its name, the digest of its files, and more if that does not identify it."""
         ...
 
     @property
@@ -82,9 +83,18 @@ def tokenizer_of(source: Any) -> Tokenizer:
     return tokenizer
 
 
+def token_ids(tokenizer: Tokenizer, texts: Sequence[str], most: int, mark: str = "") -> list[list[int]]:
+    """Token ids as BERT reads texts: [CLS], perhaps a mark, the text, and [SEP]; a text is cut off at `most` ids."""
+    begin = [tokenizer.token_to_id(name) for name in ("[CLS]", mark) if name]
+    end, encoded = tokenizer.token_to_id("[SEP]"), tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [[*begin, *text.ids[: most - len(begin) - 1], end] for text in encoded]
+
+
 @lru_cache(maxsize=1)
 def embedded_window() -> Window:
     """The window of the embedded MiniLM encoder; the embedded ColBERT checkpoint, made from it, reads a little more."""
+    from knowgap.retrieval.minilm import MAX_TOKENS, minilm_folder
+
     return Window(tokenizer_of(minilm_folder()), MAX_TOKENS, 2)
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _NAMED = 100  # the most files that are named
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
     "bm25": {"stemmer": str},
-    "colbert": {"checkpoint": str},
+    "colbert": {"encoder": str},
     "dense": {"encoder": str},
-    "hybrid": {"checkpoint": str, "stemmer": str},
-    "plaid": {"checkpoint": str, "nbits": int},
-    "qdrant": {"checkpoint": str, "url": str, "collection": str, "shard_number": int, "replication_factor": int},
+    "hybrid": {"encoder": str, "stemmer": str},
+    "plaid": {"encoder": str, "nbits": int},
+    "qdrant": {"encoder": str, "url": str, "collection": str, "shard_number": int, "replication_factor": int},
 }
 
 
@@ -60,11 +60,11 @@ def index(
         list[str] | None,
         Option(
             "--engine-option",
-            help="A setting of the engine, as NAME=VALUE. Can be repeated. hybrid, colbert, plaid, qdrant: checkpoint "
-            "(as colbert-ai or PyLate saves it, by path or name; see `knowgap ls checkpoints`; embedded if absent). "
-            "hybrid and bm25: stemmer (the language of the words: english, german, french …). dense: encoder (by path "
-            "or hub name). qdrant: url (https://HOST:6333, with the key in QDRANT_API_KEY, "
-            "or a folder; other commands ask only what QDRANT_URL names), collection (knowgap), shard_number and "
+            help="A setting of the engine, as NAME=VALUE. Can be repeated. encoder (by path or hub name; embedded if "
+            "absent): for hybrid, colbert, plaid and qdrant a ColBERT checkpoint as colbert-ai or PyLate saves it, see "
+            "`knowgap ls checkpoints`; for dense a bi-encoder. hybrid and bm25: stemmer (the language of the words: "
+            "english, german, french …). qdrant: url (https://HOST:6333, with the key in QDRANT_API_KEY, or a folder; "
+            "other commands ask only what QDRANT_URL names), collection (knowgap), shard_number and "
             "replication_factor (on a cluster). plaid: nbits (1, 2 or 4).",
         ),
     ] = None,

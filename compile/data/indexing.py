@@ -24,7 +24,7 @@ from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, bat
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.build import lock_index
-from knowgap.retrieval.index.engines import engine_class, engine_window, open_index
+from knowgap.retrieval.index.engines import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
@@ -90,9 +90,8 @@ def build_index(
             "passage_tokens": passage_tokens,
             "corpus": str(source.resolve()),
         }
-        of_index = (item for item in options.items() if item[0] != "device")
-        settings["options"] = {name: _recordable(value) for name, value in of_index}
-        window = engine_window(engine_name, options.get("encoder", options.get("checkpoint")))
+        settings["options"] = {name: _recordable(value) for name, value in options.items()}
+        window = engine_class(engine_name).window_of(options.get("encoder"))
         splitter = Splitter(window, passage_tokens)
         if old is not None:
             _check_same(folder, made_with, settings, source, old)
@@ -107,7 +106,7 @@ def build_index(
                 index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
             else:
                 new = list(passages)
-                named = {name: value for name, value in options.items() if name in ("encoder", "checkpoint", "url")}
+                named = {name: value for name, value in options.items() if name in ("encoder", "url")}
                 index = open_index(folder, engine=engine_name, **named)
                 if changes.any and not hasattr(index, "add"):
                     raise UsageError(f"{folder}: documents have changed; build {engine_name} again (--overwrite)")

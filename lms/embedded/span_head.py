@@ -21,6 +21,7 @@ import numpy.typing as npt
 from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
+from knowgap.retrieval.window import tokenizer_of
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
@@ -67,14 +68,14 @@ class SpanHead:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        from knowgap.retrieval.bert import Bert, FastTokenizer
+        from knowgap.retrieval.bert import Bert
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
         settings, tensors = read_weights(folder or Path(__file__).parent, "span_head")
         stored = settings.get("ranking")
         self.ranking = Ranking(**{name: np.array(rows) for name, rows in stored.items()}) if stored else None
         self._output = tensors["output"].astype(np.float32)
-        self._tokenizer = FastTokenizer(minilm_folder() / "tokenizer.json").backend_tokenizer
+        self._tokenizer = tokenizer_of(minilm_folder())
         self._encoder = Bert.load(minilm_folder())[0]
         add_changes(self._encoder, tensors)
         pack_linear_layers(self._encoder)

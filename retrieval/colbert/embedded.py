@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import string
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,12 +15,11 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from knowgap.retrieval.bert import Bert, FastTokenizer
+from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 from knowgap.retrieval.device import half_precision, padded_batches
-from knowgap.retrieval.window import Window, tokenizer_of
+from knowgap.retrieval.window import EMBEDDED, Window, token_ids, tokenizer_of
 
-EMBEDDED = "embedded MiniLM"
 SETTINGS, TOKEN_WEIGHTS = "knowgap.json", "token_weights.npy"
 """The files beside colbert-ai's: what the checkpoint is; and the weight of each token in a query, float32 [tokens]."""
 QUERY_MARK, PASSAGE_MARK, PASSAGE_TOKENS = "[unused0]", "[unused1]", 300
@@ -39,11 +37,13 @@ def is_embedded(folder: Path) -> bool:
 
 
 class EmbeddedModel:
-    """A loaded checkpoint that `write_embedded_checkpoint` wrote to a folder. Thread-safe.
+    """A loaded checkpoint that `fit_checkpoint` wrote to a folder. Thread-safe.
 
     Attributes:
         dim: width of a token vector.
         window: how much of a passage is encoded.
+        vocabulary: how many token ids there are.
+        begin_token: the id of the token at the beginning of every text.
 
     Raises:
         OSError, KeyError, ValueError, RuntimeError, SafetensorError: a file is missing or damaged.
@@ -56,33 +56,25 @@ class EmbeddedModel:
         pack_linear_layers(self._bert.to(device))
         self._linear.to(device)
         self.dim, self._device = self._linear.out_features, device
-        self._tokenizer, self._lock = FastTokenizer(folder / "tokenizer.json"), threading.Lock()
-        self.window = Window(tokenizer_of(folder), PASSAGE_TOKENS, 3)
-        marks = self._tokenizer([*string.punctuation], add_special_tokens=False)["input_ids"]
-        self._without = torch.tensor([*(ids[0] for ids in marks), self._tokenizer.pad_token_id])
+        self._tokenizer = tokenizer_of(folder)
+        self.window = Window(self._tokenizer, PASSAGE_TOKENS, 3)
+        self.vocabulary, self.begin_token = self._tokenizer.get_vocab_size(), self._tokenizer.token_to_id("[CLS]")
+        self._padding = self._tokenizer.token_to_id("[PAD]")
+        marks = self._tokenizer.encode_batch([*string.punctuation], add_special_tokens=False)
+        self._without = torch.tensor([*(mark.ids[0] for mark in marks), self._padding])
         weights = folder / TOKEN_WEIGHTS
         self._weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
 
-    @property
-    def vocabulary(self) -> int:
-        """How many token ids there are."""
-        return len(self._tokenizer)
-
-    @property
-    def begin_token(self) -> int:
-        """The id of the token at the beginning of every text."""
-        return self._tokenizer.cls_token_id
-
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of passages, cut off at the window, with [CLS], the passage mark and [SEP]."""
-        return self._ids(texts, PASSAGE_TOKENS, PASSAGE_MARK)
+        return token_ids(self._tokenizer, texts, PASSAGE_TOKENS, PASSAGE_MARK)
 
     def passages(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         """The unit vectors of each passage without its punctuation, [tokens, dim]."""
         tokens = self.token_ids(texts)
         capacity = _TOKENS_PER_BATCH["cpu" if self._device == "cpu" else "cuda"]
         encoded: list[npt.NDArray[np.float32]] = [np.empty((0, self.dim), np.float32)] * len(tokens)
-        for numbers, ids, attention in padded_batches(tokens, capacity, self._tokenizer.pad_token_id):
+        for numbers, ids, attention in padded_batches(tokens, capacity, self._padding):
             vectors, kept = self._vectors(ids, attention), ~torch.isin(ids, self._without).numpy()
             for i, of_passage, own in zip(numbers, vectors, kept, strict=True):
                 encoded[i] = of_passage[own]
@@ -90,15 +82,9 @@ class EmbeddedModel:
 
     def query(self, text: str) -> npt.NDArray[np.float32]:
         """Unit vectors of at most 256 tokens of a query, multiplied by the weights of its tokens, [tokens, dim]."""
-        [ids] = self._ids([text], _QUERY_TOKENS, QUERY_MARK)
+        [ids] = token_ids(self._tokenizer, [text], _QUERY_TOKENS, QUERY_MARK)
         [vectors] = self._vectors(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))
         return vectors if self._weights is None else vectors * self._weights[ids][:, None]
-
-    def _ids(self, texts: Sequence[str], most: int, mark: str) -> list[list[int]]:
-        with self._lock:
-            tokens = self._tokenizer(list(texts), truncation=True, max_length=most - 1)["input_ids"] if texts else []
-        number = self._tokenizer.convert_tokens_to_ids(mark)
-        return [[ids[0], number, *ids[1:]] for ids in tokens]
 
     def _vectors(self, ids: torch.Tensor, attention: torch.Tensor) -> npt.NDArray[np.float32]:
         with torch.inference_mode(), half_precision(self._device):

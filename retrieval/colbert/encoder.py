@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
+from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
-from knowgap.retrieval.colbert.embedded import EmbeddedModel, is_embedded
+from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint
+from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, is_embedded
+from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.hub import loading_model, refuse_code
+from knowgap.retrieval.index.build import IndexBuild
+from knowgap.retrieval.index.manifest import CHECKPOINT
+from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.window import Window, tokenizer_of
+from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
+from knowgap.storage.progress import Progress
 
 _QUERY_TOKENS = 256
 _CACHED_QUERIES = 2048
-_LENGTHS = {
-    "artifact.metadata": "doc_maxlen",  # as colbert-ai saves a checkpoint
-    "config_sentence_transformers.json": "document_length",  # as PyLate does
-    "sentence_bert_config.json": "document_length",  # as sentence-transformers does
-}
 
 
 class TokenEncoder:
@@ -34,29 +36,52 @@ class TokenEncoder:
     Args:
         folder: the embedded checkpoint; or one that colbert-ai (`artifact.metadata`), PyLate or sentence-transformers
             (`modules.json`) saved.
-        device: where to compute; None takes a CUDA GPU if there is one.
+        name: how an index names it; None takes the folder.
 
     Attributes:
         dim: width of a token vector.
         window: how much of a passage is encoded.
+        identity: name and digest, as a manifest records them; and what the embedded checkpoint was fitted to.
 
     Raises:
         CheckpointError: the folder is not such a checkpoint, or it asks to run its own code.
     """
 
-    def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
-        self.folder, self.device = Path(folder), choose_device(device)
-        refuse_code(self.folder)
-        self._model: Any = _Named(self.folder, self.device) if not is_embedded(self.folder) else self._embedded()
+    def __init__(self, folder: str | Path, name: str | Path | None = None) -> None:
+        folder, device = Path(folder), choose_device(None)
+        refuse_code(folder)
+        try:
+            self._model: Any = EmbeddedModel(folder, device) if is_embedded(folder) else _Named(folder, device)
+        except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+            raise CheckpointError(f"{folder}: cannot be loaded ({shorten(error)})") from error
         self.dim: int = self._model.dim
         self.window: Window = self._model.window
+        self.identity: dict[str, Any] = {"name": str(name or folder), "digest": checkpoint_digest(folder)}
+        if name == EMBEDDED:
+            self.identity["fitted"] = json.loads((folder / SETTINGS).read_bytes())["fitted"]
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
-    def _embedded(self) -> EmbeddedModel:
-        try:
-            return EmbeddedModel(self.folder, self.device)
-        except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
-            raise CheckpointError(f"{self.folder}: cannot be loaded ({shorten(error)})") from error
+    @classmethod
+    def load(cls, name: str | Path, *, named_by: Path | None = None) -> Self:
+        """Load a checkpoint by its folder or hub name; `named_by` is the index that names it."""
+        return cls(resolve_checkpoint(name, named_by=named_by), name)
+
+    @classmethod
+    def inside(cls, index: Path) -> Self:
+        """Load the embedded checkpoint that is inside an index."""
+        return cls((index / CHECKPOINT).absolute(), EMBEDDED)
+
+    @classmethod
+    def fitted(cls, build: IndexBuild, store: PassageStore, progress: Progress, dim: int | None = None) -> Self:
+        """Fit the embedded checkpoint to the passages of a build, inside its folder, and load it."""
+        progress(0, 1, "fitting the embedded checkpoint")
+        fit_checkpoint(store, build.folder / CHECKPOINT, dim=dim, corpus=build.corpus_digest)
+        progress(1, 1, "fitting the embedded checkpoint")
+        return cls.inside(build.folder)
+
+    def is_that_of(self, recorded: dict[str, Any]) -> bool:
+        """Whether the identity that a manifest records belongs to this encoder."""
+        return self.identity["digest"] == recorded["digest"]
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Encode passages, without their punctuation if the checkpoint says so.
@@ -86,7 +111,6 @@ class _Named:
     """A checkpoint that sentence-transformers loads."""
 
     def __init__(self, folder: Path, device: str) -> None:
-        size = passage_length(folder)
         if not (folder / "modules.json").is_file() and "HF_ColBERT" not in _architectures(folder):
             raise CheckpointError(
                 f"{folder}: not a ColBERT checkpoint (its config.json does not name the architecture HF_ColBERT, "
@@ -97,12 +121,14 @@ class _Named:
 
             self._model: Any = MultiVectorEncoder(source, device=device, **arguments)
             first = self._model[0]
+            if not first.document_length:
+                raise CheckpointError(f"{folder}: not a ColBERT checkpoint (it does not say how long a passage may be)")
             first.query_length = _QUERY_TOKENS
             if first.query_expansion:  # it would cut longer queries off
                 first.query_expansion = {**first.query_expansion, "strategy": "min"}
             self.dim = int(self._model.get_embedding_dimension())
         self._device, self._lock = device, threading.Lock()  # a tokenizer is not thread-safe
-        self.window = Window(tokenizer_of(self._model.tokenizer), size, 3)
+        self.window = Window(tokenizer_of(self._model.tokenizer), int(first.document_length), 3)
 
     def passages(self, texts: list[str]) -> list[npt.NDArray[np.float32]]:
         return self._encoded(self._model.encode_document, texts)
@@ -121,22 +147,3 @@ def _architectures(folder: Path) -> list[str]:
         return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{folder}: not a ColBERT checkpoint ({shorten(error, 100)})") from error
-
-
-def passage_length(folder: Path) -> int:
-    """How many tokens of a passage a checkpoint in a folder reads, marks included.
-
-    Raises:
-        CheckpointError: its settings do not say so, or it was trained for another similarity than the cosine.
-    """
-    for name, key in _LENGTHS.items():
-        try:
-            settings = json.loads((folder / name).read_text(encoding="utf-8"))
-            if settings.get("similarity", "cosine") != "cosine":
-                reason = f"trained for the similarity {settings['similarity']!r}, not for cosines"
-                raise CheckpointError(f"{folder}: {reason}")
-            return int(settings[key])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-    files = ", ".join(f"{key} of {name}" for name, key in _LENGTHS.items())
-    raise CheckpointError(f"{folder}: not a ColBERT checkpoint (it has none of {files})")

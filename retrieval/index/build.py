@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, KnowgapError, UsageError
-from knowgap.retrieval.index.manifest import FIRST_SEGMENT, MANIFEST, Manifest, Segment, building_folder, check_place
+from knowgap.retrieval.index.manifest import (
+    CHECKPOINT,
+    FIRST_SEGMENT,
+    MANIFEST,
+    Manifest,
+    Segment,
+    building_folder,
+    check_place,
+)
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.files import acquire_lock, naming, replace_folder
+from knowgap.storage.files import acquire_lock, naming, replace_folder, write_json
 from knowgap.storage.manifest import seal
+
+STATE = "encoded.json"
+
+
+@dataclass
+class BuildState:
+    """The progress of a build, which is written to `path` at each change."""
+
+    path: Path
+    job: dict[str, Any]  # what is built of what; a build of something else starts from the beginning
+    passages: int = 0  # how many passages are encoded
+    tokens: int = 0  # how many vectors are on disk for them
+    cut: int = 0  # how many of them are longer than the encoder's window
+
+    def save(self, **changes: Any) -> None:
+        """Change fields by name, and write the state to disk."""
+        vars(self).update(changes)
+        write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
 
 
 class IndexBuild:
@@ -31,11 +58,24 @@ class IndexBuild:
         self.segment, self.corpus_digest = self.folder / FIRST_SEGMENT, ""
         self._verified = False
 
-    def clear(self) -> None:
-        """Remove the files of an earlier build, except for the passages."""
-        for path in (*self.folder.iterdir(), *self.segment.glob("*")):
-            if path != self.segment and not path.name.startswith("passages."):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    def resume(self, manifest: Manifest, **job: Any) -> BuildState:
+        """Read the state of a killed build of the same index; or remove the files of another one, and begin.
+
+        `job` are settings of the build that the manifest does not have.
+        """
+        path, job = self.folder / STATE, {"index": manifest.digest, "encoder": manifest.checkpoint, **job}
+        try:
+            state = BuildState(path, **json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            state = None
+        if state is None or state.job != job:
+            kept = self.folder / CHECKPOINT if "fitted" in manifest.checkpoint else self.segment
+            for old in (*self.folder.iterdir(), *self.segment.glob("*")):
+                if old not in (self.segment, kept) and not old.name.startswith("passages."):
+                    shutil.rmtree(old) if old.is_dir() else old.unlink()
+            state = BuildState(path, job)
+            state.save()
+        return state
 
     def store(self, passages: Iterable[Passage]) -> PassageStore:
         """Write the passages of the index.
@@ -49,10 +89,12 @@ class IndexBuild:
             raise DataError("there are no passages to index")
         return store
 
-    def manifest(self, engine: str, store: PassageStore, settings: dict[str, Any], checkpoint: Any = None) -> Manifest:
+    def manifest(
+        self, engine: str, store: PassageStore, settings: dict[str, Any], checkpoint: dict[str, Any]
+    ) -> Manifest:
         """The manifest of the index that is being built."""
         segment = Segment(FIRST_SEGMENT, len(store), self.corpus_digest)
-        return Manifest(engine, (segment,), settings, checkpoint or {})
+        return Manifest(engine, (segment,), settings, checkpoint)
 
     def already_built(self, manifest: Manifest) -> bool:
         """Whether the target already is this index, with the recorded digests, so that nothing has to be built.
@@ -86,11 +128,10 @@ class IndexBuild:
         self._verified = True
         return True
 
-    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = ()) -> None:
+    def finish(self, manifest: Manifest) -> None:
         """Record the files, sync everything to disk, and rename the folder to its target.
 
-        If the target already is this index, it is kept and the folder is removed. The files in `leave_out`, which only
-        the build needs, are removed.
+        If the target already is this index, it is kept and the folder is removed.
 
         Raises:
             UsageError, IndexDamaged, IndexForeign: see `already_built`.
@@ -98,9 +139,8 @@ class IndexBuild:
         if self.already_built(manifest):
             shutil.rmtree(self.folder)
             return
-        replace(manifest, files=seal(self.folder, leave_out=leave_out)).write(self.folder)
-        for name in leave_out:
-            (self.folder / name).unlink(missing_ok=True)
+        replace(manifest, files=seal(self.folder, leave_out=[STATE])).write(self.folder)
+        (self.folder / STATE).unlink(missing_ok=True)
         replace_folder(self.folder, self._target)
 
 
@@ -124,7 +164,7 @@ def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexB
             try:
                 yield build
             except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
-                if not any(path.name in ("encoded.json", MANIFEST) for path in build.folder.rglob("*.json")):
+                if not any((build.folder / name).exists() for name in (STATE, MANIFEST)):
                     shutil.rmtree(build.folder, ignore_errors=True)
                 raise
 

@@ -2,65 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.index.build import IndexBuild
+from knowgap.retrieval.index.build import BuildState
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
-from knowgap.retrieval.index.vectors import LENGTHS, VECTORS, fixed_point
+from knowgap.retrieval.index.vectors import LENGTHS, VECTORS, Vectors, fixed_point
 from knowgap.retrieval.window import Encoder, warn_of_cut
-from knowgap.storage.files import write_json
 from knowgap.storage.progress import Progress
 
-STATE = "encoded.json"
 _CHUNK = 512
 
 
-@dataclass
-class EncodingState:
-    """The progress of a build, which is written to `path` at each change."""
-
-    path: Path
-    job: dict[str, Any]  # settings and the digest of the corpus; a build with others starts from the beginning
-    checkpoint: str = ""  # the digest of the checkpoint in use, once it is known
-    passages: int = 0  # how many passages are encoded
-    tokens: int = 0  # how many vectors are on disk for them
-    cut: int = 0  # how many of them are longer than the encoder's window
-
-    @classmethod
-    def resume(cls, build: IndexBuild, job: dict[str, Any]) -> EncodingState:
-        """Read the state of a build with these settings; or remove the files of another job and return a new state."""
-        path, job = build.folder / STATE, {"corpus": build.corpus_digest, **job}
-        try:
-            state = cls(path, **json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            state = None
-        if state is None or state.job != job:
-            build.clear()
-            state = cls(path, job)
-            state.save()
-        return state
-
-    def save(self, **changes: Any) -> None:
-        """Change fields by name, and write the state to disk."""
-        vars(self).update(changes)
-        write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
-
-
-def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
-    """Encode the passages that `state` does not count as encoded, into `tokens.i16` and `tokens.lengths.npy`.
+def encode_corpus(store: PassageStore, encoder: Encoder, state: BuildState, progress: Progress) -> None:
+    """Encode the passages that `state` does not count as encoded, and write the files of `Vectors`.
 
     The state is saved, and the progress reported, after each chunk. Equal texts are encoded once and get the same
     vectors. Warns of passages that are longer than the encoder's window.
     """
-    if state.passages == len(store):
-        return
     folder, dim = store.folder, encoder.dim
     originals = _originals(store)
     firsts = range(state.passages, len(store), _CHUNK)
@@ -104,6 +65,7 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
             tokens = state.tokens + int(lengths[chunk].sum())
             state.save(passages=int(chunk[-1]) + 1, tokens=tokens, cut=state.cut + cut)
             progress(state.passages, len(store), "encoding passages")
+    Vectors.write_means(folder, dim)
     warn_of_cut(state.cut, len(store), encoder.window)
 
 

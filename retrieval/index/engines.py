@@ -14,7 +14,6 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.retrieval.remote import RemoteRetriever
-from knowgap.retrieval.window import Window
 
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
@@ -63,7 +62,7 @@ def open_index(
     if engine not in (None, manifest.engine):
         raise UsageError(f"{path}: an index of the engine {manifest.engine}, not {engine}; leave the engine out")
     if is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
-        options = {"encoder" if manifest.engine == "dense" else "checkpoint": name, **options}
+        options = {"encoder": name, **options}
     return engine_class(manifest.engine).open(path, **options)
 
 
@@ -125,14 +124,3 @@ def engine_class(engine: str) -> Any:
         raise UnknownName.among("engine", engine, ENGINES)
     module, name = ENGINES[engine].split(":")
     return getattr(importlib.import_module(module), name)
-
-
-def engine_window(engine: str, encoder: Any = None) -> Window | None:
-    """The window of the encoder of an engine's passages; `encoder` is as in `build`, where None is the embedded one.
-
-    The window is None for an engine without an encoder, and for a function, whose window is not known.
-
-    Raises:
-        CheckpointError: there is no such encoder.
-    """
-    return None if callable(encoder) else engine_class(engine).window_of(encoder)

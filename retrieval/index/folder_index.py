@@ -21,54 +21,36 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.retrieval.index.base import Index
+from knowgap.retrieval.index.build import IndexBuild
+from knowgap.retrieval.index.encoding import encode_corpus
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
 from knowgap.retrieval.index.vectors import Block, Vectors, fixed_point
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
+from knowgap.retrieval.passage import Hit, Passage, check_k, document_id
 from knowgap.retrieval.postings import write_words
 from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import sync
 from knowgap.storage.manifest import FileRecord, record_file, seal
+from knowgap.storage.progress import Progress
 
 _MOST_SEGMENTS = 4
 
 
-class FolderIndex(NeverCopied, ABC):
-    """An index of passages in a folder. Usable from many threads; changed by one process at a time.
+class FolderIndex(Index, ABC):
+    """An index of passages in a folder. Usable from many threads; changed by one process at a time."""
 
-    Attributes:
-        path: the folder; None for an index in memory, which cannot be changed.
-        manifest: the manifest of the index as this object sees it.
-    """
-
-    def __init__(self, path: Path | None, manifest: Manifest, snapshot: Snapshot | None = None) -> None:
-        self.path, self.manifest = path, manifest
-        self._lock, self._writing = threading.RLock(), threading.RLock()
-        self._current = snapshot
-        self._encoder: Any = None
+    def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
+        super().__init__(path, manifest, encoder)
+        self._writing = threading.RLock()
+        self._current: Snapshot | None = None
 
     @abstractmethod
     def _score(
         self, snapshot: Snapshot, encoder: Any, query: str, k: int, admitted: Positions
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         """The positions and scores of at least the `k` best of the admitted passages for a query that is not blank."""
-
-    def _load_encoder(self) -> Any:
-        """Load the encoder of queries and passages, or raise `CheckpointError`; None if the index has no vectors."""
-        return None
-
-    @property
-    def encoder(self) -> Any:
-        """The encoder of queries and passages, loaded and checked at the first call; None if there are no vectors.
-
-        Raises:
-            CheckpointError: it is absent, or not the one that encoded the passages.
-        """
-        with self._lock:
-            if self._encoder is None:
-                self._encoder = self._load_encoder()
-            return self._encoder
 
     @property
     def corpus_digest(self) -> str:
@@ -85,22 +67,16 @@ class FolderIndex(NeverCopied, ABC):
         """The index as this object sees it, read from its folder at the first call and after `refresh`."""
         with self._lock:
             if self._current is None and earlier is None:  # the index may have been built again since it was opened
-                self._switch(Manifest.parse(self._folder, engine=self.manifest.engine))
+                self._switch(Manifest.parse(self.path, engine=self.engine))
             while self._current is None:
                 manifest = self.manifest
                 try:
-                    self._current = Snapshot.open(self._folder, manifest, earlier)
+                    self._current = Snapshot.open(self.path, manifest, earlier)
                 except (FileNotFoundError, IndexDamaged):
-                    self._switch(Manifest.read(self._folder, engine=manifest.engine))
+                    self._switch(Manifest.read(self.path, engine=self.engine))
                     if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
                         raise
             return self._current
-
-    @property
-    def _folder(self) -> Path:
-        if self.path is None:
-            raise UsageError("an index in memory cannot be changed; build it in a folder")
-        return self.path
 
     def _switch(self, manifest: Manifest) -> None:
         """Take over a manifest; an index that was built again with another checkpoint needs another encoder."""
@@ -118,7 +94,8 @@ class FolderIndex(NeverCopied, ABC):
         """The ids that belong neither to a passage nor to a document that was split into passages."""
         snapshot = self._snapshot()
         missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
-        return not_split(missing, (passage.id for passage in self))
+        documents = {document_id(passage.id) for passage in snapshot} if missing else set()
+        return [identifier for identifier in missing if identifier not in documents]
 
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
@@ -149,7 +126,7 @@ class FolderIndex(NeverCopied, ABC):
     def refresh(self) -> Self:
         """Read the changes that other processes have made since the index was opened; return the index itself."""
         with self._lock:
-            manifest = Manifest.read(self._folder, engine=self.manifest.engine)
+            manifest = Manifest.read(self.path, engine=self.engine)
             if manifest != self.manifest:
                 self._see(manifest)
         return self
@@ -169,7 +146,6 @@ class FolderIndex(NeverCopied, ABC):
 
         Raises:
             DataError: an id is used twice, or the index already has it and `replace` is False.
-            UsageError: the index is in memory.
             IndexFolderError: another process is changing the index.
         """
         new = list(passages)
@@ -196,7 +172,6 @@ class FolderIndex(NeverCopied, ABC):
         """Delete passages by id, on disk and from every later search, and return how many the index had.
 
         Raises:
-            UsageError: the index is in memory.
             IndexFolderError: another process is changing the index.
         """
         with self._writer() as snapshot:
@@ -211,7 +186,7 @@ class FolderIndex(NeverCopied, ABC):
         Searches can run at the same time. A kill leaves the old index or the new one.
 
         Raises:
-            UsageError: everything was deleted, or the index is in memory.
+            UsageError: everything was deleted.
             IndexFolderError: another process is changing the index.
         """
         with self._writer() as snapshot:
@@ -234,7 +209,7 @@ class FolderIndex(NeverCopied, ABC):
         The new segment has the passages and their vectors, `blocks`; without passages, there is no new segment. The
         positions `deleted` are deleted in the same step.
         """
-        old, change, path = snapshot.manifest, snapshot.manifest.changes + 1, self._folder
+        old, change, path = snapshot.manifest, snapshot.manifest.changes + 1, self.path
         segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
         for name, record in old.files.items():
             if name.split("/")[0] in {"checkpoint", *(segment.name for segment in segments)}:
@@ -268,7 +243,7 @@ class FolderIndex(NeverCopied, ABC):
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the files of earlier changes, which the manifest does not name."""
         named = {manifest.tombstones, *(segment.name for segment in manifest.segments)}
-        for path in (*self._folder.glob("segment-*"), *self._folder.glob("deleted-*")):
+        for path in (*self.path.glob("segment-*"), *self.path.glob("deleted-*")):
             if path.name not in named:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -279,12 +254,23 @@ class FolderIndex(NeverCopied, ABC):
 
         with self._writing:
             try:
-                with FileLock(self._folder / ".writer.lock", timeout=0):
+                with FileLock(self.path / ".writer.lock", timeout=0):
                     yield self.refresh()._snapshot()
             except Timeout:
                 raise IndexFolderError(
                     f"{self.path}: another process is changing this index; try again later"
                 ) from None
+
+
+def write_segment(
+    build: IndexBuild, store: PassageStore, encoder: Encoder | None, manifest: Manifest, report: Progress
+) -> None:
+    """Write the first segment of an index, or the rest of it; see `Index._build`."""
+    state = build.resume(manifest)
+    if encoder is not None:
+        encode_corpus(store, encoder, state, report)
+    if "k1" in manifest.settings:
+        write_words(store, build.segment / WORDS, manifest.settings, report)
 
 
 def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:

@@ -44,7 +44,7 @@ from knowgap.storage.files import json_digest, restore_folder, write_json
 from knowgap.storage.manifest import FileRecord, find_damage
 
 FORMAT_VERSION = 3
-MANIFEST, FIRST_SEGMENT = "manifest.json", "segment-0"
+MANIFEST, FIRST_SEGMENT, CHECKPOINT = "manifest.json", "segment-0", "checkpoint"
 FORMAT = "knowgap-index"
 _REMEDY = "build one with `knowgap index --corpus FILE --index FOLDER`"
 

@@ -11,9 +11,9 @@ import bisect
 import hashlib
 import mmap
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,26 +51,6 @@ def _update(sha: Any, parts: Iterable[bytes]) -> None:
     for part in parts:
         sha.update(len(part).to_bytes(8, "little"))
         sha.update(part)
-
-
-class MemoryStore(list[Passage]):
-    """Passages in memory, with the interface of `PassageStore`.
-
-    Raises:
-        DataError: two passages have the same id.
-    """
-
-    def __init__(self, passages: Iterable[Passage]) -> None:
-        super().__init__(passages)
-        self._positions: dict[str, int] = {}
-        for position, passage in enumerate(self):
-            first = self._positions.setdefault(passage.id, position)
-            if first != position:
-                raise _duplicate(passage.id, first, position)
-
-    def position(self, identifier: str) -> int | None:
-        """The position of the passage with this id, or None."""
-        return self._positions.get(identifier)
 
 
 class PassageStore(Sequence[Passage]):
@@ -116,7 +96,11 @@ class PassageStore(Sequence[Passage]):
         for row in np.flatnonzero(entries["hash"][1:] == entries["hash"][:-1]):
             first, second = entries["position"][row : row + 2].tolist()
             if store.identifier(first) == store.identifier(second):
-                raise _duplicate(store.identifier(first), first, second)
+                raise DataError(
+                    f"the id {store.identifier(first)!r} is used by passage {first + 1} and by passage {second + 1}; "
+                    "ids must be unique",
+                    field="id",
+                )
         return store, sha.hexdigest()
 
     def __len__(self) -> int:
@@ -157,44 +141,7 @@ class PassageStore(Sequence[Passage]):
         return self._bytes[start:end].decode("utf-8", "surrogatepass")
 
 
-def _duplicate(identifier: str, first: int, second: int) -> DataError:
-    return DataError(
-        f"the id {identifier!r} is used by passage {first + 1} and by passage {second + 1}; ids must be unique",
-        field="id",
-    )
-
-
-class _Passages(Protocol):
-    """Passages by position, and positions by id: a store, or an index as it is after its changes."""
-
-    def __getitem__(self, position: int, /) -> Passage: ...
-
-    def position(self, identifier: str, /) -> int | None: ...
-
-    def __len__(self) -> int: ...
-
-
-def select_positions(
-    passages: _Passages,
-    ids: Collection[str] | None = None,
-    where: Where | None = None,
-    *,
-    live: Positions | None = None,
-) -> Positions | None:
-    """The positions that a filter admits, ascending; None without a filter.
-
-    Unknown ids are ignored. Without ids, `where` is applied to the passages at `live`, or to all if `live` is None.
-    """
-    if ids is None and where is None:
-        return None
-    if ids is None:
-        positions: Iterable[int] = range(len(passages)) if live is None else live.tolist()
-    else:
-        positions = sorted({position for position in map(passages.position, ids) if position is not None})
-    return np.fromiter((p for p in positions if where is None or where(passages[p])), dtype=np.int64)
-
-
-def scored_hits(passages: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
+def scored_hits(passages: Any, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
     """The passages with the `k` best scores, rounded to `SCORE_DECIMALS`, as hits; other passages are not read."""
     scores = np.round(scores.astype(np.float64), SCORE_DECIMALS)
     if len(scores) > k:

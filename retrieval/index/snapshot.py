@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import (
-    MemoryStore,
-    PassageStore,
-    Positions,
-    Where,
-    corpus_digest,
-    select_positions,
-)
+from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, corpus_digest
 from knowgap.retrieval.index.vectors import Block, Vectors
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.postings import Postings, WeighedWords
@@ -33,7 +26,7 @@ _PASSAGES_AT_ONCE = 1024
 class OpenSegment:
     """A segment: its passages, and their vectors and postings if the index has them."""
 
-    store: PassageStore | MemoryStore
+    store: PassageStore
     vectors: Vectors | None = None
     postings: Postings | None = None
 
@@ -107,9 +100,13 @@ class Snapshot:
         return None
 
     def select(self, ids: Collection[str] | None, where: Where | None) -> Positions:
-        """The positions that a filter admits, ascending; all that are not deleted without a filter."""
-        selected = select_positions(self, ids, where, live=self.live)
-        return self.live if selected is None else selected
+        """The positions that a filter admits, ascending; unknown ids are ignored. None admits all."""
+        positions: Iterable[int] = self.live.tolist()
+        if ids is not None:
+            positions = sorted({position for position in map(self.position, ids) if position is not None})
+        elif where is None:
+            return self.live
+        return np.fromiter((p for p in positions if where is None or where(self[p])), dtype=np.int64)
 
     @cached_property
     def vectors(self) -> list[Vectors]:

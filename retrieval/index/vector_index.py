@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
-from knowgap.retrieval.index.build import IndexBuild
-from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
-from knowgap.retrieval.index.folder_index import FolderIndex
-from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore, Positions
-from knowgap.retrieval.index.snapshot import WORDS, Snapshot
-from knowgap.retrieval.index.vectors import Vectors, nearest
-from knowgap.retrieval.postings import write_words
+from knowgap.retrieval.index.folder_index import FolderIndex, write_segment
+from knowgap.retrieval.index.passage_store import Positions
+from knowgap.retrieval.index.snapshot import Snapshot
+from knowgap.retrieval.index.vectors import nearest
+from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import Encoder
 from knowgap.storage.progress import Progress
 
@@ -23,30 +22,34 @@ from knowgap.storage.progress import Progress
 class VectorIndex(FolderIndex):
     """An index of passages by vectors, in a folder."""
 
-    path: Path
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        encoder: Any = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Encode passages and write an index, or continue an interrupted call with the same arguments.
 
-    def __init__(self, path: Path, manifest: Manifest, device: str | None) -> None:
-        super().__init__(path, manifest)
-        self._device = device
+        Args:
+            passages: what to index; read once. Title and text are encoded together.
+            path: the folder; if it already holds the same index, that is opened.
+            encoder: what encodes passages and queries, as the class says. On a machine with a CUDA GPU it runs there.
+            overwrite: replace another index at the path.
+            progress: called after each chunk of passages.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+            CheckpointError: no such encoder, or a damaged one.
+            UsageError: another index is at the path.
+        """
+        cls._build(passages, path, {}, write_segment, encoder=encoder, overwrite=overwrite, progress=progress)
+        return cls.open(path, encoder=encoder)
 
     def _score(
         self, snapshot: Snapshot, encoder: Encoder, query: str, k: int, admitted: Positions
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         return nearest(snapshot.vectors, encoder.encode_query(query), k, admitted)
-
-
-def write_vectors(
-    build: IndexBuild, store: PassageStore, encoder: Encoder, state: EncodingState, manifest: Manifest, report: Progress
-) -> None:
-    """Encode the passages of a build that are not encoded yet, count their words if the index has any, and finish it.
-
-    Raises:
-        UsageError, IndexDamaged, IndexForeign: see `IndexBuild.already_built`.
-    """
-    if not build.already_built(manifest):
-        encode_corpus(store, encoder, state, report)
-        Vectors.write_means(build.segment, encoder.dim)
-        if "k1" in manifest.settings:
-            shutil.rmtree(build.segment / WORDS, ignore_errors=True)  # a killed build may have begun it
-            write_words(store, build.segment / WORDS, manifest.settings, report)
-    build.finish(manifest, leave_out=[STATE])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.retrieval.colbert.embedded import EMBEDDED, SETTINGS
+from knowgap.retrieval.colbert.embedded import SETTINGS
+from knowgap.retrieval.window import EMBEDDED
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
 

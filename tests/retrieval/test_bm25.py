@@ -3,26 +3,13 @@ import pickle
 
 import pytest
 
-from knowgap.errors import DataError, UsageError, ValueOutOfBounds
+from knowgap.errors import DataError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, Passage
-from tests.retrieval.conformance import (
-    QUERIES,
-    FilterConformance,
-    IndexConformance,
-    RetrieverConformance,
-    UpdateConformance,
-    corpus,
-)
+from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 
 
 class TestBM25Index(IndexConformance, UpdateConformance):
     index_class = BM25Index
-
-
-class TestBM25InMemory(RetrieverConformance, FilterConformance):
-    @classmethod
-    def make(cls, passages, folder):
-        return BM25Index.from_passages(passages)
 
 
 def test_score_is_the_formula():
@@ -42,14 +29,15 @@ def test_score_is_the_formula():
     assert scores == pytest.approx(formula, abs=1e-4)
 
 
-def test_an_index_in_memory_can_be_pickled():
+def test_the_folder_of_an_index_of_passages_goes_with_it():
     index = BM25Index.from_passages(corpus())
-    again, some = pickle.loads(pickle.dumps(index)), [passage.id for passage in corpus()[:3]]
+    again = pickle.loads(pickle.dumps(index))
     assert again.search(QUERIES, 5) == index.search(QUERIES, 5)
-    assert again.search(QUERIES, 5, ids=some) == index.search(QUERIES, 5, ids=some)
-    assert again.manifest == index.manifest
-    with pytest.raises(UsageError, match="in memory"):
-        index.add(corpus(1))
+    folder = index.path
+    del index
+    assert not folder.parent.exists()
+    with pytest.raises(DataError, match="no passages"):
+        BM25Index.from_passages([])
 
 
 def test_titles_count_as_often_as_they_weigh():
@@ -76,11 +64,6 @@ def test_titles_count_as_often_as_they_weigh():
 def test_words_that_count(texts, query, options, expected):
     index = BM25Index.from_passages([Passage(str(n), "", text) for n, text in enumerate(texts)], **options)
     assert {hit.passage.id for hit in index.search([query], 2)[0]} == expected
-
-
-def test_no_passages():
-    with pytest.raises(DataError, match="no passages"):
-        BM25Index.from_passages([])
 
 
 @pytest.mark.parametrize(

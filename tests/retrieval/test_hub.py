@@ -36,7 +36,7 @@ USES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "entailment": ("cross", lambda name: make_entailment(name).entails(PAIR)),
     "T5": ("t5", lambda name: make_entailment(name).entails(PAIR)),
     "dense": ("bi", lambda name: DenseIndex.build(PASSAGES, "dense-index", encoder=name).search(["bridge"], 1)),
-    "colbert": ("colbert", lambda name: ColBERTIndex.build(PASSAGES, "index", checkpoint=name).search(["bridge"], 1)),
+    "colbert": ("colbert", lambda name: ColBERTIndex.build(PASSAGES, "index", encoder=name).search(["bridge"], 1)),
     "language model": ("lm", lambda name: load_model(name)),
 }
 
@@ -137,7 +137,7 @@ def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine:
         DenseIndex.build(PASSAGES, here / "index", encoder="someone/model")
     else:
         kind = ColBERTIndex if engine == "colbert" else HybridIndex
-        kind.build(PASSAGES, here / "index", checkpoint="someone/model")
+        kind.build(PASSAGES, here / "index", encoder="someone/model")
     shutil.rmtree(here / "someone")
     index: Any = open_index(here / "index")
     with pytest.raises(CheckpointError, match="KNOWGAP_ALLOW_HUB=someone/model"):

@@ -17,11 +17,11 @@ class TestHybridIndex(IndexConformance, UpdateConformance):
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def with_checkpoint(cls, checkpoint):
-        cls.options = {"checkpoint": checkpoint}
+        cls.options = {"encoder": checkpoint}
 
 
 def test_a_score_is_the_mean_cosine_and_the_share_of_rare_words(checkpoint, tmp_path):
-    index = HybridIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    index = HybridIndex.build(corpus(), tmp_path / "index", encoder=checkpoint)
     query = index.encoder.encode_query(QUERIES[0])
     words = {"film", "dellow", "direct"}
     for hit in index.search(QUERIES[:1], 40)[0]:
@@ -34,16 +34,16 @@ def test_a_score_is_the_mean_cosine_and_the_share_of_rare_words(checkpoint, tmp_
 def test_a_word_that_one_passage_has_comes_first(tmp_path):
     parts = ("pump", "fan", "valve")
     codes = [Passage(str(n), "Errors", f"Error E{n}-{n * 37 % 91}: {parts[n % 3]} {n}") for n in range(90)]
-    index = HybridIndex.build([*codes, *corpus()], tmp_path / "index", dim=32)
+    index = HybridIndex.build([*codes, *corpus()], tmp_path / "index")
     queries = [f"What does the error E{n}-{n * 37 % 91} of the {parts[n % 3]} mean?" for n in range(90)]
     assert [hits[0].passage for hits in index.search(queries, 1)] == codes
 
 
 def test_words_of_another_language(checkpoint, tmp_path):
-    index = HybridIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, stemmer="german")
+    index = HybridIndex.build(corpus(), tmp_path / "index", encoder=checkpoint, stemmer="german")
     assert open_index(index.path).search(QUERIES, 5) == index.search(QUERIES, 5)
     with pytest.raises(ValueOutOfBounds, match="klingon"):
-        HybridIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, stemmer="klingon")
+        HybridIndex.build(corpus(), tmp_path / "other", encoder=checkpoint, stemmer="klingon")
 
 
 def hits(*ids):

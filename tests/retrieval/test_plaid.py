@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError
-from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.retrieval.index.engines import as_retriever, open_index
 from knowgap.retrieval.index.vectors import Vectors, fixed_point
@@ -32,7 +32,7 @@ PASSAGES = [*corpus(40)]
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded checkpoint, fitted to `PASSAGES`."""
     folder = tmp_path_factory.mktemp("embedded") / "checkpoint"
-    write_embedded_checkpoint(PASSAGES, folder, dim=128)
+    fit_checkpoint(PASSAGES, folder, dim=128)
     return folder
 
 
@@ -115,11 +115,11 @@ class TestPlaidIndex(RetrieverConformance):
     def make(cls, passages: list[Passage], folder: Path) -> PlaidIndex:
         more = [Passage(f"more {n}", "", f"Filling number {n} {'abcdefg'[n % 7] * 9}.") for n in range(40)]
         few = [] if len(passages) >= 40 else more
-        return PlaidIndex.build([*passages, *few], folder, checkpoint=cls.checkpoint)
+        return PlaidIndex.build([*passages, *few], folder, encoder=cls.checkpoint)
 
     def test_one_passage(self, tmp_path: Path):
         with pytest.raises(UsageError, match="at least 32 passages, not 1"):
-            PlaidIndex.build(corpus(1), tmp_path / "one", checkpoint=self.checkpoint)
+            PlaidIndex.build(corpus(1), tmp_path / "one", encoder=self.checkpoint)
 
     def test_equal_passages_are_ordered_by_id(self, tmp_path: Path):
         twins = [Passage(name, "Twin", "The very same words about a lighthouse.") for name in ("c", "a", "d", "b")]
@@ -143,8 +143,8 @@ def test_a_build_of_its_own_is_continued_moved_and_opened(checkpoint: Path, tmp_
 
     monkeypatch.setattr(TokenEncoder, "encode_passages", stop)
     with pytest.raises(KeyboardInterrupt):
-        PlaidIndex.build(PASSAGES, tmp_path / "index", checkpoint=checkpoint)
-    built = PlaidIndex.build(PASSAGES, tmp_path / "index", checkpoint=checkpoint)
+        PlaidIndex.build(PASSAGES, tmp_path / "index", encoder=checkpoint)
+    built = PlaidIndex.build(PASSAGES, tmp_path / "index", encoder=checkpoint)
     assert asked == [40, 40]  # cut off; the sample, which is the only chunk as well
     expected = built.search(QUERIES, 5)
     shutil.move(tmp_path / "index", tmp_path / "moved")

@@ -18,7 +18,7 @@ def build(tmp_path, checkpoint, monkeypatch):
     monkeypatch.setenv("QDRANT_URL", str(tmp_path / "points"))
 
     def build(passages, folder="index", **options):
-        options = {"url": str(tmp_path / "points"), "checkpoint": checkpoint} | options
+        options = {"url": str(tmp_path / "points"), "encoder": checkpoint} | options
         return QdrantIndex.build(passages, tmp_path / folder, **options)
 
     return build
@@ -32,7 +32,7 @@ class TestQdrantIndex(RetrieverConformance):
 
     @classmethod
     def make(cls, passages, folder):
-        return QdrantIndex.build(passages, folder, url=f"{folder}-points", checkpoint=cls.checkpoint)
+        return QdrantIndex.build(passages, folder, url=f"{folder}-points", encoder=cls.checkpoint)
 
     def test_only_passages_with_these_ids(self, retriever, passages):
         ids = {passage.id for passage in passages[::3]}
@@ -43,7 +43,7 @@ class TestQdrantIndex(RetrieverConformance):
 
 
 def test_scores_as_the_colbert_index_does(build, checkpoint, tmp_path):
-    colbert = ColBERTIndex.build(corpus(), tmp_path / "colbert", checkpoint=checkpoint)
+    colbert = ColBERTIndex.build(corpus(), tmp_path / "colbert", encoder=checkpoint)
     with closing(build(corpus())) as index:
         for one, other in zip(index.search(QUERIES, 10), colbert.search(QUERIES, 10), strict=True):
             assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-2)
@@ -79,11 +79,11 @@ def test_an_interrupted_build_continues_unless_checkpoint_or_settings_have_chang
     texts = [*map(str, corpus(150)), *QUERIES]
     checkpoint = write_colbert(tmp_path / "tiny", texts)
     with pytest.raises(KeyboardInterrupt):
-        build(corpus(150), checkpoint=checkpoint, progress=stop)
+        build(corpus(150), encoder=checkpoint, progress=stop)
     write_colbert(tmp_path / "tiny", texts, seed=seed)
     seen = []
     options = {"progress": lambda done, total, what: seen.append(done), "overwrite": steps[0] == 0} | options
-    with closing(build(corpus(150), checkpoint=checkpoint, **options)) as built:
+    with closing(build(corpus(150), encoder=checkpoint, **options)) as built:
         assert seen == steps
         assert len(built) == 150
 

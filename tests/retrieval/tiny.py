@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from knowgap.retrieval.colbert.checkpoint import _METADATA
+from knowgap.retrieval.colbert.fitting import METADATA
 
 SPECIAL = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,;'?()"]
 
@@ -50,7 +50,7 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     tensors = {f"bert.{name}": tensor.numpy() for name, tensor in model.state_dict().items()}
     tensors["linear.weight"] = np.random.default_rng(seed).normal(size=(dim, 32)).astype(np.float32)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    record = _METADATA | {"dim": dim, "query_maxlen": 32, "doc_maxlen": 120, "checkpoint": "bert-base-uncased"}
+    record = METADATA | {"dim": dim, "query_maxlen": 32, "doc_maxlen": 120, "checkpoint": "bert-base-uncased"}
     (folder / "artifact.metadata").write_text(json.dumps(record | metadata), encoding="utf-8")
     return folder
 

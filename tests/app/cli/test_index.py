@@ -98,7 +98,7 @@ def test_an_index_of_another_format_version_is_built_again_in_the_cache_folder(k
 
 @needs_qdrant
 def test_builds_in_a_folder_of_qdrant(knowgap, checkpoint: str, monkeypatch: pytest.MonkeyPatch):
-    options = ["--engine-option", "url=points", "--engine-option", f"checkpoint={checkpoint}"]
+    options = ["--engine-option", "url=points", "--engine-option", f"encoder={checkpoint}"]
     knowgap(*INDEX, "--engine", "qdrant", *options)
     assert "QDRANT_URL" in knowgap.refusal("search", "Orle Bridge", "--index", "idx")
     monkeypatch.setenv("QDRANT_URL", "points")

@@ -48,7 +48,7 @@ REFUSED = {
         ("index --index new --data questions.jsonl", "no passages of its own"),
         ("index --index new --data sample --passage-tokens 64", "only with --corpus"),
         ("index --index new --corpus docs.jsonl --engine altavista", "'altavista'"),
-        ("index --index new --corpus docs.jsonl --engine bm25 --engine-option checkpoint=x", "checkpoint"),
+        ("index --index new --corpus docs.jsonl --engine bm25 --engine-option encoder=x", "encoder"),
         (
             "index -i new --corpus docs.jsonl --engine qdrant --engine-option shard_number=many",
             "shard_number=many",

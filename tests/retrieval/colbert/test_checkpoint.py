@@ -5,17 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from knowgap.errors import CheckpointError, ValueOutOfBounds
+from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.bert import Bert
-from knowgap.retrieval.colbert.checkpoint import (
-    checkpoint_digest,
-    checkpoint_window,
-    fit_projection,
-    resolve_checkpoint,
-    write_embedded_checkpoint,
-)
+from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.fitting import fit_checkpoint, fit_projection
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert, write_pylate
 
@@ -31,7 +26,7 @@ def saved(request, tmp_path_factory):
 def test_vectors_are_those_of_sentence_transformers(saved, tmp_path):
     from sentence_transformers import MultiVectorEncoder
 
-    encoder, expected = TokenEncoder(saved, device="cpu"), MultiVectorEncoder(str(saved), device="cpu")
+    encoder, expected = TokenEncoder(saved), MultiVectorEncoder(str(saved), device="cpu")
     vectors, lengths = encoder.encode_passages(TEXTS[:4])
     wanted = [np.asarray(each) for each in expected.encode_document(TEXTS[:4])]
     assert [*lengths] == [len(each) for each in wanted]
@@ -41,8 +36,8 @@ def test_vectors_are_those_of_sentence_transformers(saved, tmp_path):
     np.testing.assert_allclose(query, np.asarray(expected.encode_query(QUERIES[0])), atol=1e-5)
     assert 32 < len(encoder.encode_query("the river rises in the hills " * 8)) < 256
     assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
-    assert checkpoint_window(saved).size == encoder.window.size
-    index = ColBERTIndex.build(corpus(12), tmp_path / "index", checkpoint=saved)
+    assert ColBERTIndex.window_of(saved).size == encoder.window.size
+    index = ColBERTIndex.build(corpus(12), tmp_path / "index", encoder=saved)
     assert index.search([str(corpus(12)[5])], 1)[0][0].passage == corpus(12)[5]
     assert ColBERTIndex.open(tmp_path / "index").search(QUERIES, 3) == index.search(QUERIES, 3)
 
@@ -50,7 +45,7 @@ def test_vectors_are_those_of_sentence_transformers(saved, tmp_path):
 def test_the_embedded_checkpoint_is_one_for_other_tools(tmp_path):
     from sentence_transformers import MultiVectorEncoder
 
-    write_embedded_checkpoint(corpus(), tmp_path / "mine", dim=128)
+    fit_checkpoint(corpus(), tmp_path / "mine", dim=128)
     encoder, other = TokenEncoder(tmp_path / "mine"), MultiVectorEncoder(str(tmp_path / "mine"), device="cpu")
     vectors, lengths = encoder.encode_passages(TEXTS[:4])
     wanted = [np.asarray(each) for each in other.encode_document(TEXTS[:4])]
@@ -88,7 +83,6 @@ def test_vectors_are_unit_vectors_of_passages_in_order(checkpoint):
         (write_colbert, "config.json", None, "not a ColBERT checkpoint"),
         (write_colbert, "config.json", {"architectures": ["BertModel"]}, "would be random"),
         (write_colbert, "config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "asks to run code"),
-        (write_colbert, "artifact.metadata", {"similarity": "l2"}, "trained for the similarity 'l2'"),
         (write_colbert, "model.safetensors", None, "cannot be loaded"),
         (write_pylate, "modules.json", [{"idx": 0, "name": "0", "path": "", "type": "own.Own"}], "asks to run code"),
         (write_pylate, "config_sentence_transformers.json", {"document_length": None}, "not a ColBERT checkpoint"),
@@ -102,7 +96,7 @@ def test_folders_that_are_no_checkpoints(tmp_path, write, name, change, message)
         record = json.loads((mine / name).read_text(encoding="utf-8"))
         (mine / name).write_text(json.dumps(change if isinstance(change, list) else record | change), encoding="utf-8")
     with pytest.raises(CheckpointError, match=message):
-        ColBERTIndex.build(corpus(4), tmp_path / "index", checkpoint=mine)
+        ColBERTIndex.build(corpus(4), tmp_path / "index", encoder=mine)
 
 
 def test_damaged_weights_of_the_embedded_checkpoint(checkpoint, tmp_path):
@@ -167,9 +161,3 @@ def test_a_projection_of_full_width_gives_the_cosines_of_the_principal_direction
     np.testing.assert_allclose((vectors @ matrix.T) @ (vectors @ matrix.T).T, damped @ damped.T, rtol=1e-4, atol=1e-3)
     noisy = fit_projection(vectors * (1 + 1e-7 * rng.normal(size=vectors.shape)), 12)
     np.testing.assert_allclose(noisy, matrix, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("dim", [0, 100, 400])
-def test_width_out_of_bounds(dim, tmp_path):
-    with pytest.raises(ValueOutOfBounds, match=f"dim = {dim}"):
-        write_embedded_checkpoint(corpus(), tmp_path, dim=dim)

@@ -8,7 +8,7 @@ import pytest
 
 from knowgap.errors import CheckpointError, IndexDamaged
 from knowgap.retrieval import ColBERTIndex, Passage
-from knowgap.retrieval.colbert.checkpoint import fit_projection
+from knowgap.retrieval.colbert.fitting import fit_projection
 from knowgap.retrieval.index import vectors
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
 from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus, flip_last_bit
@@ -21,11 +21,11 @@ class TestColBERTIndex(IndexConformance, UpdateConformance):
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def with_checkpoint(cls, checkpoint):
-        cls.options = {"checkpoint": checkpoint}
+        cls.options = {"encoder": checkpoint}
 
 
 def test_scores_are_maxsim(checkpoint, tmp_path):
-    index = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    index = ColBERTIndex.build(corpus(), tmp_path / "index", encoder=checkpoint)
     (hits,) = index.search(QUERIES[:1], len(corpus()))
     query = index.encoder.encode_query(QUERIES[0]).astype(float)
     assert len(hits) == len(corpus())
@@ -94,7 +94,7 @@ def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monk
     monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 7)
     passages = corpus(20)
     twins = [Passage(f"twin of {passage.id}", passage.title, passage.text) for passage in passages[::3]]
-    index = ColBERTIndex.build([*passages, *twins], tmp_path / "index", checkpoint=checkpoint)
+    index = ColBERTIndex.build([*passages, *twins], tmp_path / "index", encoder=checkpoint)
     for passage, twin in zip(passages[::3], twins, strict=True):
         first, second = index.search([str(passage)], 2)[0]
         assert (first.passage, second.passage) == (passage, twin)
@@ -102,7 +102,7 @@ def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monk
 
 
 def stop_at_first_chunk(done, total, what):
-    if done:
+    if done and what == "encoding passages":
         raise ZeroDivisionError
 
 
@@ -120,9 +120,9 @@ def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, first, seco
     with monkeypatch.context() as patch:
         patch.setattr("knowgap.retrieval.index.build.seal", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            ColBERTIndex.build(**{"passages": corpus(), "path": tmp_path / "index", "checkpoint": mine, **first})
+            ColBERTIndex.build(**{"passages": corpus(), "path": tmp_path / "index", "encoder": mine, **first})
     write_colbert(mine, texts, dim=32, seed=seed)
-    settings = {"passages": corpus(), "checkpoint": mine, **second}
+    settings = {"passages": corpus(), "encoder": mine, **second}
     continued, fresh = (ColBERTIndex.build(path=tmp_path / name, **settings) for name in ("index", "fresh"))
     assert continued.manifest.files == fresh.manifest.files
     assert continued.search(QUERIES, 5) == fresh.search(QUERIES, 5)
@@ -130,18 +130,18 @@ def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, first, seco
 
 def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
     mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    expected = ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=mine).search(QUERIES, 3)
+    expected = ColBERTIndex.build(corpus(8), tmp_path / "index", encoder=mine).search(QUERIES, 3)
     shutil.move(mine, tmp_path / "moved")
     with pytest.raises(CheckpointError, match="no such checkpoint folder"):
         ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
-    assert ColBERTIndex.open(tmp_path / "index", checkpoint=tmp_path / "moved").search(QUERIES, 3) == expected
+    assert ColBERTIndex.open(tmp_path / "index", encoder=tmp_path / "moved").search(QUERIES, 3) == expected
     write_colbert(mine, [str(passage) for passage in corpus()], seed=2)
-    with pytest.raises(CheckpointError, match="not the checkpoint that encoded"):
+    with pytest.raises(CheckpointError, match="not the encoder of"):
         ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
 
 
 def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
-    ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=checkpoint)
+    ColBERTIndex.build(corpus(8), tmp_path / "index", encoder=checkpoint)
     segment = tmp_path / "index" / "segment-0"
     np.save(segment / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
     with pytest.raises(IndexDamaged, match="does not fit"):
@@ -153,7 +153,7 @@ def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
-    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index", dim=128)
+    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index")
 
 
 def test_embedded_checkpoint_retrieves(embedded):
@@ -175,29 +175,32 @@ def test_embedded_checkpoint_moves_with_its_index_unaltered(embedded, tmp_path):
 
 def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
     assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
-    monkeypatch.setattr("knowgap.retrieval.colbert.checkpoint.FULL_WIDTH", 7)
+    monkeypatch.setattr("knowgap.retrieval.colbert.fitting.FULL_WIDTH", 7)
     assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128
 
 
 def test_an_index_is_known_again_from_a_machine_that_rounds_otherwise(tmp_path, monkeypatch):
-    here = ColBERTIndex.build(corpus(8), tmp_path / "here", dim=16)
+    here = ColBERTIndex.build(corpus(8), tmp_path / "here")
     fitted = fit_projection
-    rounded = f"{fit_projection.__module__}.fit_projection"
-    with monkeypatch.context() as patch:
-        patch.setattr(rounded, None)
-        again = ColBERTIndex.build(corpus(8), tmp_path / "here", dim=16)  # nothing is fitted
-    assert again.manifest == here.manifest
-    monkeypatch.setattr(rounded, lambda *given: fitted(*given) * np.float32(1.0001))
-    elsewhere = ColBERTIndex.build(corpus(8), tmp_path / "elsewhere", dim=16)
+    monkeypatch.setattr(f"{fitted.__module__}.fit_projection", lambda *given: fitted(*given) * np.float32(1.0001))
+    elsewhere = ColBERTIndex.build(corpus(8), tmp_path / "elsewhere")
     assert elsewhere.manifest.checkpoint["digest"] != here.manifest.checkpoint["digest"]
-    assert elsewhere.digest == here.digest != ColBERTIndex.build(corpus(9), tmp_path / "other", dim=16).digest
+    assert elsewhere.digest == here.digest != ColBERTIndex.build(corpus(9), tmp_path / "other").digest
+    assert ColBERTIndex.build(corpus(8), tmp_path / "here").manifest == here.manifest  # nothing is written again
+
+
+def test_a_checkpoint_that_a_killed_build_has_fitted_is_taken(tmp_path, monkeypatch):
+    with pytest.raises(ZeroDivisionError):
+        ColBERTIndex.build(corpus(8), tmp_path / "index", progress=stop_at_first_chunk)
+    monkeypatch.setattr(f"{fit_projection.__module__}.fit_projection", None)
+    assert len(ColBERTIndex.build(corpus(8), tmp_path / "index")) == 8
 
 
 def test_a_reader_of_an_index_that_is_built_again_takes_its_new_encoder(checkpoint, tmp_path):
-    ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    ColBERTIndex.build(corpus(), tmp_path / "index", encoder=checkpoint)
     reader = ColBERTIndex.open(tmp_path / "index")
     reader.search(QUERIES, 5)
     for dim, seed in ((32, 2), (16, 1)):
         other = write_colbert(tmp_path / f"other {dim}", [*map(str, corpus()), *QUERIES], dim=dim, seed=seed)
-        again = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=other, overwrite=True)
+        again = ColBERTIndex.build(corpus(), tmp_path / "index", encoder=other, overwrite=True)
         assert reader.refresh().search(QUERIES, 5) == again.search(QUERIES, 5)

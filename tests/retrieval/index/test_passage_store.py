@@ -5,7 +5,7 @@ import pytest
 
 from knowgap.errors import DataError
 from knowgap.retrieval import Passage, PassageStore
-from knowgap.retrieval.index.passage_store import MemoryStore, corpus_digest, scored_hits, select_positions
+from knowgap.retrieval.index.passage_store import corpus_digest, scored_hits
 from tests.retrieval.conformance import corpus
 
 ODD = [
@@ -47,20 +47,9 @@ def test_digest_depends_on_content_and_order(tmp_path):
     assert corpus_digest([Passage("a", "b", "")]) != corpus_digest([Passage("a", "", "b")])
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_duplicate_ids_are_refused(in_memory, tmp_path):
-    passages = [*corpus(), corpus()[1]]
+def test_duplicate_ids_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"'p017' is used by passage 2 and by passage 41"):
-        MemoryStore(passages) if in_memory else PassageStore.build(passages, tmp_path)
-
-
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_selection(store, in_memory):
-    store = MemoryStore(store) if in_memory else store
-    assert select_positions(store) is None
-    assert select_positions(store, ids=["lone", "absent", "p000"]).tolist() == [0, len(store) - 2]
-    rivers = select_positions(store, where=lambda passage: "river" in passage.title)
-    assert rivers.tolist() == list(range(0, 40, 4))
+        PassageStore.build([*corpus(), corpus()[1]], tmp_path)
 
 
 def test_ties_at_the_cut_are_ordered_by_id():
@@ -73,5 +62,5 @@ def test_ties_at_the_cut_are_ordered_by_id():
             ((-score, passage.id) for score, passage in zip(scores, passages, strict=True) if score > -np.inf)
         )[:k]
         positions = np.flatnonzero(scores > -np.inf)
-        hits = scored_hits(MemoryStore(passages), positions, scores[positions], k)
+        hits = scored_hits(passages, positions, scores[positions], k)
         assert [(-hit.score, hit.passage.id) for hit in hits] == expected

@@ -253,7 +253,7 @@ def test_another_process_is_writing(index):
 
 @pytest.mark.parametrize("kind", [ColBERTIndex, HybridIndex])
 def test_indexes_of_token_vectors_change_too(checkpoint, tmp_path, kind):
-    index = kind.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    index = kind.build(corpus(), tmp_path / "index", encoder=checkpoint)
     index.add(NEW)
     index.delete(passage.id for passage in corpus()[::5])
     assert len(Manifest.read(index.path).segments) == 2
@@ -261,7 +261,7 @@ def test_indexes_of_token_vectors_change_too(checkpoint, tmp_path, kind):
     assert {hit.passage.id for hit in index.search(QUERIES[:1], 100)[0]} == {passage.id for passage in left}
     before = index.search(QUERIES, 5)
     index.merge()
-    fresh = kind.build(left, tmp_path / "fresh", checkpoint=checkpoint)
+    fresh = kind.build(left, tmp_path / "fresh", encoder=checkpoint)
     assert index.digest == fresh.digest
     after, expected = index.search(QUERIES, 5), fresh.search(QUERIES, 5)
     assert [[hit.passage.id for hit in hits] for hits in after] == [[h.passage.id for h in hits] for hits in expected]

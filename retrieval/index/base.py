@@ -1,0 +1,132 @@
+"""What the indexes of all engines share: how one is built in its folder, and the encoder of passages and queries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from typing_extensions import Self
+
+from knowgap.errors import CheckpointError
+from knowgap.retrieval.index.build import IndexBuild, start_build
+from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.passage import NeverCopied, Passage
+from knowgap.retrieval.window import EMBEDDED, Window, embedded_window
+from knowgap.storage.progress import Progress, no_progress
+
+Write = Callable[[IndexBuild, PassageStore, Any, Manifest, Progress], None]
+"""Writes what an engine needs beside the passages, or the rest of it after `IndexBuild.resume`."""
+
+
+class Index(NeverCopied):
+    """An index of passages in a folder. Usable from many threads.
+
+    Attributes:
+        path: the folder.
+        manifest: the manifest of the index as this object sees it.
+        engine: its key in `ENGINES`.
+        encoders: the class of its encoder; None for an index without one.
+    """
+
+    engine: ClassVar[str]
+    encoders: ClassVar[Any] = None
+
+    def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
+        self.path, self.manifest, self._given = path, manifest, encoder
+        self._lock = threading.RLock()
+        self._encoder: Any = None
+
+    @classmethod
+    def open(cls, path: str | Path, *, encoder: Any = None) -> Self:
+        """Open an index that `build` wrote. Its encoder is loaded at the first search.
+
+        Args:
+            path: its folder.
+            encoder: the folder or hub name of its encoder, if that has moved; or the function that encoded it. None
+                takes the encoder inside the index, or the one that was named at the build.
+
+        Raises:
+            IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
+        """
+        return cls(Path(path), Manifest.read(path, engine=cls.engine), encoder)
+
+    @classmethod
+    def window_of(cls, encoder: Any) -> Window | None:
+        """How much of a passage an encoder reads, as named at `build`; None if it reads all, or is a function.
+
+        Raises:
+            CheckpointError: there is no such encoder.
+        """
+        if cls.encoders is None:
+            return None
+        return embedded_window() if encoder is None else cls.encoders.load(encoder).window
+
+    @classmethod
+    def _build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        settings: Mapping[str, Any],
+        write: Write,
+        *,
+        encoder: Any = None,
+        fit: Callable[[IndexBuild, PassageStore, Progress], Any] | None = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        """Build an index in its folder, or continue an interrupted build of the same passages with the same arguments.
+
+        `settings` go into its manifest. `write` writes what the engine needs beside the passages. If no encoder is
+        named, `fit` makes it; None is what the class of the encoders does.
+        """
+        report, loaded, settings = progress or no_progress, None, dict(settings)
+        with start_build(path, overwrite=overwrite) as build:
+            store = build.store(passages)
+            if cls.encoders is not None:
+                fit = fit or cls.encoders.fitted
+                loaded = fit(build, store, report) if encoder is None else cls.encoders.load(encoder)
+                settings["dim"] = loaded.dim
+            manifest = build.manifest(cls.engine, store, settings, {} if loaded is None else loaded.identity)
+            if not build.already_built(manifest):
+                write(build, store, loaded, manifest, report)
+            build.finish(manifest)
+
+    @property
+    def digest(self) -> str | None:
+        """A digest of what the index is made of; it equals that of an index built from the same passages."""
+        return self.manifest.digest
+
+    @property
+    def encoder(self) -> Any:
+        """The encoder of queries and passages, loaded and checked at the first call; None if the index has none.
+
+        Raises:
+            CheckpointError: it is absent, or not the one that encoded the passages.
+        """
+        with self._lock:
+            if self._encoder is None and self.encoders is not None:
+                self._encoder = self._load_encoder()
+            return self._encoder
+
+    def _load_encoder(self) -> Any:
+        recorded = self.manifest.checkpoint
+        name = recorded["name"]
+        if self._given is not None:
+            encoder = self.encoders.load(self._given)
+        elif name == EMBEDDED:
+            encoder = self.encoders.inside(self.path)
+        elif "probe" in recorded:
+            raise CheckpointError(
+                f"{self.path}: encoded by the function {name}; open it with that function as encoder=…"
+            )
+        else:
+            encoder = self.encoders.load(name, named_by=self.path)
+        if not encoder.is_that_of(recorded):
+            raise CheckpointError(
+                f"{encoder.identity['name']}: not the encoder of {self.path} ({name}); "
+                "give that one, or build the index again"
+            )
+        return encoder
