@@ -40,15 +40,8 @@ class Streamable:
         """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
         cancelled, context = threading.Event(), contextvars.copy_context()
         ask = functools.partial(run_cancellable, cancelled, self, *args, **kwargs)
-
-        def call() -> dspy.Prediction:
-            try:
-                return context.run(ask)
-            except StopIteration as error:  # which no future can hold: the caller would wait for ever
-                raise RuntimeError("the program raised StopIteration") from error
-
         try:
-            return await asyncio.get_running_loop().run_in_executor(_pool(), call)
+            return await asyncio.get_running_loop().run_in_executor(_pool(), context.run, ask)
         except asyncio.CancelledError:
             cancelled.set()
             raise

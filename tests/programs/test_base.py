@@ -1,7 +1,6 @@
 """What every program inherits beyond the conformance suite: the ledger, unreadable output, its place in DSPy."""
 
 import asyncio
-import threading
 
 import dspy
 import pytest
@@ -69,40 +68,6 @@ def test_question_that_is_no_unicode_is_refused(rag):
 # The ledger.
 
 
-def test_ledger_counts_calls_tokens_retrievals_and_passages(rag):
-    lm, engine = answering()
-    with dspy.context(lm=lm):
-        trace = rag(question=QUESTION).trace
-    cost = trace.cost
-    assert [(step.kind, step.iteration) for step in trace.steps] == [("asked", 0), ("retrieved", 1), ("answered", 1)]
-    assert [step.at for step in trace.steps] == sorted(step.at for step in trace.steps)
-    assert (cost.lm_calls, cost.cached_calls, cost.critical_calls) == (1, 0, 1)
-    assert (cost.retrievals, cost.passages, cost.iterations) == (1, 1, 1)
-    entry = lm.history[-1]["usage"]
-    assert (cost.prompt_tokens, cost.completion_tokens) == (entry["prompt_tokens"], entry["completion_tokens"])
-    assert cost.prompt_tokens > 0
-    assert cost.completion_tokens == len(engine.replies[0]) // 4
-    assert 0 < cost.critical_seconds <= cost.seconds
-
-
-def test_predictors_that_are_made_while_a_question_is_answered_get_replies_of_their_own():
-    """Python gives the id of an object that is gone to the next one."""
-    names = [f"field_{n}" for n in range(20)]
-
-    class Makes(Program):
-        needs_retriever = False
-
-        def forward(self, question):
-            return self.conclude(
-                "", [], fields=[[*self.ask(dspy.ChainOfThought(f"question -> {n}"), question=question)] for n in names]
-            )
-
-    with dspy.context(lm=scripted_lm(lambda outputs, _: dict.fromkeys(outputs, "Ada"))[0]):
-        prediction = Makes()(question=QUESTION)
-    assert prediction.fields == [["reasoning", name] for name in names]
-    assert prediction.trace.cost.lm_calls == len(names)
-
-
 @pytest.mark.parametrize("returned", ["Tarn", dspy.Prediction(answer="Tarn")])
 def test_a_forward_without_conclude_is_told_to_end_with_it(returned):
     class Returns(Program):
@@ -131,21 +96,6 @@ def test_searches_of_a_program_that_another_one_asks_are_not_known_to_that_one(r
     found = evaluate(outer, [example], "exact_match", run=Run(lm=lm))
     assert (found.records[0].cost.unseen_searches, found.costs()["retrievals"]) == (1, None)
     assert "found" not in found.records[0].scores
-
-
-def test_many_acalls_are_in_flight_together(rag):
-    barrier = threading.Barrier(40)
-
-    def meet(*_):
-        barrier.wait(20)
-        return {"answer": "Ada Moor"}
-
-    async def loop():
-        return await asyncio.gather(*(rag.acall(question=f"{QUESTION} {n}") for n in range(40)))
-
-    with dspy.context(lm=scripted_lm(meet)[0]):
-        answers = asyncio.run(loop())
-    assert [p.trace.question for p in answers] == [f"{QUESTION} {n}" for n in range(40)]
 
 
 # In DSPy's hands.

@@ -89,18 +89,6 @@ def test_errors_are_raised_from_the_iteration():
         next(Direct().stream(question=" "))
 
 
-def test_an_awaited_question_ends_whatever_is_raised():
-    class Empty(Counting):
-        def search(self, queries, k):
-            return next(iter([]))
-
-    async def ask():
-        await asyncio.wait_for(RAG(Empty()).acall(question="Where?"), 20)
-
-    with pytest.raises(RuntimeError, match="the program raised StopIteration"):
-        asyncio.run(ask())
-
-
 def test_streams_in_an_event_loop():
     lm, _ = scripted_lm(lambda *_: RULE)
 

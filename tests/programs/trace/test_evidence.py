@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support import TableEntailment, TableReranker, TableRetriever, play
 
-from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace import steps as s
 from knowgap.programs.trace.evidence import FATES, evidence_fates, found_passages, shown_passages
 from knowgap.programs.trace.trace import Trace
-from knowgap.retrieval.passage import Passage
 
 TEXT = "Ten chars."
 
@@ -75,36 +72,3 @@ def test_what_the_model_wrote_itself_is_neither_found_nor_shown():
     made = trace(s.Prompted(queries=["q"], passage="model:1", text="…"), **{"model:1": 1, "a": 10})
     assert found_passages(made) == set("abcde")
     assert shown_passages(made) == {"a"}
-
-
-FILM = Passage("film", "Orle Rising", "Orle Rising is a film. It was directed by Ada Venn.")
-PERSON = Passage("person", "Ada Venn", "Ada Venn was born in Tarn. She liked boats.")
-TOWN = Passage("town", "Tarn", "Tarn is a town. It has a market.")
-OTHER = Passage("other", "Other", "Other films were shown.")
-
-
-def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_entailed():
-    scores = {"directed by Ada Venn": 3.0, "Orle Rising is a film": 0.0, "Tarn": 2.0, "Other": 1.5}
-    reranker = TableReranker(
-        lambda query, text: (
-            -1.0 if "boats" in text else max([v for word, v in scores.items() if word in text], default=2.0)
-        )
-    )
-    retriever = TableRetriever({"q": [FILM, PERSON, TOWN, OTHER]})
-    program = MIGRES(
-        retriever, reranker=reranker, entailment=TableEntailment(lambda *_: 0.0), delta=1.0, top_k=2, iterations=1,
-    )  # fmt: skip
-    leaf = {"statements": [{"statement": "Orle Rising is by Ada Venn.", "sources": [1]}]}
-    prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
-    fates = evidence_fates(prediction.trace, ["film", "person", "town", "other", "elsewhere"])
-    assert fates == {
-        "film": "rejected by entailment",
-        "person": "below the relevance threshold",
-        "town": "nothing taken from it",
-        "other": "over a cap",
-        "elsewhere": "not searched for",
-    }
-    program.entailment_threshold = 0.0
-    prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
-    assert evidence_fates(prediction.trace, ["film"]) == {"film": "used for the answer"}
-    assert prediction.trace.shown["film"] == len("It was directed by Ada Venn.")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dspy
 from rich.console import Console
-from support import scripted_lm
 
-from knowgap import MIGRES, Passage, build_index
 from knowgap.programs.trace import steps as s
 from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Trace
@@ -92,22 +89,3 @@ def test_of_many_rounds_two_are_told_and_control_characters_do_nothing():
     assert printed[1] == "… 5 more rounds"
     assert printed[2].startswith("7 looked for  [31mquery 7 long")
     assert all(len(line) <= 60 for line in printed)
-
-
-def test_a_real_trace_and_its_json(tmp_path):
-    question = "Which river flows through Tarn?"
-    rounds = iter([{"missing": "the river", "queries": ["river of Tarn"], "answerable": False, "answer": ""}])
-
-    def rule(outputs, inputs):
-        if "statements" in outputs:
-            return {"statements": [{"statement": "The Isk flows through Tarn.", "sources": [1, 2]}]}
-        return next(rounds, {"answerable": True, "answer": "the Isk", "missing": "", "queries": []})
-
-    lm, _ = scripted_lm(rule)
-    passages = [Passage("isk", "Isk", "The Isk flows through Tarn."), Passage("tarn", "Tarn", "Tarn has a river.")]
-    with dspy.context(lm=lm):
-        trace = MIGRES(build_index(passages, tmp_path / "words", engine="bm25"))(question=question).trace
-    told = Story.of(trace)
-    assert Story.model_validate_json(told.model_dump_json()) == told
-    assert told.rounds[0].searches[0].query == question
-    assert told.rounds[0].learnt[0].passages == ["isk"]
