@@ -77,44 +77,24 @@ class Dataset:
         return f"{self.name}-{self.fingerprint[:12]}-{engine}-format{FORMAT_VERSION}"
 
 
-def make_example(
-    *,
-    id: str = "",
-    question: str,
-    answers: Sequence[str],
-    type: str,
-    gold_ids: Iterable[str] = (),
-    candidates: Iterable[str] = (),
-    evidences: Sequence[Sequence[str]] = (),
-    decomposition: Sequence[Mapping[str, str]] = (),
-    **more: Any,
-) -> dspy.Example:
+def make_example(*, question: str, answers: Sequence[str], id: str = "", type: str, **more: Any) -> dspy.Example:
     """Make an example whose input is `question`, with every field that programs and metrics rely on.
 
     Args:
-        id: unique within the data set; empty until one is made.
         question: what is asked.
         answers: all acceptable answers, at least one; the first becomes `answer`, all become `aliases`.
+        id: unique within the data set; empty until one is made.
         type: kind of question.
-        gold_ids: ids of the passages that hold the evidence for the answer.
-        candidates: ids of the question's own paragraphs, in layouts that have them.
-        evidences: [subject, relation, object] triples.
-        decomposition: sub-questions in order, each `{"question", "answer"}`.
-        **more: fields that only this data set has.
+        **more: `gold_ids`, of the passages that hold the evidence for the answer; `candidates`, the ids of the
+            question's own paragraphs; `evidences`, triples [subject, relation, object]; `decomposition`, sub-questions
+            in order, each `{"question", "answer"}`; and fields that only one data set has.
     """
+    lists: dict[str, Any] = {name: [] for name in ("gold_ids", "candidates", "evidences", "decomposition")}
+    lists |= {name: list(dict.fromkeys(more.pop(name, ()))) for name in ("gold_ids", "candidates")}
     aliases = list(dict.fromkeys(answers))
-    return dspy.Example(
-        id=id,
-        question=question,
-        answer=aliases[0],
-        aliases=aliases,
-        gold_ids=list(dict.fromkeys(gold_ids)),
-        type=type,
-        candidates=list(dict.fromkeys(candidates)),
-        evidences=[list(triple) for triple in evidences],
-        decomposition=[dict(step) for step in decomposition],
-        **more,
-    ).with_inputs("question")
+    known = {"id": id, "question": question, "answer": aliases[0], "aliases": aliases, "type": type}
+    evidences = [[*triple] for triple in more.pop("evidences", ())]
+    return dspy.Example(**known, **{**lists, "evidences": evidences, **more}).with_inputs("question")
 
 
 def question_id(question: str, seen: Counter[str]) -> str:

@@ -89,12 +89,12 @@ def build_index(
             "engine": engine_name,
             "passage_tokens": passage_tokens,
             "corpus": str(source.resolve()),
+            "options": {name: _recordable(value) for name, value in options.items()},
         }
-        settings["options"] = {name: _recordable(value) for name, value in options.items()}
         window = engine_class(engine_name).window_of(options.get("encoder"))
         splitter = Splitter(window, passage_tokens)
         if old is not None:
-            _check_same(folder, made_with, settings, source, old)
+            _check_same(folder, made_with, settings)
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             changes = _Changes(old, beside)
@@ -114,7 +114,7 @@ def build_index(
                     old.begin_change(beside)
                 _change(index, new, list(changes.stale), report)
                 reading.update = changes.summary()
-            if old is None or changes.any or made_with != settings:
+            if old is None or changes.any:
                 beside.move_to(folder)
         finally:
             beside.path.unlink(missing_ok=True)
@@ -165,22 +165,13 @@ def _recordable(value: Any) -> Any:
         return str(getattr(value, "__name__", value))
 
 
-def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any], source: Path, old: Sources) -> None:
+def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]) -> None:
     """Refuse to change an index that was built from another source or with other settings."""
-    for name in ("engine", "passage_tokens", "options"):
-        if (recorded.get(name) or None) != (settings[name] or None):
+    for name, value in settings.items():
+        if (recorded.get(name) or None) != (value or None):
             raise UsageError(
                 f"{folder}: another index is already there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
-                f"{settings[name]!r}); choose another path, or overwrite it (--overwrite)"
-            )
-    if recorded.get("corpus") != settings["corpus"]:
-        documents, known = document_folder(source), old.files()
-        names = {shown_name(source.name)} if documents is None else documents.files.keys()
-        if len(names & known.keys()) * 2 < len(known):
-            was = recorded.get("corpus")
-            raise UsageError(
-                f"{folder}: another index is already there, of {was}; choose another path, or overwrite it "
-                "(--overwrite)"
+                f"{value!r}); choose another path, or overwrite it (--overwrite)"
             )
 
 

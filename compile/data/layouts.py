@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,15 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import dspy
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from knowgap.compiling.data.dataset import PassagePool, make_example, question_id
 from knowgap.compiling.data.records import Fields, Id, Record, Text, read_records
 from knowgap.errors import DataError, shorten
-
-_QUESTION = ("question", "q", "query", "prompt")
-_ANSWER = ("answer", "answers", "short_answers", "a", "expected", "expected_answer", "gold", "gold_answer", "reference")
-"""The names that these fields of users' own questions may have, the most certain first."""
 
 
 def _as_answers(value: Any) -> Any:
@@ -70,8 +65,8 @@ class Question(Fields):
     """The fields of users' own questions, as `knowgap.compiling.data` documents them, and those that layouts add."""
 
     id: Id = ""
-    question: Text = Field(validation_alias=AliasChoices(*_QUESTION))
-    answer: Annotated[list[str], BeforeValidator(_as_answers)] = Field(validation_alias=AliasChoices(*_ANSWER))
+    question: Text
+    answer: Annotated[list[str], BeforeValidator(_as_answers)]
     aliases: Annotated[list[str], BeforeValidator(_as_list)] = Field([])
     type: str = "question"
     gold_ids: Annotated[list[Id], BeforeValidator(_as_list)] = Field([])
@@ -82,10 +77,9 @@ class Question(Fields):
 
     def example(self, pool: PassagePool) -> dspy.Example:
         """Make the example; its id is empty where the record has none."""
+        own = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
         candidates = [pool.add(each.title, each.text, each.id) for each in self.context]
-        fields = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
-        more = {"candidates": candidates, **self.more}
-        return make_example(**fields, answers=[*self.answer, *self.aliases], **more)
+        return make_example(answers=[*self.answer, *self.aliases], **own, **{"candidates": candidates, **self.more})
 
 
 def _rows(value: Any) -> Any:
@@ -231,12 +225,6 @@ class Layout:
     records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
 
 
-def _names_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of a record that are the question and the answer; an empty name where none is."""
-    known = {"question": _QUESTION, "answer": _ANSWER}
-    return {part: next((name for name in names if name in record), "") for part, names in known.items()}
-
-
 LAYOUTS: dict[str, Layout] = {
     "2wikimultihopqa": Layout(
         "2 to 4 hops over Wikipedia, with evidence triples (official JSON)",
@@ -288,7 +276,7 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "jsonl": Layout(
         "your own questions (JSON Lines or CSV: question, answer, …)",
-        lambda record: all(_names_of(record).values()),
+        _has("question", "answer"),
     ),
 }
 
@@ -332,9 +320,6 @@ def detect_layout(path: Path) -> str:
         if not record:
             raise
     if name := next((name for name, layout in LAYOUTS.items() if layout.fits(record)), ""):
-        guessed = [f"{part} is {own}" for part, own in _names_of(record).items() if own and own != part]
-        if name == "jsonl" and guessed:
-            warnings.warn(f"{path.name}: {', '.join(guessed)}", stacklevel=2)
         return name
     problem = "the layout is not known"
     if "question" in record:

@@ -174,7 +174,7 @@ def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.txt").write_text("Something else.", encoding="utf-8")
-    with pytest.raises(UsageError, match="another index is already there, of "):
+    with pytest.raises(UsageError, match=r"another index is already there \(corpus "):
         follow(other, tmp_path / "ix")
     with pytest.raises(UsageError, match=r"another index is already there \(passage-tokens 256, not 64\)"):
         follow(docs, tmp_path / "ix", passage_tokens=64)

@@ -125,13 +125,6 @@ def test_what_is_no_question_with_an_answer_is_refused(tmp_path, record):
         load_dataset(write(tmp_path / "mine.jsonl", [record]))
 
 
-def test_other_names_of_the_question_and_its_answer_are_said(tmp_path):
-    own = write(tmp_path / "mine.jsonl", [{"q": "x?", "answers": ["y", "z"]}, {"question": "y?", "short_answers": "z"}])
-    with pytest.warns(UserWarning, match="question is q, answer is answers"):
-        one, other = load_dataset(own, split_as="test").splits["test"]
-    assert (one.aliases, other.question, other.answer) == (["y", "z"], "y?", "z")
-
-
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_questions_in_a_table(tmp_path, mark):
     rows = [["question", "answer", "id", "aliases", "gold_ids"], ['"Who, and when?"', "Ada Venn", "q1", "", " "],
