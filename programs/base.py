@@ -18,8 +18,9 @@ from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.forward import Forward
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, declared_in
 from knowgap.programs.passages import distinct
-from knowgap.programs.prediction import CitedPrediction, cite_by_lm
+from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.replies.text import is_blank, without_surrogates
+from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, Budget, CallsSpent, TraceRecorder, recording
 from knowgap.programs.trace.steps import Asked, Stopped
@@ -179,10 +180,11 @@ class Program(Streamable, Forward):
                 found = distinct([*read, *recorder.passages.values()])
                 output = self.last_answer(question, found[:_LAST_PASSAGES])
             wrapped = isinstance(output, tuple)  # by an optimizer
-            given = output[0] if wrapped else output
-            judge = self.parts().get("entailment")
-            cited = cite_by_lm(question, given, recorder.steps, self.style, judge)
-        prediction = CitedPrediction.of(given, recorder.finish(self.name), self.style, judge, cited)
+            judge, given = self.parts().get("entailment"), output[0] if wrapped else output
+            prediction = CitedPrediction.of(given, question, recorder.steps, self.style, judge)
+            if isinstance(judge, LMEntailment):  # whose call counts
+                prediction.cite_now()
+        prediction.trace = recorder.finish(self.name)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
 

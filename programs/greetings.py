@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import Any
 
-from knowgap.programs.prediction import Citation, CitedPrediction
+from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.programs.trace.trace import Trace
 
@@ -35,16 +35,7 @@ _REPLIES = {
 }
 
 
-class Greeting(CitedPrediction):
-    """A friendly line, which needs no source."""
-
-    @property
-    def citations(self) -> list[Citation]:
-        """None."""
-        return []
-
-
-def greet(program: Any, message: str) -> Greeting | None:
+def greet(program: Any, message: str) -> CitedPrediction | None:
     """The friendly line that a greeting or thanks gets; None if the message says anything else.
 
     A message with a question mark, or with the title of a document, is a question.
@@ -57,4 +48,4 @@ def greet(program: Any, message: str) -> Greeting | None:
     if any(message.strip().casefold() in passage.title.casefold().split(" / ") for passage in passages):
         return None
     trace = Trace(program=program.name, question=message, steps=[Asked(question=message), Answered(answer=replies[-1])])
-    return Greeting(passages=[], supported=None, missing="", guess="", trace=trace, answer=replies[-1])
+    return CitedPrediction(passages=[], supported=None, missing="", guess="", trace=trace, answer=replies[-1])

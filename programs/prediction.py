@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import dspy
 
 from knowgap.errors import shorten
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.statements import MAX_CITATIONS, LMEntailment, strip_numbers
+from knowgap.programs.statements import MAX_CITATIONS, strip_numbers
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.retrieval.grounding import MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.passage import Passage
@@ -22,7 +23,6 @@ from knowgap.retrieval.words import FUNCTION_WORDS, words
 from knowgap.signatures.values import is_unknown
 
 if TYPE_CHECKING:
-    from knowgap.programs.trace.trace import Trace
     from knowgap.retrieval.entailment import EntailmentModel
 
 NOT_SUPPORTED = "Your documents do not say this."
@@ -85,40 +85,40 @@ class CitedPrediction(dspy.Prediction):
     is what is still missing, and `guess` an answer that is not supported; both may be empty.
     """
 
-    _style = "short"
-    _entailment: EntailmentModel | None = None
-    _cited: list[Citation] | None = None
+    _cite: Callable[[], list[Citation]] = list
 
     def __init__(self, base: Any = None, **fields: Any):
         super().__init__(base, **fields)
         if isinstance(base, CitedPrediction):
-            self._style, self._entailment, self._cited = base._style, base._entailment, base._cited
+            self._cite = base._cite
 
     @classmethod
     def of(
         cls,
-        prediction: dspy.Prediction,
-        trace: Trace,
+        given: Any,
+        question: str,
+        steps: Sequence[Step] = (),
         style: str = "short",
         entailment: EntailmentModel | None = None,
-        citations: list[Citation] | None = None,
     ) -> CitedPrediction:
-        """Make a prediction, with its citations if they were found already.
+        """Make a prediction, without its trace, from what a program's `forward` returned.
 
-        Else this entailment model judges them, or the rule of `grounding` if it is None, when they are read.
-
-        The answer is its last field, which `dspy.majority` compares.
+        The answer is its last field, which `dspy.majority` compares. Passages that the language model wrote itself are
+        not cited, nor is anything by an answer in sentences that is not supported.
 
         Raises:
             TypeError: it is not what a program's `forward` has to return.
         """
-        if not (isinstance(prediction, dspy.Prediction) and {"answer", "passages"} <= {*prediction.keys()}):
-            raise TypeError(f"forward returned {prediction!r:.200}: end it with self.conclude(answer, passages)")
+        if not (isinstance(given, dspy.Prediction) and {"answer", "passages"} <= {*given.keys()}):
+            raise TypeError(f"forward returned {given!r:.200}: end it with self.conclude(answer, passages)")
         cited = cls()
-        vars(cited).update(vars(prediction))
-        cited._store = {"supported": None, "missing": "", "guess": "", **prediction, "trace": trace}
+        vars(cited).update(vars(given))
+        cited._store = {"supported": None, "missing": "", "guess": "", **given, "trace": None}
         cited._store["answer"] = cited._store.pop("answer")
-        cited._style, cited._entailment, cited._cited = style, entailment, citations
+        own = {step.passage for step in steps if isinstance(step, Prompted)}
+        passages = [passage for passage in given.passages if passage.id not in own]
+        if cited.supported is not False or style != "sentence":
+            cited._cite = functools.partial(cite_answer, question, given.answer, passages, style, entailment)
         return cited
 
     @property
@@ -128,12 +128,11 @@ class CitedPrediction(dspy.Prediction):
         The program's entailment model judges or, if it has none, the rule of `grounding`. No language model is called:
         if that is the entailment model, it was asked when the question was answered.
         """
-        if self.supported is False and self._style == "sentence":
-            return []
-        if self._cited is not None:
-            return self._cited
-        passages = _retrieved(self.passages, self.trace.steps)
-        return cite_answer(self.trace.question, self.answer, passages, self._style, self._entailment)
+        return self._cite()
+
+    def cite_now(self) -> None:
+        """Find the citations, and keep them."""
+        self._cite = functools.partial(list, self.citations)
 
     def __repr__(self) -> str:
         shown = {name: shorten(value) if isinstance(value, str) else value for name, value in self.items()}
@@ -192,23 +191,6 @@ def cite_answer(
             absent = (statement,)
         citations.append(Citation(statement, tuple(holding), absent))
     return citations
-
-
-def cite_by_lm(
-    question: str, given: dspy.Prediction, steps: Sequence[Step], style: str, entailment: EntailmentModel | None
-) -> list[Citation] | None:
-    """The citations of what `forward` returned if the language model is to judge them, whose call counts; else None."""
-    fields = {**given} if isinstance(given, dspy.Prediction) else {}
-    unsupported = style == "sentence" and fields.get("supported") is False
-    if not isinstance(entailment, LMEntailment) or unsupported or not {"answer", "passages"} <= fields.keys():
-        return None
-    return cite_answer(question, fields["answer"], _retrieved(fields["passages"], steps), style, entailment)
-
-
-def _retrieved(passages: Sequence[Passage], steps: Sequence[Step]) -> list[Passage]:
-    """The passages without those that the language model wrote itself."""
-    own = {step.passage for step in steps if isinstance(step, Prompted)}
-    return [passage for passage in passages if passage.id not in own]
 
 
 def _holding(question: str, answer: str, passages: Sequence[Passage]) -> list[Passage]:

@@ -14,8 +14,8 @@ from dspy.utils.exceptions import LMError
 from knowgap.errors import IndexMissing
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
 from knowgap.programs.follow_up import FollowUp
-from knowgap.programs.greetings import Greeting, greet
-from knowgap.programs.prediction import cite_answer
+from knowgap.programs.greetings import greet
+from knowgap.programs.prediction import CitedPrediction, cite_answer
 from knowgap.programs.sources import AnswerSource, CitedAnswer
 from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Recorded
@@ -177,7 +177,7 @@ class Answering:
         with dspy.context(lm=lm):
             return await program.acall(question=question)
 
-    def _hear(self, question: str, said: Sequence[SubAnswer]) -> tuple[Greeting | None, list[SubAnswer]]:
+    def _hear(self, question: str, said: Sequence[SubAnswer]) -> tuple[CitedPrediction | None, list[SubAnswer]]:
         """The reply to a greeting, if the question is one, and what was said before without greetings."""
         return greet(self._program, question), [turn for turn in said if greet(self._program, turn.question) is None]
 
@@ -214,7 +214,7 @@ class Answering:
         return {**source.to_dict(), **({"link": link} if link else {})}
 
 
-async def _only(prediction: Greeting) -> AsyncGenerator[Any, None]:
+async def _only(prediction: CitedPrediction) -> AsyncGenerator[Any, None]:
     yield prediction
 
 
