@@ -8,6 +8,7 @@ from typing import Any
 from knowgap.retrieval.documents.tables import Cell, joined, markdown, spread
 from knowgap.retrieval.documents.text import Text
 
+_NESTED = "is nested too deeply for headings and tables; read as plain text"
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _ROLES = ["navigation", "search", "contentinfo"]
 _NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
@@ -20,10 +21,8 @@ def read_html(content: str) -> Text:
     """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
     Merged cells of a table are repeated in each place that they cover. Permalinks are left out. So are navigation and
-    the page's footer, unless nothing else is on the page.
-
-    Raises:
-        RecursionError: it is nested too deeply.
+    the page's footer, unless nothing else is on the page. A page that is nested too deeply,
+    such as one of paragraphs that are never closed, is read as plain text, and a note says so.
     """
     from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
@@ -62,8 +61,12 @@ def read_html(content: str) -> Text:
             place.string = f"\ue000{len(tables)}\ue000"  # no page has such characters: they are dropped
             tables.append(_spread_out(table))
             table.replace_with(place)
-    text = re.sub("\ue000(\\d+)\ue000", lambda found: tables[int(found[1])], _markdown(soup))
-    return Text(text.replace("\xa0", " ").strip(), title.replace("\xa0", " "), markdown=True)
+    title = title.replace("\xa0", " ")
+    try:
+        text = re.sub("\ue000(\\d+)\ue000", lambda found: tables[int(found[1])], _markdown(soup))
+    except RecursionError:
+        return Text(soup.get_text("\n", strip=True), title, note=_NESTED)
+    return Text(text.replace("\xa0", " ").strip(), title, markdown=True)
 
 
 def _spread_out(table: Any) -> str:
