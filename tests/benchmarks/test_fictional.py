@@ -15,8 +15,6 @@ from fictional.questions import MIX, ask_questions
 from fictional.world import UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, build_world
 from write_sample import SAMPLE
 
-from knowgap.compiling.data import SPLITS, load_dataset
-
 CHECKED = range(WORLDS_PER_SEED)
 
 
@@ -26,21 +24,14 @@ def test_the_sample_files_are_what_the_generator_writes(tmp_path):
     assert written == {path.name: path.read_bytes() for path in SAMPLE.iterdir()}
 
 
-def test_larger_data_sets_are_read_like_users_own(tmp_path):
-    write_dataset(tmp_path / "larger", 1200)
-    data = load_dataset(tmp_path / "larger")
-    assert data.name == "larger"
-    assert len(data.corpus) >= 1200
-    assert [len(data.splits[split]) for split in SPLITS] == [200, 100, 100]
-
-
-def test_a_longer_stream_begins_with_the_shorter_and_repeats_no_id():
-    passages = list(stream_passages(5000))
-    assert len({p.id for p in passages}) == 5000
-    assert list(stream_passages(700)) == passages[:700]
-    questions = list(stream_questions(250))
-    assert len({e.id for e in questions}) == len(questions) == 250
-    assert {id for e in questions for id in e.gold_ids} <= {p.id for p in passages[:940]}
+def test_streams_repeat_no_id_and_name_passages_that_are_there():
+    passages = list(stream_passages(2000))
+    assert len({p.id for p in passages}) == 2000
+    questions = list(stream_questions(700))
+    assert len({e.id for e in questions}) == len(questions) == 700
+    assert {id for e in questions[:250] for id in e.gold_ids} <= {p.id for p in passages[:940]}
+    kept = {f"fictional-{seed}-" for seed in UNSEEN_SEEDS}
+    assert {re.match(r"fictional-\d+-", e.id)[0] for e in questions}.isdisjoint(kept)
 
 
 @pytest.fixture(scope="module", params=CHECKED)
@@ -116,11 +107,6 @@ def test_the_splits_share_no_wording():
 
     sets = [templates(words) for words in (TRAIN, DEV, TEST)]
     assert len(set.union(*sets)) == sum(map(len, sets))
-
-
-def test_a_stream_has_no_world_of_the_seeds_that_are_kept_apart():
-    kept = {f"fictional-{seed}-" for seed in UNSEEN_SEEDS}
-    assert {re.match(r"fictional-\d+-", e.id)[0] for e in stream_questions(700)}.isdisjoint(kept)
 
 
 def _fact(world, title, name, value):
