@@ -63,9 +63,6 @@ class Stemmer:
             raise ValueOutOfBounds(f"stemmer = {language!r}: known are {', '.join(Stemmer.algorithms())}, or None")
         self._language, self._local = language, threading.local()
 
-    def __reduce__(self) -> tuple[type[Stemmer], tuple[str]]:
-        return type(self), (self._language,)
-
     def __call__(self, words: Sequence[str]) -> list[str]:
         """The stem of each word."""
         if not hasattr(self._local, "stemmer"):

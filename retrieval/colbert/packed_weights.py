@@ -29,14 +29,13 @@ class _PackedLinear(torch.nn.Module):
 def pack_linear_layers(module: torch.nn.Module) -> None:
     """Replace the linear layers of a model in place, for inference on a CPU; the model must not be saved afterwards.
 
-    Nothing is changed if torch has no oneDNN, or if the weights are not in single precision. Results differ in the
-    last digits.
+    The weights are in single precision. Nothing is changed if torch has no oneDNN. Results differ in the last digits.
     """
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return
     for name, child in module.named_children():
         if isinstance(child, torch.nn.Linear):
-            if child.weight.device.type == "cpu" and child.weight.dtype == torch.float32:
+            if child.weight.device.type == "cpu":
                 setattr(module, name, _PackedLinear(child))
         else:
             pack_linear_layers(child)

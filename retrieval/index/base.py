@@ -92,7 +92,7 @@ class Index(NeverCopied):
             manifest = build.manifest(cls.engine, store, settings, {} if loaded is None else loaded.identity)
             if not build.already_built(manifest):
                 write(build, store, loaded, manifest, report)
-            build.finish(manifest)
+                build.finish(manifest)
 
     @property
     def digest(self) -> str | None:

@@ -56,7 +56,6 @@ class IndexBuild:
     def __init__(self, target: Path, overwrite: bool) -> None:
         self.folder, self._target, self._overwrite = building_folder(target), target, overwrite
         self.segment, self.corpus_digest = self.folder / FIRST_SEGMENT, ""
-        self._verified = False
 
     def resume(self, manifest: Manifest, **job: Any) -> BuildState:
         """Read the state of a killed build of the same index; or remove the files of another one, and begin.
@@ -97,16 +96,13 @@ class IndexBuild:
         return Manifest(engine, (segment,), settings, checkpoint)
 
     def already_built(self, manifest: Manifest) -> bool:
-        """Whether the target already is this index, with the recorded digests, so that nothing has to be built.
+        """Whether the target already is this index, with the recorded digests; what was built beside it is removed.
 
         Raises:
             UsageError: another index is there, and is not to be overwritten.
             IndexDamaged: a damaged index with changes is there, and is not to be overwritten.
-            IndexForeign: something other than an index is there; it is never replaced.
         """
-        if self._verified:
-            return True
-        if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
+        if not (self._target / MANIFEST).exists():
             return False
         try:
             existing = Manifest.parse(self._target)
@@ -125,20 +121,11 @@ class IndexBuild:
                     f"{error} (a new build needs --overwrite, and loses what was added and deleted)"
                 ) from error
             return False  # a damaged index is replaced by the build that its error message asks for
-        self._verified = True
+        shutil.rmtree(self.folder)
         return True
 
     def finish(self, manifest: Manifest) -> None:
-        """Record the files, sync everything to disk, and rename the folder to its target.
-
-        If the target already is this index, it is kept and the folder is removed.
-
-        Raises:
-            UsageError, IndexDamaged, IndexForeign: see `already_built`.
-        """
-        if self.already_built(manifest):
-            shutil.rmtree(self.folder)
-            return
+        """Record the files, sync everything to disk, and rename the folder to its target, which it replaces."""
         replace(manifest, files=seal(self.folder, leave_out=[STATE])).write(self.folder)
         (self.folder / STATE).unlink(missing_ok=True)
         replace_folder(self.folder, self._target)

@@ -116,11 +116,6 @@ class PassageStore(Sequence[Passage]):
     def __iter__(self) -> Iterator[Passage]:
         return (self[position] for position in range(len(self)))
 
-    @property
-    def text_bytes(self) -> int:
-        """Bytes of all ids, titles and texts together."""
-        return len(self._bytes)
-
     def identifier(self, position: int) -> str:
         """The id of the passage at a position; the rest of it is not read."""
         start, end = self._offsets[3 * position : 3 * position + 2].tolist()

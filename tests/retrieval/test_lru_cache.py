@@ -22,13 +22,6 @@ def test_missing_keys_are_computed_once_and_the_least_recently_used_dropped():
     assert cache.get(range(50), double) == [2 * key for key in range(50)]  # more keys than it keeps
 
 
-def test_all_threads_see_one_value():
-    cache = LRUCache(100)
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: cache.get(range(20), lambda keys: [object() for _ in keys]), range(40)))
-    assert all(result == cache.get(range(20), list) for result in results)
-
-
 def test_a_known_value_does_not_wait_for_another_that_is_computed():
     cache, computing, release = LRUCache(3), threading.Event(), threading.Event()
 

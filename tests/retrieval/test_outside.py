@@ -50,28 +50,26 @@ def test_a_folder_of_faiss_is_known_by_its_files(tmp_path: Path, measure: Any):
         index.search(["x"], 0)
 
 
-def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("corpus.jsonl", json.dumps(ROWS[0]) + "\n", "has 2 vectors .* for 1 passages"),
+        ("corpus.jsonl", '{"id": 1}\n' * 2, "its fields are id"),
+        ("corpus.jsonl", '{"id"\n' * 2, "line 1 has no passage"),
+        ("flat.index", "hello", "is not a FAISS index"),
+        ("other.faiss", "", r"found: flat\.index and other.faiss"),
+    ],
+)
+def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path, name: str, content: str, problem: str):
+    (write_faiss(tmp_path / "faiss") / name).write_text(content, encoding="utf-8")
+    with pytest.raises(IndexForeign, match=problem):
+        open_outside(tmp_path / "faiss").search(["Tarn?"], 1)
+
+
+def test_an_encoder_of_another_width_is_missed(tmp_path: Path):
     narrow = write_faiss(tmp_path / "narrow", faiss.IndexFlatIP(8))
     with pytest.raises(IndexForeign, match=r"of 8 numbers .* 384; .*/narrow/encoder"):
         open_outside(f"faiss:{narrow}")
-    short = write_faiss(tmp_path / "short")
-    (short / "corpus.jsonl").write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
-    with pytest.raises(IndexForeign, match=r"has 2 vectors .* for 1 passages"):
-        open_outside(short)
-    for line, problem in (
-        ('{"id": 1}', "its fields are id"),
-        ("hello", "line 1 has no p"),
-        ('{"id"', "line 1 has no p"),
-    ):
-        (short / "corpus.jsonl").write_text(f"{line}\n" * 2, encoding="utf-8")
-        with pytest.raises(IndexForeign, match=problem):
-            open_outside(short).search(["Tarn?"], 1)
-    (short / "flat.index").write_bytes(b"hello")
-    with pytest.raises(IndexForeign, match="is not a FAISS index"):
-        open_outside(short)
-    (short / "other.faiss").write_bytes(b"")
-    with pytest.raises(IndexForeign, match=r"found: flat\.index and other.faiss"):
-        open_outside(short)
     assert open_outside(tmp_path) is None
 
 

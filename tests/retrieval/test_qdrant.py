@@ -7,7 +7,7 @@ import pytest
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, UsageError
 from knowgap.retrieval import ColBERTIndex, open_index
 from knowgap.retrieval.qdrant import Points, QdrantIndex
-from tests.retrieval.conformance import NEW, QUERIES, RetrieverConformance, corpus
+from tests.retrieval.conformance import NEW, QUERIES, FilterConformance, RetrieverConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
@@ -34,12 +34,8 @@ class TestQdrantIndex(RetrieverConformance):
     def make(cls, passages, folder):
         return QdrantIndex.build(passages, folder, url=f"{folder}-points", encoder=cls.checkpoint)
 
-    def test_only_passages_with_these_ids(self, retriever, passages):
-        ids = {passage.id for passage in passages[::3]}
-        every = retriever.search(QUERIES, len(passages))
-        for hits, all_hits in zip(retriever.search(QUERIES, 4, ids=ids), every, strict=True):
-            assert [hit.passage for hit in hits] == [hit.passage for hit in all_hits if hit.passage.id in ids][:4]
-        assert retriever.search(QUERIES, 3, ids=["unheard of"]) == [[]] * len(QUERIES)
+    test_only_passages_with_these_ids = FilterConformance.test_ids_equal_post_filtering
+    test_filters_that_admit_nothing = FilterConformance.test_filters_that_admit_nothing
 
 
 def test_scores_as_the_colbert_index_does(build, checkpoint, tmp_path):

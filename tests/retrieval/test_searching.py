@@ -74,19 +74,11 @@ def test_a_service_answers_from_some_documents(index, stream):
         found = client.post("/search", json={"query": "river", "files": ["new"]}).json()["topk"]
         assert [record["pid"].partition("#")[0] for record in found] == ["new/tarn.md"]
         assert client.post("/v1/ask", json={**asked, "files": ["none"]}).status_code == 400
+        chat = {"model": server.name, "messages": [{"role": "user", "content": "Which river of Tarn?"}]}
+        told = client.post("/v1/chat/completions", json={**chat, "stream": stream, "files": ["old"]}).text
+        assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
         told = client.post("/v1/ask", json={**asked, "file": "old"}).json()["error"]["message"]
         assert told == "file: there is no such field; the known fields are question, stream, citations, said, files"
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_client_of_openai_chooses_documents_too(index, stream):
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    messages = [{"role": "user", "content": "Which river of Tarn?"}]
-    with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
-        asked = {"model": server.name, "messages": messages, "stream": stream, "files": ["old"]}
-        told = client.post("/v1/chat/completions", json=asked).text
-        assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
-        assert client.post("/v1/chat/completions", json={**asked, "files": ["none"]}).status_code == 400
 
 
 def test_a_program_searches_within_the_block(index):

@@ -3,6 +3,7 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import minilm
+from knowgap.retrieval.window import embedded_window
 from knowgap.retrieval.words import Stemmed, content_words
 
 
@@ -40,3 +41,7 @@ def test_altered_or_absent_weights_are_refused(monkeypatch, name, value, problem
     monkeypatch.setattr(minilm, name, value)
     with pytest.raises(CheckpointError, match=problem):
         minilm.minilm_folder()
+
+
+def test_a_window_counts_the_marks():
+    assert embedded_window().count(["", "a town"]) == [2, 4]

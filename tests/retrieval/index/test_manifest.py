@@ -9,7 +9,6 @@ from knowgap.retrieval import BM25Index, Manifest, open_index
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from knowgap.storage import manifest
-from knowgap.storage.files import json_digest
 from tests.retrieval.conformance import corpus, flip_last_bit
 
 
@@ -40,21 +39,14 @@ def test_what_is_no_index(tmp_path):
         ({"version": FORMAT_VERSION + 1}, IndexForeign, f"format {FORMAT_VERSION + 1}, but this knowgap reads"),
         ({"format": "web-extension"}, IndexForeign, "does not belong to a knowgap index"),
         ({"engine": "alta vista"}, IndexForeign, "'alta vista'; this knowgap opens bm25, colbert"),
-        ({"engine": ...}, IndexDamaged, "incomplete"),
+        (None, IndexDamaged, "cannot be read"),
     ],
 )
 def test_manifests_that_are_refused(index, changes, error, message):
     path = index / "manifest.json"
-    record = json.loads(path.read_text(encoding="utf-8")) | {"sha256": ...} | changes
-    record = {key: value for key, value in record.items() if value is not ...}
-    path.write_text(json.dumps(record | {"sha256": json_digest(record)}), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(json.dumps(json.loads(text) | changes) if changes else text[:50], encoding="utf-8")
     with pytest.raises(error, match=message):
-        open_index(index)
-    path.write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(IndexForeign if "format" in message or "does not belong" in message else IndexDamaged):
-        open_index(index)
-    path.write_text(path.read_text(encoding="utf-8")[:50], encoding="utf-8")
-    with pytest.raises(IndexDamaged, match="cannot be read"):
         open_index(index)
 
 
