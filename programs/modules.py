@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -28,7 +26,6 @@ from knowgap.programs.trace.steps import Answered, Malformed, Retrieved
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
 
-_LOG = logging.getLogger("knowgap")
 _BESIDE = ("reasoning", "trajectory", "passages", "context", "rationale")
 """Outputs that are never guessed to be the answer."""
 
@@ -189,8 +186,6 @@ class ModuleProgram(Program):
                 wrong = f", but not {name!r}" if name else ""
                 raise UsageError(f"{self.name} has {what}{wrong}: name the answer with output= in Python")
             chosen = fields[name]
-        if (self.question_input, name) != ("question", "answer") and not (self.input and self.output):
-            _say_once(self.reference, self.question_input, name)
         parts = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
 
@@ -263,16 +258,3 @@ def _input_of(module: dspy.Module, program: ModuleProgram) -> str:
 def _may_search(module: dspy.Module) -> bool:
     """Whether a module may search unnoticed: any module except plain `dspy.Predict` and `dspy.ChainOfThought`."""
     return any(type(part) not in (dspy.Predict, dspy.ChainOfThought) for _, part in module.named_sub_modules())
-
-
-_said, _saying = set[tuple[str, str, str]](), threading.Lock()
-
-
-def _say_once(reference: str, input: str, output: str) -> None:
-    with _saying:
-        said = (reference, input, output) in _said
-        _said.add((reference, input, output))
-    if not said:
-        answer = f"its output {output} the answer" if output else "what it returns the answer"
-        what = f"its input {input} is the question, {answer} (in Python, with_fields names others)"
-        _LOG.warning("%s: %s", reference, what)

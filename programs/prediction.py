@@ -103,8 +103,8 @@ class CitedPrediction(dspy.Prediction):
     ) -> CitedPrediction:
         """Make a prediction, without its trace, from what a program's `forward` returned.
 
-        The answer is its last field, which `dspy.majority` compares. Passages that the language model wrote itself are
-        not cited, nor is anything by an answer in sentences that is not supported.
+        Passages that the language model wrote itself are not cited, nor is anything by an answer in sentences that is
+        not supported.
 
         Raises:
             TypeError: it is not what a program's `forward` has to return.
@@ -113,8 +113,7 @@ class CitedPrediction(dspy.Prediction):
             raise TypeError(f"forward returned {given!r:.200}: end it with self.conclude(answer, passages)")
         cited = cls()
         vars(cited).update(vars(given))
-        cited._store = {"supported": None, "missing": "", "guess": "", **given, "trace": None}
-        cited._store["answer"] = cited._store.pop("answer")
+        cited._store = {"supported": None, "missing": "", "guess": "", "trace": None, **given}
         own = {step.passage for step in steps if isinstance(step, Prompted)}
         passages = [passage for passage in given.passages if passage.id not in own]
         if cited.supported is not False or style != "sentence":

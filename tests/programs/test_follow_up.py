@@ -4,7 +4,6 @@ import dspy
 import pytest
 from support import UNREADABLE, scripted_lm
 
-import knowgap
 from knowgap.programs.follow_up import FollowUp
 from knowgap.signatures import SubAnswer
 
@@ -47,17 +46,3 @@ def test_a_question_in_a_script_without_capital_letters_is_completed(said, quest
         lm, _ = scripted_lm(lambda *_, written=written: {"complete_question": written})
         with dspy.context(lm=lm):
             assert FollowUp([SubAnswer(question=said[0], answer=said[1])])(question=question).answer == answer
-
-
-@pytest.mark.parametrize(
-    ("question", "complete"),
-    [
-        ("Where was she born?", "Where was Ada Venn born?"),
-        ("When was it built?", "When was Orle Bridge built?"),
-        ("Who were their parents?", "Who were Ada Venn's parents?"),
-        ("What is Tarn?", "What is Tarn?"),
-    ],
-)
-def test_the_embedded_reader_fills_in_a_pronoun(question, complete):
-    with dspy.context(lm=knowgap.make_lm("extractive")):
-        assert FollowUp(SAID)(question=question).answer == complete

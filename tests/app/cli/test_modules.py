@@ -129,7 +129,7 @@ def scored(bench: tuple[Outside, Endpoint], program: str, *words: str) -> tuple[
 
 
 def test_modules_are_scored_beside_programs_and_their_calls_are_those_of_the_server(bench):
-    results, requests, said = scored(bench, "rag,hops:Hops,hops:agent")
+    results, requests, _ = scored(bench, "rag,hops:Hops,hops:agent")
     calls = {label: result["costs"]["lm_calls"] for label, result in results.items()}
     assert calls["hops:Hops"] == 3
     assert calls["hops:agent"] == 3
@@ -142,8 +142,6 @@ def test_modules_are_scored_beside_programs_and_their_calls_are_those_of_the_ser
     assert [results[name]["costs"]["retrievals"] for name in ("rag", "hops:Hops", "hops:agent")] == [1, 2, 1]
     assert results["hops:agent"]["costs"]["passages"] == 3
     assert results["hops:agent"]["scores"]["shown"]["mean"] == 1
-    assert "hops:Hops: its input claim is the question, its output verdict the answer" in said
-    assert said.count("its input claim") == 1
     origin = results["hops:Hops"]["provenance"]
     assert origin["outside"]["program"]["name"] == "hops:Hops"
     assert origin["hyperparameters"] == {"num_docs": 1, "num_hops": 2}
