@@ -1,10 +1,11 @@
-"""Clean-up of Markdown, and the headings of plain text."""
+"""Clean-up of Markdown, its headings and tables, and the headings of plain text."""
 
 from __future__ import annotations
 
+import itertools
 import re
 
-from knowgap.retrieval.documents.text import Heading, Text, line_starts
+from knowgap.retrieval.documents.text import Heading, Table, Text, line_starts
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
@@ -17,6 +18,7 @@ _PADDED = re.compile(r"(---)-+|( ) +")
 _NO_PICTURE = re.compile(
     r"!\[([^\[\]]*)\]\(\s*\)|^[ \t]*\[[^\[\]]+\]:[ \t]*<?>?[ \t]*$", re.MULTILINE
 )  # its data are gone
+_MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
 _SPACED = re.compile(r"\s{3}")
 _INDENTED = ("    ", "\t")  # a line of code, or of a list within a list
 _LONGEST_HEADING = 100  # characters
@@ -48,6 +50,24 @@ def _without_leading(text: str) -> str:
         line if line.startswith(_INDENTED) else _ESCAPED.sub(lambda found: found[2] or found[0], line) for line in kept
     )
     return "\n".join(_PADDED.sub(r"\1\2", line) if line.startswith("|") else line for line in kept)
+
+
+def find_blocks(markdown: str) -> tuple[list[Heading], list[Table]]:
+    """The headings and the tables of Markdown, in order, without headings in lists and quotations."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").enable("table").disable(["inline", "html_block"])
+    lines = markdown.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    starts, headings, tables = line_starts(lines), list[Heading](), list[Table]()
+    blocks = parser.parse("\n".join(lines))
+    for block, following in itertools.pairwise(blocks):
+        first, last = block.map or (0, 0)
+        start, end = starts[first], min(starts[last], len(markdown))
+        if block.type == "heading_open" and block.level == 0 and last - first <= 2:
+            headings.append(Heading(int(block.tag[1]), _MARKED.sub(r"\2", following.content), start, end))
+        elif block.type == "table_open":
+            tables.append(Table(start, end, "".join(f"{line}\n" for line in lines[first : first + 2])))
+    return headings, tables
 
 
 def underlined_headings(text: str) -> list[Heading]:

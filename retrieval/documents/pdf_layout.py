@@ -259,26 +259,27 @@ def _crossed(rules: Sequence[_Rule], at: float, place: float) -> bool:
 
 
 def _ruled(page: Any) -> list[_Table]:
-    """The grids of rules of a page with at least two rows and two columns, from top to bottom."""
+    """The grids of rules of a page with at least two rows and two columns, from top to bottom.
+
+    A grid is where upright rules stand beside or upon each other.
+    """
     upright, level = map(_continued, _rules(page))
     if len(upright) + len(level) > _MOST_RULES:
         return []
+    bands = list[list[_Rule]]()
+    for rule in sorted(upright, key=lambda rule: rule.first):
+        if bands and rule.first <= max(other.last for other in bands[-1]) + _NEAR:
+            bands[-1].append(rule)
+        else:
+            bands.append([rule])
     tables = []
-    groups = [[[rule], list[_Rule]()] for rule in level]
-    for rule in upright:
-        touched = [group for group in groups if any(_touch(rule, other) for other in group[0])]
-        groups = [group for group in groups if not any(group is each for each in touched)]
-        groups.append(
-            [
-                [each for group in touched for each in group[0]],
-                [*(each for group in touched for each in group[1]), rule],
-            ]
-        )
-    for rows, columns in groups:
+    for columns in bands:
+        low, high = columns[0].first - _NEAR, max(rule.last for rule in columns) + _NEAR
+        rows = [rule for rule in level if low <= rule.at <= high]
         xs, ys = _places(columns), _places(rows)
         if len(xs) > 2 and len(ys) > 2:
             tables.append(_Table(xs, ys, columns, rows))
-    return sorted(tables, key=lambda table: -table.top)
+    return tables[::-1]
 
 
 def _aligned(parts: Sequence[_Part]) -> list[_Table]:
@@ -343,11 +344,6 @@ def _by_line(parts: Sequence[_Part]) -> Iterator[tuple[float, list[_Part]]]:
         line.append(part)
     if line:
         yield line[0].y, line
-
-
-def _touch(upright: _Rule, level: _Rule) -> bool:
-    across = level.first - _NEAR <= upright.at <= level.last + _NEAR
-    return across and upright.first - _NEAR <= level.at <= upright.last + _NEAR
 
 
 def _places(rules: Sequence[_Rule]) -> list[float]:

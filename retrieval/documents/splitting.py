@@ -14,32 +14,20 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from knowgap.errors import ValueOutOfBounds
+from knowgap.retrieval.documents.markdown import find_blocks
 from knowgap.retrieval.documents.sources import Source
-from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.documents.text import Heading, Table, Text
 from knowgap.retrieval.passage import Passage, part_id
 from knowgap.retrieval.window import Window, embedded_window
 
 PASSAGE_TOKENS = 256
 """The most tokens of a passage, including its title and the encoder's marks; a smaller window lowers the limit."""
 
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
-_MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
-_FENCE = re.compile(r" {0,3}(```+|~~~+)")
-_TABLE_RULE = re.compile(r"[ \t]*(\|[ \t]*)?:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*(\|[ \t]*)?$")
 _BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _SMALLEST = 32
 _CHARACTERS_PER_TOKEN = 12  # the most in a passage, since a long string without spaces may be a single token
 _OVERLAP = 6  # a passage begins with at most this fraction of the one before, where a text was cut
-
-
-class Table(NamedTuple):
-    """A table in a text: where its rows begin and end, and the lines that name its columns, to be repeated."""
-
-    start: int
-    end: int
-    header: str
 
 
 class _Chunk(NamedTuple):
@@ -99,10 +87,9 @@ class Splitter:
         """
         name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit == "row"
         body = text.text if text.markdown else _unwrap(text.text, text.rows)
-        tables = [Table(start, end, "") for start, end in text.rows]
-        if text.markdown:
-            tables = sorted([*tables, *find_tables(body)])
-        sections = _find_sections(body, _headings(body) if text.markdown else text.headings)
+        headings, tables = find_blocks(body) if text.markdown else (text.headings, [])
+        tables = sorted([*tables, *(Table(start, end, "") for start, end in text.rows)])
+        sections = _find_sections(body, headings)
         pieces = list(self._split_sections(name, body, sections, tables, by_name=by_name, markdown=text.markdown))
         placed = []
         passages = _numbered(file, [(title, words) for title, words, _, _ in pieces])
@@ -259,7 +246,7 @@ class _Section:
     end: int
 
 
-def _find_sections(text: str, headings: Iterable[tuple[int, str, int, int]]) -> list[_Section]:
+def _find_sections(text: str, headings: Iterable[Heading]) -> list[_Section]:
     """The sections of a text, in order; together with their headings they cover the whole text."""
     sections: list[_Section] = []
     above: list[tuple[int, str]] = []
@@ -270,51 +257,6 @@ def _find_sections(text: str, headings: Iterable[tuple[int, str, int, int]]) -> 
         heading_start, start = first, after
     sections.append(_Section(tuple(words for _, words in above), heading_start, start, len(text)))
     return sections
-
-
-def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
-    """The level, text, start and end of each heading outside of code blocks."""
-    fence, position = "", 0
-    above, above_start, above_alone = "", 0, False  # the line before, and whether a blank line is before it
-    for line in markdown.splitlines(keepends=True):
-        start, position = position, position + len(line)
-        bare = line.rstrip("\r\n")
-        if mark := _FENCE.match(bare):
-            if not fence:
-                fence = mark[1]
-            elif mark[1].startswith(fence) and not bare.strip(" `~"):
-                fence = ""
-            above = ""
-            continue
-        if fence:
-            continue
-        if heading := _HEADING.match(bare):
-            words = heading[2].rstrip(" \t").rstrip("#").strip()
-            yield len(heading[1]), _MARKED.sub(r"\2", words), start, position
-            above, above_alone = "", True
-            continue
-        if above.strip() and above_alone and "|" not in above and (rule := _UNDERLINE.match(bare)):
-            yield (1 if rule[1][0] == "=" else 2), _MARKED.sub(r"\2", above.strip()), above_start, position
-            above, above_alone = "", True
-            continue
-        above_alone = not above.strip()
-        above, above_start = bare, start
-
-
-def find_tables(markdown: str) -> list[Table]:
-    """The tables of Markdown; they begin with the line above their rule and end before a line without a bar."""
-    tables: list[Table] = []
-    position, above, above_start, inside = 0, "", 0, False
-    for line in markdown.split("\n"):
-        start, position, bare = position, position + len(line) + 1, line.strip()
-        if inside and "|" not in bare:
-            tables[-1], inside = tables[-1]._replace(end=start), False
-        elif not inside and "|" in bare and _TABLE_RULE.match(bare):
-            header = f"{above}\n{bare}\n" if "|" in above else ""
-            tables.append(Table(above_start if header else start, len(markdown), header))
-            inside = True
-        above, above_start = bare, start
-    return tables
 
 
 def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:

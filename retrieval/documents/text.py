@@ -38,6 +38,14 @@ class Heading(NamedTuple):
     end: int
 
 
+class Table(NamedTuple):
+    """A table in a text: where its rows begin and end, and the lines that name its columns, to be repeated."""
+
+    start: int
+    end: int
+    header: str
+
+
 @dataclass(frozen=True)
 class Text:
     """The text of a file as Markdown or plain text.
