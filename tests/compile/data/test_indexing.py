@@ -101,24 +101,19 @@ def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
     assert "1932" in hit.passage.text
 
 
-def test_an_index_of_words_is_changed_in_place(docs: Path, tmp_path: Path):
+def test_a_changed_index_finds_what_a_new_one_finds(docs: Path, tmp_path: Path):
     follow(docs, tmp_path / "ix", engine="bm25")
     (docs / "bridge.md").write_text(FILES["bridge.md"].replace("1931", "1932"), encoding="utf-8")
     (docs / "people" / "reth.txt").unlink()
-    done = follow(docs, tmp_path / "ix")
-    assert done.index.manifest.engine == "bm25"
-    assert (done.update.files, done.update.added, done.update.removed, done.update.kept) == (2, 1, 2, 2)
-    new = follow(docs, tmp_path / "new", engine="bm25")
-    assert set(done.index) == set(new.index)
+    done, new = follow(docs, tmp_path / "ix"), follow(docs, tmp_path / "new", engine="bm25")
     query = ["Ada Venn designed the bridge in 1932"]
     assert done.index.search(query, 5) == new.index.search(query, 5)
     assert Sources.of_index(tmp_path / "ix").files() == Sources.of_index(tmp_path / "new").files()
     (tmp_path / "link.md").symlink_to(docs / "bridge.md")
     assert len(follow(tmp_path / "link.md", tmp_path / "one", engine="bm25").index) == 2
-    assert Sources.of_index(tmp_path / "one").files().keys() == {"link.md"}
 
 
-@pytest.mark.parametrize("then", [FILES["people/venn.txt"], "Ada Venn was a painter.", "Ada Venn was a sculptor."])
+@pytest.mark.parametrize("then", [FILES["people/venn.txt"], "Ada Venn was a sculptor."])
 def test_an_update_that_was_cut_off_is_done_by_the_next(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ):

@@ -1,7 +1,6 @@
 """Every layout: a small file of it is told apart, read whole, and its faults are named by record and field."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -201,25 +200,3 @@ def test_popqa(tmp_path):
         with pytest.raises(DataError) as caught:
             load_dataset(f"popqa:{path}")
         assert caught.value.line == 2
-
-
-REAL = os.environ.get("KNOWGAP_TEST_DATA")
-
-
-@pytest.mark.skipif(not REAL, reason="KNOWGAP_TEST_DATA names no folder with the public data sets")
-@pytest.mark.parametrize(
-    ("path", "layout", "questions", "passages"),
-    [
-        ("hotpotqa/hotpot_dev_distractor_200.json", "hotpotqa", 200, 1971),
-        ("hotpotqa/hotpot_train_100.json", "hotpotqa", 100, 994),
-        ("2wikimultihopqa/2wiki_dev_164.json", "2wikimultihopqa", 164, 1294),
-        ("2wikimultihopqa/2wiki_train_500.json", "2wikimultihopqa", 500, 3112),
-        ("strategyqa/dev.json", "strategyqa", 229, 998),
-        ("nq_open/nq_dev_200.jsonl", "nq_open", 200, 0),
-    ],
-)
-def test_real_files_are_read_whole(path, layout, questions, passages):
-    data = load_dataset(Path(str(REAL)) / path, split_as="test")
-    assert (data.name, len(data.splits["test"]), len(data.corpus)) == (layout, questions, passages)
-    known = {passage.id for passage in data.corpus}
-    assert not passages or all(set(example.gold_ids) <= known for example in data.splits["test"])

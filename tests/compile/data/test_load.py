@@ -79,6 +79,13 @@ def test_ambiguous_folders_are_refused(tmp_path, files, problem):
         load_dataset(tmp_path)
 
 
+def test_the_sample_is_the_default_and_comes_with_the_package():
+    data, other = load_dataset(), load_dataset("sample", seed=5)
+    # Every published figure on the sample rests on this content; `tests/benchmarks/test_fictional.py` tests its making.
+    assert data.fingerprint == other.fingerprint == "e5c53de53295adb86fbae512f5ac891784172e125f1e1277c55ed533f7a54985"
+    assert (data.name, sizes(data)) == ("sample", [100, 100, 100])
+
+
 def test_limit_and_drawing(own):
     assert sizes(load_dataset(own, limit=4)) == [4, 4, 4]
     data = load_dataset(own, split_as="dev")
