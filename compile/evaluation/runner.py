@@ -34,8 +34,8 @@ class QuestionRecord(BaseModel, extra="forbid"):
 
     Attributes:
         id: the example's id.
-        question: what was asked; empty in a file that leaves out the data's text, and then filled in from the data.
-        reference: acceptable answers, likewise; the first one is shown in reports.
+        question: what was asked.
+        reference: acceptable answers; the first one is shown in reports.
         type: the kind of question.
         answer: the program's answer; empty if it failed.
         supported: whether the program found that what it read states the answer; None if it gives no verdict.
@@ -150,12 +150,10 @@ def run_questions(
     tally = _Tally(len(questions), next(iter(metrics)), run)
     fine: dict[str, QuestionRecord] = {}
     for id, record in file.records.items() if file is not None else ():
-        example = questions.get(id)
-        if example is None or record.lost or record.cost.all_unreadable or record.gold != _gold(example):
-            continue
-        known = {"question": example.question, "reference": reference_answers(example)}
-        fine[id] = record if record.question else record.model_copy(update=known)
-        tally.add(record)
+        known = id in questions and record.gold == _gold(questions[id])
+        if known and not record.lost and not record.cost.all_unreadable:
+            fine[id] = record
+            tally.add(record)
 
     def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
         id, example = question
