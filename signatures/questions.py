@@ -52,42 +52,6 @@ class WriteTwoHops(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
 
 
-class WriteComparison(dspy.Signature):
-    """Write a question that compares the two things that the passages are about.
-
-    Compare one property whose value each passage states: which is older, longer, larger or higher, which came first,
-    which has more of something. Name both sides in full. The answer is the name of one of them, as it stands in the
-    question, and it takes both values to tell which: what only one of the passages speaks of is no comparison. Do not
-    put the values into the question.
-
-    When the passages are not about two things of the same kind, do not state the same property of both, or state equal
-    values, there is no good question.
-    """
-
-    passages: list[SourcePassage] = dspy.InputField(desc="two passages")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    possible: bool = dspy.OutputField(desc=_POSSIBLE)
-    steps: list[SubAnswer] = dspy.OutputField(desc=_STEPS, default_factory=list)
-    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
-    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
-
-
-class WriteYesNo(dspy.Signature):
-    """Write a question that is answered by yes or no, and that the passage settles.
-
-    It is for somebody who searches a large collection and has not seen the passage. Ask whether one definite fact
-    holds, and name whom or what you ask about. For the answer "no", ask for something that could well be but that the
-    passage rules out by stating what is the case: another place, year, profession or name of the same kind. What the
-    passage merely does not mention settles nothing.
-    """
-
-    passages: list[SourcePassage] = dspy.InputField(desc="one passage")
-    wanted: str = dspy.InputField(desc="the answer that the question should have")
-    possible: bool = dspy.OutputField(desc=_POSSIBLE)
-    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
-    answer: str = dspy.OutputField(desc="yes or no", default_factory=str)
-
-
 class AnswerIfSettled(dspy.Signature):
     """Answer the question if the passages settle it.
 

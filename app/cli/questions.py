@@ -19,9 +19,7 @@ class QuestionOptions(o.ModelOptions, o.IndexOptions):
     """An index, and the language model that writes questions on it."""
 
     n: Annotated[int, Option("--n", min=1, help="How many questions to write, divided equally among the kinds.")] = 60
-    kinds: Annotated[str, Option("--kinds", help="Kinds of questions, separated by commas.")] = (
-        "one_hop,two_hop,comparison,yes_no"
-    )
+    kinds: Annotated[str, Option("--kinds", help="Kinds of questions, separated by commas.")] = "one_hop,two_hop"
     num_threads: o.Threads = 4
 
 

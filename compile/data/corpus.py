@@ -4,7 +4,7 @@
   `contents`; `title` may be missing, and a missing id becomes the line number.
 - CSV and TSV with a header, as DPR's `psgs_w100.tsv`: the columns are told by their names (`COLUMNS`).
 
-All may be compressed (`.gz`). A folder, or a single file, may hold text, Markdown, HTML, PDF and Office files
+A folder, or a single file, may hold text, Markdown, HTML, PDF and Office files
 (`knowgap.retrieval.documents`).
 """
 
@@ -128,7 +128,7 @@ def _choose_columns(record: Record) -> dict[str, str]:
     """The column of each part of a passage that has one."""
     named = {part: [name for name in known if name in record.data] for part, known in COLUMNS.items()}
     chosen = {part: names[0] for part, names in named.items() if names}
-    if "text" not in chosen and record.path.name.removesuffix(".gz").lower().endswith(".tsv"):
+    if "text" not in chosen and record.path.suffix.lower() == ".tsv":
         raise record.error("the first line must name the columns, one of them text, as in id<TAB>text<TAB>title")
     return chosen
 

@@ -106,20 +106,13 @@ def _locate(source: str) -> tuple[Path, str | None]:
     return Path(source), layout
 
 
-def _split_name(path: Path) -> tuple[str, str]:
-    """Stem and suffix of a file's name, apart from `.gz`."""
-    name = Path(path.name.removesuffix(".gz"))
-    return name.stem, name.suffix
-
-
 def _find_files(folder: Path) -> dict[str, Path]:
     """The data files of a folder by the split in their names; a single file without one is `_UNDIVIDED`."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        stem, suffix = _split_name(path)
-        if suffix not in _SUFFIXES or _NOT_QUESTIONS.fullmatch(stem):
+        if path.suffix not in _SUFFIXES or _NOT_QUESTIONS.fullmatch(path.stem):
             continue
-        words = [word for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
+        words = [word for word in re.split(r"[^a-z]+", path.stem.lower()) if word in _SPLIT_WORDS]
         split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
         if split in files:
             what = f"hold the {split} split" if words else "have no split in their names"
@@ -141,7 +134,7 @@ def _read_files(
     own: list[tuple[Path, int, dspy.Example]] = []
     for each, path in files.items():
         name = layout or detect_layout(path)
-        names.append(_split_name(path)[0] if name == "jsonl" else name)
+        names.append(path.stem if name == "jsonl" else name)
         splits[each] = []
         for line, example in read_examples(path, name, pool):
             if example.id in seen:

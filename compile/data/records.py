@@ -1,8 +1,7 @@
 """Read records from files one at a time, and name every fault by file, line or record, and field.
 
-`read_records` reads JSON Lines, JSON arrays, tables and Parquet. It never holds the whole file in memory, and
-decompresses files that end in `.gz` as they are read. It yields a `Record`: a JSON object and its place, whose fields
-are checked by a pydantic model, a subclass of `Fields`.
+`read_records` reads JSON Lines, JSON arrays, tables and Parquet, and never holds the whole file in memory. It yields a
+`Record`: a JSON object and its place, whose fields are checked by a pydantic model, a subclass of `Fields`.
 
 All functions raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
 form, at the first line or record where it shows; and for a field that is missing or of another type.
@@ -13,10 +12,8 @@ from __future__ import annotations
 import codecs
 import csv
 import functools
-import gzip
 import itertools
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,17 +98,13 @@ def _shorten(value: Any) -> str:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
-    """Open a file's bytes, decompressed and without a byte order mark; name the file in errors of reading it."""
-    if path.is_dir():
-        raise DataError("is a folder, but a file is needed here", path=path)
+def _open(path: Path) -> Iterator[BufferedReader]:
+    """Open a file's bytes, without a byte order mark; name the file in errors of reading it."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with path.open("rb") as file:
             if file.peek(3).startswith(codecs.BOM_UTF8):
                 file.read(3)
             yield file
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"is damaged or cut short: {error}", path=path) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
 
@@ -152,7 +145,7 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
 
 def is_table(path: Path) -> bool:
     """Whether a file, by its name, is a table with a header."""
-    return path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv"))
+    return path.suffix.lower() in (".tsv", ".csv")
 
 
 def _read_parquet(path: Path) -> Iterator[Record]:
@@ -221,7 +214,7 @@ def _read_table(path: Path) -> Iterator[Record]:
     """The rows of a table, which are quoted as in CSV; values are strings, and names of a `.csv` are in lower case."""
     header: list[str] | None = None
     lines = (line + "\n" for _, line in read_lines(path))
-    first, tabs = next(lines, ""), path.name.lower().removesuffix(".gz").endswith(".tsv")
+    first, tabs = next(lines, ""), path.suffix.lower() == ".tsv"
     mark = "\t" if tabs else max(",;", key=first.count)
     csv.field_size_limit(_LONGEST_CELL)
     rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)

@@ -10,7 +10,6 @@ import dspy
 
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
-from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.questions.material import Material
 from knowgap.compiling.questions.records import Draft
 from knowgap.compiling.teacher import ask_teacher
@@ -22,20 +21,11 @@ from knowgap.signatures import STYLES, JudgeAnswer
 from knowgap.signatures.questions import (
     AnswerIfSettled,
     ReadQuestion,
-    WriteComparison,
     WriteOneHop,
     WriteTwoHops,
-    WriteYesNo,
 )
 
-SIGNATURES: dict[str, type[dspy.Signature]] = {
-    "one_hop": WriteOneHop,
-    "two_hop": WriteTwoHops,
-    "comparison": WriteComparison,
-    "yes_no": WriteYesNo,
-}
-"""The signature by which each kind of question is written."""
-
+_STYLE = STYLES["short"]
 _LONGEST_ANSWER = 12  # words
 _NAMES_PASSAGE = re.compile(
     r"\b(the|this|that|these|those|both|either|each|which)\s+((given|above|following|provided|first|second|two|same)\s+)*"
@@ -54,7 +44,7 @@ class Author:
 
     def __init__(self, lm: dspy.BaseLM):
         self.lm, self.last_error = lm, None
-        self._write = {kind: dspy.Predict(signature) for kind, signature in SIGNATURES.items()}
+        self._write = {"one_hop": dspy.Predict(WriteOneHop), "two_hop": dspy.Predict(WriteTwoHops)}
         self._read, self._settle, self._judge = (
             dspy.Predict(signature) for signature in (ReadQuestion, AnswerIfSettled, JudgeAnswer)
         )
@@ -75,7 +65,8 @@ class Author:
 
     def _compose(self, draft: Draft, material: Material) -> str:
         """Have the question written; return why there is none, or an empty string."""
-        output = self._ask(self._write[draft.kind], **_writing_inputs(material))
+        link = {"link": material.link} if material.kind == "two_hop" else {}
+        output = self._ask(self._write[draft.kind], passages=list(material.passages), **link, style=_STYLE)
         draft.question, draft.answer = text_of(output, "question"), text_of(output)
         steps = output.get("steps") or ()
         draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
@@ -83,12 +74,11 @@ class Author:
 
     def _check(self, draft: Draft, passages: Sequence[Passage]) -> str:
         """Have the question answered without passages, from all and from each; return why it is dropped, if it is."""
-        style = STYLES["yes_no" if draft.kind == "yes_no" else "short"]
-        read = self._ask(self._read, question=draft.question, style=style)
+        read = self._ask(self._read, question=draft.question, style=_STYLE)
         if not read.clear:
             return "unclear"
         draft.from_memory = bool(read.knows) and self._is_answer(draft, text_of(read))
-        settled = self._ask(self._settle, question=draft.question, passages=list(passages), style=style)
+        settled = self._ask(self._settle, question=draft.question, passages=list(passages), style=_STYLE)
         if not settled.settled:
             return "not answerable"
         found = text_of(settled)
@@ -97,15 +87,15 @@ class Author:
         if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ANSWER:
             draft.aliases = [found]
         for passage in passages if len(passages) > 1 else ():
-            alone = self._ask(self._settle, question=draft.question, passages=[passage], style=style)
+            alone = self._ask(self._settle, question=draft.question, passages=[passage], style=_STYLE)
             if alone.settled and self._is_answer(draft, text_of(alone)):
                 return "one is enough"
         return ""
 
     def _is_answer(self, draft: Draft, answer: str) -> bool:
         """Whether an answer is that of a draft: in the same words, or as the language model judges."""
-        if not answer or normalize_answer(answer) == normalize_answer(draft.answer) or draft.kind == "yes_no":
-            return bool(answer) and normalize_answer(answer) == normalize_answer(draft.answer)
+        if not answer or normalize_answer(answer) == normalize_answer(draft.answer):
+            return bool(answer)
         return bool(self._ask(self._judge, question=draft.question, prediction=answer, reference=draft.answer).correct)
 
     def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
@@ -119,24 +109,14 @@ class _Unreadable(Exception):
     pass
 
 
-def _writing_inputs(material: Material) -> dict[str, Any]:
-    inputs: dict[str, Any] = {"passages": list(material.passages)}
-    if material.kind == "yes_no":  # each answer for half of the drafts
-        return {**inputs, "wanted": "yes" if int(digest(material.id)[:2], 16) % 2 else "no"}
-    link = {"link": material.link} if material.kind == "two_hop" else {}
-    return {**inputs, **link, "style": STYLES["short"]}
-
-
 def _flaw(draft: Draft) -> str:
     """What is wrong with a question and its answer, checked without a language model; empty if nothing is."""
     answer, told = (normalize_answer(" ".join(words(text))) for text in (draft.answer, draft.question))
+    read = {word for passage in draft.gold for word in words(str(passage))}
     if _NAMES_PASSAGE.search(draft.question):
         return "names the passage"
-    if draft.kind == "yes_no":
-        return "" if answer in ("yes", "no") else "not in the passages"
     if len(words(draft.answer)) > _LONGEST_ANSWER:
         return "long answer"
-    if (f" {answer} " in f" {told} ") != (draft.kind == "comparison"):  # whose question names both sides
-        return "compares nothing" if draft.kind == "comparison" else "tells the answer"
-    read = {word for passage in draft.gold for word in words(str(passage))}
+    if f" {answer} " in f" {told} ":
+        return "tells the answer"
     return "" if {*words(draft.answer)} <= read and answer else "not in the passages"

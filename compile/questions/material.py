@@ -69,14 +69,14 @@ class Corpus:
     def materials(self, kind: str) -> Iterator[Material]:
         """Yield what questions of a kind can be written from, best first; pairs are searched for as they are taken.
 
-        Pairs that share no document with an earlier pair come first. Two-hop questions prefer pairs of which one names
-        the other; comparisons take neighbours that are described in similar words.
+        Pairs of which one passage names the other come first, and of these, those that share no document with an
+        earlier pair.
         """
-        if kind in ("one_hop", "yes_no"):
+        if kind == "one_hop":
             yield from (Material(kind, (passage,)) for passage in self._ordered(kind))
             return
         taken: set[frozenset[str]] = set()
-        for find in [self._linked, self._neighbour] if kind == "two_hop" else [self._neighbour_by_kind]:
+        for find in (self._linked, self._neighbour):
             found = (find(passage) for passage in self._ordered(kind))
             for material in _spread(pair for pair in found if pair is not None):
                 pair = frozenset(passage.id for passage in material.passages)
@@ -99,22 +99,9 @@ class Corpus:
 
     def _neighbour(self, passage: Passage) -> Material | None:
         """A passage and the nearest one of another document."""
-        return self._nearest("two_hop", passage, " ".join(str(passage).split()[:_QUERY]))
-
-    def _neighbour_by_kind(self, passage: Passage) -> Material | None:
-        """A passage and one of another document that begins in similar words, names aside."""
-        own = {*words(passage.title)}
-        told = [word for word in passage.text.split()[: _QUERY // 2] if not own & {*words(word)}]
-        return self._nearest("comparison", passage, " ".join(told))
-
-    def _nearest(self, kind: str, passage: Passage, query: str) -> Material | None:
-        for other in self._search([query]):
-            if _document(other) == _document(passage) or _is_copy(other, passage):
-                continue
-            pair = ((passage, other), (other, passage))
-            # Two passages of which one speaks of the other are seldom about things of one kind.
-            if kind != "comparison" or not any(mentions(one.text, subject(two.title)) for one, two in pair):
-                return Material(kind, (passage, other))
+        for other in self._search([" ".join(str(passage).split()[:_QUERY])]):
+            if _document(other) != _document(passage) and not _is_copy(other, passage):
+                return Material("two_hop", (passage, other))
         return None
 
     def _search(self, queries: list[str]) -> list[Passage]:

@@ -12,8 +12,6 @@ from knowgap.retrieval.passage import Passage
 KINDS: dict[str, str] = {
     "one_hop": "one fact of one passage",
     "two_hop": "a fact about something that another passage tells",
-    "comparison": "two things, by what a passage tells of each",
-    "yes_no": "one fact of one passage, answered by yes or no",
 }
 """The kinds of questions, and what each asks for."""
 
@@ -24,7 +22,6 @@ DROPPED = {
     "names the passage": "the question speaks of a passage or text",
     "long answer": "the answer has more than 12 words",
     "tells the answer": "the answer stands in the question",
-    "compares nothing": "the answer is no side of a comparison that the question names",
     "not in the passages": "the answer is not worded as in the passages",
     "unclear": "the question is not understood by itself",
     "not answerable": "its passages do not settle it",
@@ -44,7 +41,7 @@ class Draft(BaseModel, extra="forbid"):
         kind: a key of `KINDS`.
         passages: id, title and text of each gold passage.
         question: empty if none was written.
-        answer: short; worded as in the passages, or yes or no.
+        answer: short; worded as in the passages.
         aliases: the answer in other words, as found in the passages when the question was checked.
         steps: sub-questions with their answers, of questions on two passages.
         from_memory: whether the language model knows the answer without a passage.

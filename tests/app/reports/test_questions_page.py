@@ -24,8 +24,8 @@ DRAFTS = [
         steps=[{"question": "Who designed it?", "answer": "Ada Venn"}],
         from_memory=True,
     ),
-    Draft(id="yes_no-1", kind="yes_no", passages=[{"id": "t", "title": "Tarn", "text": "A town."}], question="Is it?",
-          answer="no"),
+    Draft(id="one_hop-1", kind="one_hop", passages=[{"id": "t", "title": "Tarn", "text": "A town."}], question="Is it?",
+          answer="1200"),
 ]  # fmt: skip
 
 
@@ -35,13 +35,13 @@ def script_of(html):
 
 def test_every_question_stands_there_with_its_answer_and_passages():
     page = read_page(render_questions(DRAFTS), script=True)
-    [first, second] = page.having("article", "asked")
+    [second, first] = page.having("article", "asked")
     for shown in ('"Orle Bridge" born?</script>', "Tarn", "or in Tarn", "Who designed it? Ada Venn", "<Ada> & built.",
                   "Ada Venn was born in Tarn.", "known without the passages"):  # fmt: skip
         assert shown in read_text(first)
     assert "known without" not in read_text(second)
-    assert [box.get("value") for box in page.body.iter("input")] == ["two_hop-1", "yes_no-1"]
-    assert [read_text(each) for each in page.body.iter("h2")] == ["two hop: 1", "yes no: 1"]
+    assert [box.get("value") for box in page.body.iter("input")] == ["one_hop-1", "two_hop-1"]
+    assert [read_text(each) for each in page.body.iter("h2")] == ["one hop: 1", "two hop: 1"]
 
 
 def test_the_lines_that_the_page_saves_are_those_of_the_file():

@@ -1,6 +1,5 @@
 """Files of records: streaming, encodings, compression, and how their faults are named."""
 
-import gzip
 import json
 
 import pyarrow
@@ -49,7 +48,7 @@ def test_other_json_than_an_array_is_refused(tmp_path):
         load_dataset(f"hotpotqa:{path}")
     with pytest.raises(DataError, match='holds no records under the key "Data"'):
         load_dataset(f"triviaqa:{path}")
-    with pytest.raises(DataError, match="is a folder"):
+    with pytest.raises(DataError, match="cannot be read"):
         list(read_records(tmp_path))
 
 
@@ -68,17 +67,9 @@ def test_what_is_cut_short_is_an_error_or_whole(tmp_path):
 
 
 @pytest.mark.parametrize("text", [f"{ROW}\n" * 3, f"[{ROW}, {ROW}, {ROW}]"])
-def test_a_byte_order_mark_and_compression(tmp_path, text):
+def test_a_byte_order_mark(tmp_path, text):
     (tmp_path / "marked.jsonl").write_text(text, encoding="utf-8-sig")
     assert size(tmp_path / "marked.jsonl") == 3
-    path = tmp_path / "mine.jsonl.gz"
-    whole = gzip.compress(text.encode(), mtime=0)
-    path.write_bytes(whole)
-    assert size(path) == 3
-    for damaged in (whole[:-6], whole[:12] + b"\xff\xff" + whole[14:], b"no gzip"):
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"mine.jsonl.gz: is damaged or cut short"):
-            load_dataset(path)
 
 
 def test_rows_of_parquet_are_records_and_columns_of_columns_are_lists(tmp_path):

@@ -23,15 +23,9 @@ def good_author(
     """Replies of an author whose questions pass every check; `changed` has other replies: write, read, settle."""
     if "possible" in outputs:
         titles = " and ".join(f"«{passage['title']}»" for passage in inputs["passages"])
-        wanted, answer = inputs.get("wanted"), last_word(inputs["passages"][-1])
-        if wanted:
-            question, answer = f"Does {titles} end {wanted}?", wanted
-        elif "link" in inputs:
+        answer, question = last_word(inputs["passages"][-1]), f"How does {titles} end?"
+        if "link" in inputs:
             question = f"What became of the engineer who once linked {titles}?"
-        elif len(inputs["passages"]) == 2:
-            question, answer = f"Which is older of {titles}?", inputs["passages"][-1]["title"]
-        else:
-            question = f"How does {titles} end?"
         steps = [{"question": "What ends it?", "answer": "that"}]
         reply = {"possible": True, "steps": steps, "question": question, "answer": answer}
         return changed.get("write", reply)
@@ -40,10 +34,7 @@ def good_author(
     if "settled" in outputs:
         needed = NAMED.findall(inputs["question"])
         there = [p for p in inputs["passages"] if p["title"] in needed]
-        yes_no = re.search(r"end (yes|no)\?", inputs["question"])
-        answer = yes_no[1] if yes_no else last_word(inputs["passages"][-1])
-        if "older" in inputs["question"]:
-            answer = inputs["passages"][-1]["title"]
+        answer = last_word(inputs["passages"][-1])
         return changed.get("settle", {"settled": len(there) == len(needed), "answer": answer})
     assert "correct" in outputs
     return {"correct": inputs["prediction"].startswith(inputs["reference"])}

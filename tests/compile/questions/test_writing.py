@@ -8,7 +8,6 @@ from support import UNREADABLE, scripted_lm
 
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
-from knowgap.compiling.questions.records import KINDS
 from knowgap.compiling.questions.writing import write_questions
 from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
@@ -42,15 +41,15 @@ def write(index, folder, rule, **options):
 
 def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp_path):
     done, engine = write(index, tmp_path, author())
-    assert [draft.kind for draft in done.kept] == list(KINDS)
-    assert done.calls == len(engine.calls) == 3 + 5 + 5 + 3
+    assert [draft.kind for draft in done.kept] == ["one_hop", "one_hop", "two_hop", "two_hop"]
+    assert done.calls == len(engine.calls) == 3 + 3 + 5 + 5
     data = load_dataset(tmp_path / "q.jsonl", split_as="test")
     for example, draft in zip(data.questions("test"), done.kept, strict=True):
         assert (example.question, example.type, example.id) == (draft.question, draft.kind, draft.id)
         assert example.gold_ids == [passage["id"] for passage in draft.passages]
-        assert len(example.gold_ids) == (2 if draft.kind in ("two_hop", "comparison") else 1)
+        assert len(example.gold_ids) == (2 if draft.kind == "two_hop" else 1)
         assert not index.missing_ids(example.gold_ids)
-    assert data.questions("test")[1].decomposition == [{"question": "What ends it?", "answer": "that"}]
+    assert data.questions("test")[2].decomposition == [{"question": "What ends it?", "answer": "that"}]
     scored = evaluate(RAG(index), data.questions("test"), run=Run(lm=extractive_lm()))
     assert scored.evidence()
 
@@ -65,12 +64,10 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
          "long answer", "one_hop"),
         ({"write": {"possible": True, "question": "Where is the harbour?", "answer": "harbour"}},
          "tells the answer", "one_hop"),
-        ({"write": {"possible": True, "question": "Which is older?", "answer": "Ada Castle"}},
-         "compares nothing", "comparison"),
         ({"write": {"possible": True, "question": "What is it?", "answer": "Tarn"}}, "not in the passages", "one_hop"),
         ({"read": {"clear": False, "knows": False}}, "unclear", "one_hop"),
-        ({"settle": {"settled": False, "answer": ""}}, "not answerable", "yes_no"),
-        ({"settle": {"settled": True, "answer": "Tarn"}}, "other answer", "comparison"),
+        ({"settle": {"settled": False, "answer": ""}}, "not answerable", "one_hop"),
+        ({"settle": {"settled": True, "answer": "Tarn"}}, "other answer", "two_hop"),
     ],
 )  # fmt: skip
 def test_what_fails_a_check_is_dropped_and_counted(index, tmp_path, changed, reason, kind):
@@ -196,7 +193,7 @@ def test_refusals(index, tmp_path):
             write(retriever, tmp_path, author(), **options)
 
     refused(UnknownName, "unknown kind of question 'two-hop': did you mean 'two_hop'", kinds=["two-hop"])
-    refused(UsageError, "n = 0, with 4 kinds", n=0)
+    refused(UsageError, "n = 0, with 2 kinds", n=0)
     with RemoteRetriever("http://127.0.0.1:1") as remote:
         refused(UsageError, "does not list its passages", retriever=remote)
     refused(UsageError, "no passage of the index has 12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]))
