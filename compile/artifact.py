@@ -15,13 +15,12 @@ from typing import Any, cast
 import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
-from pydantic import ValidationError
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.provenance import Provenance, provenance_of, state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
-from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds, shorten
+from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds, shorten
 from knowgap.lms.metering import Usage
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
@@ -29,7 +28,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.modules import ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
-from knowgap.storage.files import folder_digest, restore_folder, write_file, write_folder
+from knowgap.storage.files import restore_folder, write_file, write_folder
 
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
 
@@ -107,8 +106,8 @@ def load(
     """Read a program that `save` wrote.
 
     Only demonstrations, instructions, hyperparameters and the paths of trained sub-models are read from the folder. A
-    sub-model that is not given is loaded from its recorded path if the files there still have the recorded digest. A
-    class from outside knowgap is imported only if `expect` names it, or if its module has already been imported.
+    sub-model that is not given is loaded from its recorded path. A class from outside knowgap is imported only if
+    `expect` names it, or if its module has already been imported.
 
     Args:
         folder: the folder of the artifact.
@@ -124,7 +123,7 @@ def load(
 
     Raises:
         ArtifactError: the folder is absent, cannot be read, is of an unknown program or of another one than expected,
-            or holds a value that is out of bounds.
+            or holds a value that is out of bounds; or a recorded sub-model is not there.
         IndexFolderError: the index cannot be opened.
         CheckpointError: a given folder holds no such sub-model.
         UsageError: a reranker, entailment model or sub-model for a program that has no such part.
@@ -139,7 +138,7 @@ def load(
     'direct'
     """
     path = Path(folder)
-    config, state = _read_together(path)
+    config, state = read_config(path), _read_json(path / "program.json")
     cls = _class_of(path, config, expect)
     given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
     for part in [*given, *sub_models]:
@@ -177,43 +176,23 @@ def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program]
         raise ArtifactError(f"{path}: {error}") from error
 
 
-def _read_together(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the configuration and the state of one artifact, even if another process replaces the folder meanwhile.
-
-    The configuration is read before and after the state. If it has changed, both are read again.
-    """
-    config = read_config(path)
-    while True:
-        state = _read_json(path / "program.json")
-        before, config = config, read_config(path)
-        if config == before:
-            return config, state
-
-
 def _load_sub_models(
     path: Path,
     cls: type[Program],
     recorded: Mapping[str, Mapping[str, str]],
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Load the given sub-models, and the recorded ones whose files still have their digest; warn of the others."""
+    """Load the given sub-models, and the recorded ones from their folders."""
     models = {name: load_trained(name, m) if isinstance(m, (str, Path)) else m for name, m in given.items() if m}
     for argument, facts in recorded.items():
         if argument in models or argument not in cls.sub_models or not facts.get("path"):
             continue
-        try:
-            model = load_trained(argument, Path(facts["path"]))
-            if folder_digest(Path(facts["path"])) == facts.get("digest"):
-                models[argument] = model
-                continue
-            why = "its files have another digest"
-        except (CheckpointError, OSError) as error:
-            why = str(error)
-        warnings.warn(
-            f"{path} was compiled with the sub-model {argument} in {facts['path']}, which is missing or has changed: "
-            f"the language model is asked instead; to use it, name its folder as {argument} ({why})",
-            stacklevel=3,
-        )
+        folder = Path(facts["path"])
+        if not folder.is_dir():  # a file must not name a model on the hub, or a server
+            raise ArtifactError(
+                f"{path} was saved with a model in {folder}, which is not there: name {argument}=FOLDER"
+            )
+        models[argument] = load_trained(argument, folder)
     return models
 
 
@@ -235,27 +214,20 @@ def read_config(folder: str | Path) -> dict[str, Any]:
             raise ArtifactError(f"{path} is not an artifact: its config.json names no program")
         known = ", ".join(PROGRAMS)
         raise ArtifactError(f"{path} holds the unknown program {config.get('program')!r}: known are {known}")
-    try:
-        origin = Provenance.model_validate({name: value for name, value in config.items() if name != "data"})
-    except ValidationError as error:
-        raise ArtifactError(f"{path / 'config.json'} is damaged: {error.errors()[0]['msg']}") from None
-    return {**origin.model_dump(), **config}
+    return config
 
 
 def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
     """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
-        try:
-            part = state[name]
-            if isinstance(parameter, dspy.Predict):
-                kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
-                if "fields" in part:
-                    kept[name]["fields"] = part["fields"]
-            else:
-                kept[name] = {key: part[key] for key in cast("Any", parameter).dump_state()}
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"its {name} is missing or cannot be loaded") from error
+        part = state[name]
+        if isinstance(parameter, dspy.Predict):
+            kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
+            if "fields" in part:
+                kept[name]["fields"] = part["fields"]
+        else:
+            kept[name] = {key: part[key] for key in cast("Any", parameter).dump_state()}
     return kept
 
 

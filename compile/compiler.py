@@ -12,7 +12,7 @@ import dspy
 
 from knowgap.compiling.artifact import check_savable, save
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
+from knowgap.compiling.demonstrations.optimizers import run_optimizer
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
@@ -188,7 +188,7 @@ def _study(
         run_study(program, dev, train, metric, config=configs[name], teacher_lm=teacher_lm, run=run)
         for name, program in by_name.items()
     ]
-    best = choose([each.best for each in studies], config.rule, config.cost)
+    best = choose([each.best for each in studies], config.tolerance)
     return next(each for each in studies if each.best is best), screening
 
 
@@ -207,7 +207,7 @@ def estimate_study(
     expensive one; the estimates of the others are for one look at the dev questions.
     """
     dev, test = (dataset.questions(split, limit) for split in ("dev", "test"))
-    found = {each.name: estimate(each, dev, metrics, run=run, prices=study.prices) for each in programs}
+    found = {each.name: estimate(each, dev, metrics, run=run) for each in programs}
     dearest = max(found, key=lambda name: found[name].calls)
     trials = found[dearest].scaled(study.n_trials * len(dev) + 2 * (len(dev) + len(test)))
     return {dearest: trials} if len(found) == 1 else {**found, f"trials of {dearest}": trials}
@@ -230,7 +230,7 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
         label: evaluate(program, part, metrics, run=run.named(label), split="held-out", traces=True)
         for label, program in (("held-out before", found.before), ("held-out after", found.program))
     }
-    verdict = judge(chosen, *evaluations.values(), config=study.config)
+    verdict = judge(chosen, *evaluations.values(), study.objective.config.tolerance)
     program = found.program if verdict.better else found.before
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
 

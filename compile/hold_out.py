@@ -12,7 +12,6 @@ import numpy as np
 
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.statistics import Comparison
-from knowgap.compiling.study.config import StudyConfig, parse_rule
 from knowgap.errors import UsageError
 
 T = TypeVar("T")
@@ -83,35 +82,27 @@ def _draw(questions: Sequence[T], number: int, seed: int) -> tuple[list[T], list
     return parts, [questions[place] for place in sorted(drawn)]
 
 
-def judge(chosen: str, before: Evaluation, after: Evaluation, *, config: StudyConfig | None = None) -> Verdict:
+def judge(chosen: str, before: Evaluation, after: Evaluation, tolerance: float = 0.0) -> Verdict:
     """Compare the choice of a study with the program as it was.
 
-    The choice is better if its score is higher and the paired permutation test is significant at 5%. Under the rule
-    "within X", which looks for a cheap program, it is also better if it costs less and its score is no more than X
-    lower. Under "under X", it is also better if it costs at most X and the program as it was costs more. `chosen` names
-    the choice; both evaluations are of the held-out questions.
+    The choice is better if its score is higher and the paired permutation test is significant at 5%. With a tolerance,
+    which looks for a cheap program, it is also better if it takes fewer calls and its score is no more than the
+    tolerance lower. `chosen` names the choice; both evaluations are of the held-out questions.
     """
-    config = config or StudyConfig()
-    found, (kind, amount), cost = compare(before, after), parse_rule(config.rule), config.cost
+    found = compare(before, after)
     said = f"{chosen} against the program as it was, on {found.n} questions that were held out: {found}"
-    if kind != "best":
-        costs = [evaluation.costs()[cost] for evaluation in (before, after)]
-        told = " instead of ".join("?" if value is None else f"{value:.3g}" for value in reversed(costs))
-        said += f"; {told} {cost} a question"
-        was, now = (math.inf if value is None else value for value in costs)
-        if kind == "under" and was > amount >= now:
-            return Verdict(True, f"{said}. It is within the cost limit, which the program as it was exceeds.", found)
-        if kind == "within" and now < was and found.difference >= -amount:
-            return Verdict(True, f"{said}. It is cheaper, and its score is within {amount:g}.", found)
+    was, now = (evaluation.costs()["lm_calls"] for evaluation in (before, after))
+    if tolerance and was is not None and now is not None:
+        said += f"; {now:.3g} instead of {was:.3g} LM calls a question"
+        if now < was and found.difference >= -tolerance:
+            return Verdict(True, f"{said}. It is cheaper, and its score is within {tolerance:g}.", found)
     if found.difference > 0 and found.p_value < _SIGNIFICANT:
         return Verdict(True, f"{said}. It is better.", found)
     kept = "It is not better beyond chance, so the program as it was is kept"
-    if found.difference <= 0:
-        return Verdict(False, f"{said}. {kept}.", found)
-    needed = _needed(before, after)
-    return Verdict(
-        False, f"{said}. {kept}: to show a gain of this size, about {needed:,} held-out questions would do.", found
-    )
+    if found.difference > 0:
+        needed = _needed(before, after)
+        kept += f": to show a gain of this size, about {needed:,} held-out questions would do"
+    return Verdict(False, f"{said}. {kept}.", found)
 
 
 def too_few(chosen: str, number: int) -> Verdict:

@@ -31,7 +31,7 @@ from knowgap.errors import (
 )
 from knowgap.lms.cache import cache_replies
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
-from knowgap.lms.metering import UsageTracker, ask_patiently, metered, track_usage
+from knowgap.lms.metering import ask_patiently, metered
 
 EXTRACTIVE = "knowgap/extractive-5"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
@@ -195,17 +195,12 @@ def check_option(name: str, value: Any) -> Any:
     return value
 
 
-def check_reachable(lm: dspy.BaseLM, *, tokens: bool = False) -> None:
+def check_reachable(lm: dspy.BaseLM) -> None:
     """Ask an endpoint for one word, so that long work does not fail halfway.
 
     The call is repeated after transient faults. A model that runs in this process is not called.
 
-    Args:
-        lm: the language model.
-        tokens: whether its replies must state their tokens, since they are limited.
-
     Raises:
-        UsageError: they do not.
         LanguageModelUnreachable: nothing answers.
         LanguageModelError: the endpoint refuses the key, the model name, or the request.
     """
@@ -213,15 +208,9 @@ def check_reachable(lm: dspy.BaseLM, *, tokens: bool = False) -> None:
         return
     ask = functools.partial(metered(lm, num_retries=0), "Answer with one word: ready", cache=False)
     try:
-        with track_usage(UsageTracker()) as tracker:
-            ask_patiently(lm, ask)
+        ask_patiently(lm, ask)
     except LMError as error:
         raise as_language_model_error(error, lm) from error
-    if tokens and tracker.usage.unreported_calls:
-        raise UsageError(
-            f"the server of {lm.model!r} does not report the tokens of its replies, so that a limit on tokens or money "
-            "could not be kept: limit the calls instead"
-        )
 
 
 def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> LanguageModelError:

@@ -9,6 +9,7 @@ from typing import Any
 from compile_helpers import make_examples, make_retriever
 
 from knowgap.compiling.experiments.table import ExperimentTable
+from knowgap.retrieval import BM25Index
 
 TABLE = {
     "name": "tiny",
@@ -29,12 +30,10 @@ def make_table(**changes: Any) -> ExperimentTable:
     return ExperimentTable.model_validate({**TABLE, **changes})
 
 
-def write_data(folder: Path, n: int = 8) -> dict[str, dict[str, Path]]:
-    """Questions and passages on disk, as an `Experiment` takes them."""
+def write_data(folder: Path, n: int = 8) -> dict[str, Any]:
+    """Questions on disk and an index, as an `Experiment` takes them."""
     examples = make_examples(n)
-    questions, passages = folder / "questions.jsonl", folder / "passages.jsonl"
     lines = [{"id": e.id, "question": e.question, "answer": e.answer, "gold_ids": e.gold_ids} for e in examples]
-    questions.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    texts = [p.to_dict() for p in make_retriever(examples).passages]
-    passages.write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
-    return {"data": {"own": questions}, "corpora": {"own": passages}}
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    index = BM25Index.from_passages(make_retriever(examples).passages)
+    return {"data": {"own": folder / "questions.jsonl"}, "indexes": {"own": index}}

@@ -57,9 +57,8 @@ class CompileOptions(o.JobOptions):
             "--study",
             help="A setting of the study, as NAME=VALUE. Can be repeated. demos=none leaves demonstrations alone. "
             "hold_out=N dev questions (a third, if there are 40) test the choice; 0 saves it untested. storage is a "
-            ".db file, or a database URL that several machines name. costs=lm_calls, tokens, … (see `knowgap ls "
-            "costs`) are minimized besides. rule='within 0.02' chooses the cheapest trial so close to the best, "
-            "'under 12' the best below that cost. prune=false stops no trial early. max_calls, max_money and timeout "
+            ".db file, or a database URL that several machines name. tolerance=0.02 chooses the trial with the fewest "
+            "calls of those so close to the best. prune=false stops no trial early. max_calls, max_money and timeout "
             "(seconds) end the study. With another optimizer, its settings: share (of calibrate), or DSPy's own.",
         ),
     ] = None
@@ -158,24 +157,23 @@ def _show(found: Compiled[Any], job: Job) -> None:
 
 def show_study(study: StudyResult[Any]) -> None:
     """Show the best trials of a study, what they changed, what decides the score, and what the study cost."""
-    from knowgap.compiling.study.attributes import LABEL
+    from knowgap.compiling.study.objective import LABEL
     from knowgap.compiling.study.result import cost_of, rank
 
-    complete = sorted(study.complete, key=lambda trial: rank(trial, study.config.cost))
-    front = study.study.best_trials if study.config.costs else complete[:5]
+    complete = sorted(study.complete, key=rank)
     rows = [
         [
             trial.number,
             trial.user_attrs.get(LABEL, "sampled") + (" (chosen)" if trial.number == study.best.number else ""),
             f"{trial.values[0]:.3f}",
-            f"{cost_of(trial, study.config.cost):.3g}",
+            f"{cost_of(trial, 'lm_calls'):.3g}",
             ", ".join(f"{name}={value}" for name, (_, value) in study.changes(trial).items()) or "as before",
         ]
-        for trial in front
+        for trial in complete[:5]
     ]
     stopped = len(study.trials) - len(complete)
     title = f"the best of {len(study.trials)} trials" + (f" ({stopped} of them stopped early)" if stopped else "")
-    columns = ["trial", "kind", f"dev {study.objective.metric}", study.config.cost, "changed"]
+    columns = ["trial", "kind", f"dev {study.objective.metric}", "calls", "changed"]
     show_table(f"{study.objective.program.name}: {title}", columns, rows)
     if importances := list(study.importances().items())[:6]:
         show_table("what decides the score", ["parameter", "share"], [[n, f"{share:.2f}"] for n, share in importances])

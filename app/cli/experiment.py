@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,6 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark, show_table
-from knowgap.cli.evaluate import show_estimates
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class ExperimentOptions(o.ModelOptions):
     parts: o.Parts = None
     rows: Annotated[list[str] | None, Option("--row", "-r", help="A row to run. Can be repeated.")] = None
     limit: o.Limit = None
-    dry_run: o.DryRun = False
     seed: o.Seed = 0
     num_threads: o.Threads = 4
     output_dir: o.OutputDir = None
@@ -65,12 +63,8 @@ def experiment(
         models=factories.load_parts(factories.named_values(options.parts, "--part"), ["reranker", "entailment"]),
     )
     lm = factories.load_lm(options)
-    run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)
-    if options.dry_run:
-        show_estimates({" on ".join(cell): each for cell, each in asked.estimate(run).items()}, lm, of="cell")
-        return
     with progress(read.name) as report:
-        result = asked.run(replace(run, progress=report))
+        result = asked.run(Run(lm, options.num_threads, options.seed, report))
     for column in read.columns:
         by_row: dict[str, list[dict[str, object]]] = {}
         for line in result.lines(column):

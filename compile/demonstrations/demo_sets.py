@@ -19,6 +19,8 @@ Demos = list[dict[str, Any]]
 
 NUM_SETS = 6
 """The most demonstration sets for each predictor, the empty one included."""
+MAX_DEMOS = 4
+"""The most demonstrations in a set that is drawn."""
 
 
 class DemoSets(BaseModel, extra="forbid"):
@@ -38,18 +40,10 @@ class DemoSets(BaseModel, extra="forbid"):
     spent: Usage = Usage()
 
     @classmethod
-    def draw(
-        cls,
-        program: Program,
-        bootstrapped: Program | None,
-        *,
-        num_sets: int = NUM_SETS,
-        max_demos: int = 4,
-        seed: int = 0,
-    ) -> DemoSets:
+    def draw(cls, program: Program, bootstrapped: Program | None, *, seed: int = 0) -> DemoSets:
         """Draw sets for a program from the demonstrations of its bootstrapped copy, if there is one.
 
-        Each predictor gets at most `num_sets` sets, the empty one included; drawn sets have at most `max_demos`
+        Each predictor gets at most `NUM_SETS` sets, the empty one included; drawn sets have at most `MAX_DEMOS`
         demonstrations. Of the longer passages in these, they show excerpts.
         """
         rng = random.Random(seed)
@@ -62,7 +56,7 @@ class DemoSets(BaseModel, extra="forbid"):
         own: dict[str, int] = {}
         for name, demos in _demos(program).items():
             options: list[Demos] = [[], demos] if demos else [[]]
-            _add_draws(options, available.get(name, []), num_sets, max_demos, rng)
+            _add_draws(options, available.get(name, []), rng)
             if len(options) > 1:
                 sets[name], own[name] = options, int(bool(demos))
         return cls(sets=sets, own=own)
@@ -91,16 +85,11 @@ def _demos(program: Program) -> dict[str, Demos]:
     return {name: part["demos"] for name, part in state_of(program).items() if "demos" in part}
 
 
-def _add_draws(options: list[Demos], available: Demos, num_sets: int, max_demos: int, rng: random.Random) -> None:
+def _add_draws(options: list[Demos], available: Demos, rng: random.Random) -> None:
     """Add the first available demonstrations as a set, then random subsets in their order; no set is added twice."""
-    if not available:
-        return
-    if available[:max_demos] not in options:
-        options.append(available[:max_demos])
-    for _ in range(4 * num_sets):  # few demonstrations may not give enough different sets
-        if len(options) >= num_sets:
-            break
-        size = rng.randint(1, min(max_demos, len(available)))
-        drawn = [available[place] for place in sorted(rng.sample(range(len(available)), size))]
-        if drawn not in options:
+    drawn = available[:MAX_DEMOS]
+    for _ in range(4 * NUM_SETS if available else 0):  # few demonstrations may not give enough different sets
+        if drawn not in options and len(options) < NUM_SETS:
             options.append(drawn)
+        size = rng.randint(1, min(MAX_DEMOS, len(available)))
+        drawn = [available[place] for place in sorted(rng.sample(range(len(available)), size))]

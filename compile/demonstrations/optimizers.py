@@ -1,4 +1,4 @@
-"""DSPy's optimizers by name, and how each of them is run."""
+"""Give a program demonstrations or instructions by one of DSPy's optimizers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import dspy
+from dspy.utils.callback import BaseCallback
 
 from knowgap.compiling.demonstrations.feedback import feedback_metric
-from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
+from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run
-from knowgap.errors import UnknownName, UsageError
+from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.lms.metering import without_history
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
+
+P = TypeVar("P", bound=Program)
 
 _REASONING = ("reasoning", "explanation")
 _RIGHT_RUNS = {"max_bootstrapped_demos": 4, "max_labeled_demos": 0, "metric_threshold": 1.0}
@@ -39,52 +48,6 @@ class Optimizer:
     defaults: Mapping[str, Any]
     writes: bool = False
 
-    def run(
-        self,
-        student: Program,
-        trainset: Sequence[dspy.Example],
-        valset: Sequence[dspy.Example],
-        metric: Metric,
-        author: dspy.BaseLM,
-        run: Run,
-        options: Mapping[str, Any],
-    ) -> Program:
-        """Compile a program; `author` makes the demonstrations and writes the instructions.
-
-        Raises:
-            UnknownName: an option that neither the class's constructor nor its compile step takes.
-            UsageError: the examples have the outputs of no predictor (of "labeled").
-        """
-        kind = getattr(dspy, self.class_name)
-        constructor, step = (inspect.signature(each).parameters for each in (kind.__init__, kind.compile))
-        given = {
-            "metric": feedback_metric(metric) if self.class_name == "GEPA" else _one_call_each(metric, run.seed),
-            "trainset": [*trainset],
-            "valset": [*valset],
-            "teacher_settings": {"lm": author},
-            "prompt_model": author,
-            "reflection_lm": author,
-            "task_model": dspy.settings.lm,
-            "num_threads": run.num_threads,
-            "seed": run.seed + 1,  # MIPROv2 takes 0 for "not given"
-        }
-        known = {*constructor, *step} - {*given} - _OPTIONS_OF_NOBODY
-        for option in options:
-            if option not in known:
-                raise UnknownName.among(f"option of {self.class_name}", option, known)
-        given |= {**self.defaults, **self._sizes(len(valset), options), **options}
-        made = kind(**{name: value for name, value in given.items() if name in constructor})
-        arguments = {name: value for name, value in given.items() if name in step and name not in constructor}
-        return made.compile(student, **arguments)
-
-    def _sizes(self, n_val: int, options: Mapping[str, Any]) -> dict[str, Any]:
-        """How much an optimizer that writes does, if the options do not say."""
-        if self.class_name == "MIPROv2":
-            given = {} if options.get("num_candidates") is None else {"auto": None}
-            return {**given, "minibatch": n_val > options.get("minibatch_size", 35)}
-        own_limit = {"auto", "max_full_evals", "max_metric_calls"} & {*options}
-        return {"auto": "light"} if self.class_name == "GEPA" and not own_limit else {}
-
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "labeled": Optimizer("LabeledFewShot", "shows examples as they are", {"k": 4}),
@@ -100,47 +63,117 @@ OPTIMIZERS: dict[str, Optimizer] = {
 """The optimizers by name."""
 
 
-def check_labels(program: Program, example: dspy.Example) -> list[str]:
-    """The names of the predictors whose outputs, reasoning aside, and one of whose inputs an example has.
+def run_optimizer(
+    program: P,
+    trainset: Sequence[dspy.Example],
+    *,
+    metric: Metrics,
+    valset: Sequence[dspy.Example] | None = None,
+    optimizer: str = "bootstrap",
+    teacher_lm: dspy.BaseLM | None = None,
+    run: Run = Run(),
+    **options: Any,
+) -> P:
+    """Give a program the demonstrations, or the instructions, that an optimizer finds.
+
+    Only runs with a perfect score become demonstrations (`metric_threshold=1.0`), and examples themselves are not shown
+    beside them (`max_labeled_demos=0`), since they label the final answer alone and not the steps before it. Both are
+    options. The optimizer `labeled` shows examples to the predictors whose outputs they label (reasoning aside).
+
+    Candidates are compared on the valset; without one, on the trainset. Of several metrics, the first counts. The other
+    arguments are those of `knowgap.compiling.compiler.compile`.
+
+    Returns:
+        A copy with demonstrations or instructions, and the hyperparameters of `program`.
 
     Raises:
-        UsageError: there are none.
+        UnknownName: no such optimizer, metric or option.
+        UsageError: no examples, or no predictor that examples could be shown to.
+        LanguageModelError: the optimizer needs a language model that writes, and this one does not.
     """
-    given = {name for name in example if example[name] is not None}
-    labelled: list[str] = []
-    for name, predictor in program.named_predictors():
-        signature: Any = predictor.signature
-        outputs = {output for output in signature.output_fields if output not in _REASONING}
-        if outputs and outputs <= given and given & {*signature.input_fields}:
-            labelled.append(name)
-    if not labelled:
+    if optimizer not in OPTIMIZERS:
+        raise UnknownName.among("optimizer", optimizer, ["study", "calibrate", *OPTIMIZERS])
+    check_examples(trainset, "trainset")
+    [(name, measure), *_] = named_metrics(metric).items()
+    without_missing_gold([*trainset, *(valset or ())], program.retriever, name)
+    model = resolve_lm(run.lm, program)
+    author = teacher_lm or model
+    if OPTIMIZERS[optimizer].writes and getattr(author, "model", "") == EXTRACTIVE:
+        raise LanguageModelError(
+            f"the optimizer {optimizer} needs a language model to write instructions; the embedded reader cannot"
+        )
+    student = program.deepcopy()
+    student._compiled = False
+    student.concurrent = False  # demonstrations then come in the order of the algorithm, whichever call ends first
+    examples = [each.with_inputs("question") for each in trainset]
+    random.Random(run.seed).shuffle(examples)
+    given = {
+        "trainset": examples,
+        "valset": [each.with_inputs("question") for each in valset or trainset],
+        "teacher_settings": {"lm": author},
+        "prompt_model": author,
+        "reflection_lm": author,
+        "task_model": model,
+        "num_threads": run.num_threads,
+        "seed": run.seed + 1,  # MIPROv2 takes 0 for "not given"
+    }
+    watch = _Watch()
+    with quiet(), without_history(), dspy.context(lm=model, callbacks=[*dspy.settings.callbacks, watch]):
+        try:
+            compiled = _compile(student, optimizer, _observed(measure, run.seed, run.progress), given, options)
+        except KnowgapError:
+            raise
+        except Exception as error:
+            watch.look(error)
+            if watch.stop is None and isinstance(error, (AssertionError, ValueError)):  # how DSPy refuses arguments
+                raise UsageError(f"the optimizer {optimizer} cannot run: {error}") from error
+            raise watch.stop or error from error
+    if watch.stop is not None:
+        raise watch.stop
+    _clean(compiled, program)
+    if optimizer == "labeled" and not any(cast("Any", predictor).demos for predictor in compiled.predictors()):
         raise UsageError(
             f"the optimizer labeled cannot be used: examples have the outputs of no predictor of {program.name}; use "
             "bootstrap, which gets them by running the program"
         )
-    return labelled
+    return cast("P", compiled)
 
 
-def reporting(metric: Metric, progress: Progress | None) -> Metric:
-    """Wrap a metric so that it reports every question to `progress`."""
-    if progress is None:
-        return metric
-    asked = itertools.count(1)
+def _compile(
+    student: Program, optimizer: str, metric: Metric, given: dict[str, Any], options: dict[str, Any]
+) -> Program:
+    """Make DSPy's optimizer and run it, each with those of the arguments that it takes.
 
-    def measure(example: Any, prediction: Any, trace: Any = None) -> Any:
-        score = metric(example, prediction, trace)
-        progress(next(asked), 0, "questions asked")
-        return score
-
-    return measure
-
-
-def _one_call_each(metric: Metric, seed: int) -> Metric:
-    """Wrap a metric so that it keeps one call of each predictor in a trace, as DSPy's bootstrapping does later.
-
-    DSPy draws the call by a hash of pickled objects, which differs from run to run. Here the same draw (half of the
-    time the last call, else one before it) depends on the seed and the question alone.
+    Raises:
+        UnknownName: an option that neither the class's constructor nor its compile step takes.
     """
+    spec = OPTIMIZERS[optimizer]
+    kind = getattr(dspy, spec.class_name)
+    constructor, step = (inspect.signature(each).parameters for each in (kind.__init__, kind.compile))
+    known = {*constructor, *step} - {*given, "metric"} - _OPTIONS_OF_NOBODY
+    for option in options:
+        if option not in known:
+            raise UnknownName.among(f"option of {spec.class_name}", option, known)
+    sizes: dict[str, Any] = {}  # how much an optimizer that writes does, if the options do not say
+    if optimizer == "mipro":
+        sizes["minibatch"] = len(given["valset"]) > options.get("minibatch_size", 35)
+        sizes |= {} if options.get("num_candidates") is None else {"auto": None}
+    if optimizer == "gepa":
+        metric = cast("Metric", feedback_metric(metric))
+        sizes |= {} if {"auto", "max_full_evals", "max_metric_calls"} & {*options} else {"auto": "light"}
+    given = {"metric": metric, **given, **spec.defaults, **sizes, **options}
+    made = kind(**{name: value for name, value in given.items() if name in constructor})
+    arguments = {name: value for name, value in given.items() if name in step and name not in constructor}
+    return made.compile(student, **arguments)
+
+
+def _observed(metric: Metric, seed: int, progress: Progress | None) -> Metric:
+    """A metric that reports every question, and keeps one call of each predictor in a trace.
+
+    DSPy's bootstrapping does so later, by a hash of pickled objects, which differs from run to run. Here the same draw
+    (half of the time the last call, else one before it) depends on the seed and the question alone.
+    """
+    asked = itertools.count(1)
 
     def measure(example: Any, prediction: Any, trace: Any = None) -> Any:
         score = metric(example, prediction, trace)
@@ -153,6 +186,59 @@ def _one_call_each(metric: Metric, seed: int) -> Metric:
                 rng.choice(steps[:-1]) if len(steps) > 1 and rng.random() < 0.5 else steps[-1]
                 for steps in calls.values()
             ]
+        if progress is not None:
+            progress(next(asked), 0, "questions asked")
         return score
 
     return measure
+
+
+class _Watch(BaseCallback):
+    """Notices errors of an unreachable model, a refused key or a full disk.
+
+    DSPy's optimizers skip the questions with such errors, so that the demonstrations would depend on them.
+
+    Attributes:
+        stop: the first such error.
+    """
+
+    def __init__(self) -> None:
+        self.stop: Exception | None = None
+        self._programs: set[str] = set()
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Remember a call of a program; the program handles the errors of its predictors itself."""
+        if isinstance(instance, Program):
+            self._programs.add(call_id)
+
+    def on_module_end(self, call_id: str, outputs: Any | None, exception: BaseException | None = None) -> None:
+        """Look at the error of a program that was asked."""
+        if call_id in self._programs and exception is not None:
+            self.look(exception)
+
+    def look(self, error: BaseException) -> None:
+        """Keep an error that would prevent other questions as well."""
+        if self.stop is None and is_connection_error(error):
+            self.stop = LanguageModelUnreachable(f"the language model could not be reached: {error}")
+        self.stop = self.stop or fatal_cause(error)
+
+
+def _clean(compiled: Program, program: Program) -> None:
+    """Remove what the optimizer left on the compiled program, and restore its language models."""
+    for name in vars(compiled).keys() - vars(program).keys():
+        delattr(compiled, name)  # candidates, logs and scores: whole programs, which every copy would contain
+    compiled.concurrent = program.concurrent
+    own = dict(program.named_predictors())
+    for name, predictor in compiled.named_predictors():
+        predictor.lm = own[name].lm
+        predictor.demos = [kept for demo in predictor.demos if (kept := _of_predictor(predictor, demo)) is not None]
+
+
+def _of_predictor(predictor: Any, demo: Any) -> dspy.Example | None:
+    """A demonstration with the fields of its predictor alone; None if it lacks all inputs, or an output."""
+    signature = predictor.signature
+    fields = {name: demo[name] for name in signature.fields if name in demo and demo[name] is not None}
+    outputs = {name for name in signature.output_fields if name not in _REASONING}
+    if not outputs <= fields.keys() or not fields.keys() & signature.input_fields.keys():
+        return None
+    return dspy.Example(**fields, **({"augmented": True} if demo.get("augmented") else {}))

@@ -7,14 +7,13 @@ A run keeps everything in its output folder: a file of answers for each program 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data import Dataset, load_dataset, split
 from knowgap.compiling.evaluation.costs import COSTS
-from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
 from knowgap.compiling.evaluation.metrics import get_metric
 from knowgap.compiling.evaluation.shared_cache import share_results
@@ -22,7 +21,6 @@ from knowgap.compiling.experiments.result import ExperimentResult
 from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row, read_table
 from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.metering import Prices
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval.index.engines import as_retriever, open_or_build
@@ -36,11 +34,10 @@ class Experiment:
         table: a table, the name of one that comes with knowgap, or a TOML file.
         output: folder of answers, indexes and results.
         data: file or folder by data set name; columns whose data are not named are left out.
-        corpora: passages by data set name, instead of those that come with the questions.
-        indexes: index folder or another retriever by data set name; the others are built in `output`.
+        indexes: index folder or another retriever by data set name; the others are built in `output` from the passages
+            that come with the questions.
         engine: index engine, instead of the table's.
         rows: labels of the rows to run; None for all.
-        baseline: label of the row that the others are tested against, instead of the table's.
         limit: how many questions of each data set are asked at most.
         models: reranker and entailment model, for the programs that have them.
 
@@ -51,20 +48,19 @@ class Experiment:
     table: ExperimentTable | str | Path
     output: str | Path
     data: Mapping[str, str | Path] = field(default_factory=dict)
-    corpora: Mapping[str, str | Path] = field(default_factory=dict)
     indexes: Mapping[str, Any] = field(default_factory=dict)
     engine: str | None = None
     rows: Collection[str] | None = None
-    baseline: str = ""
     limit: int | None = None
     models: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         table = self.read
         labels, datasets = [row.label for row in table.rows], [column.dataset for column in table.columns]
-        named = [*self.data, *self.corpora, *self.indexes]
-        rows = [*(self.rows or ()), *([self.baseline] if self.baseline else [])]
-        for kind, names, known in (("data set", named, datasets), ("row", rows, labels)):
+        for kind, names, known in (
+            ("data set", [*self.data, *self.indexes], datasets),
+            ("row", self.rows or (), labels),
+        ):
             for name in names:
                 if name not in known:
                     raise UnknownName.among(f"{kind} of {table.name}", name, known)
@@ -85,32 +81,9 @@ class Experiment:
             DataError: data that cannot be read or scored.
             LanguageModelUnreachable: the language model can no longer be reached; the same call continues the run.
         """
-        found = ExperimentResult(self.read)
-        for column, data, programs in self._columns(found.left_out, run):
-            folder = Path(self.output) / "answers" / file_name(column.title)
-            asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit}
-            scored = evaluate(share_results(programs), data, _scores(column), **asked, output=folder)
-            found.evaluations[column.title] = scored
-        found.save(self.output)
-        return found
-
-    def estimate(self, run: Run = Run(), prices: Prices | None = None) -> dict[tuple[str, str], Estimate]:
-        """Estimate what `run` costs, by row and column: three questions of every cell are asked."""
-        return {
-            (label, column.title): estimate(
-                program, data.questions(column.split, self.limit), _scores(column), run=run, prices=prices
-            )
-            for column, data, programs in self._columns({}, run)
-            for label, program in programs.items()
-        }
-
-    def _columns(
-        self, left_out: dict[tuple[str, str], str], run: Run
-    ) -> Iterator[tuple[Column, Dataset, dict[str, Program]]]:
-        """Yield the columns with their data and programs by label; note why other cells are left out."""
-        table = self.read
+        table, found = self.read, ExperimentResult(self.read)
         rows = [row for row in table.rows if self.rows is None or row.label in self.rows]
-        rows.sort(key=lambda row: row.label != (self.baseline or table.baseline))
+        rows.sort(key=lambda row: row.label != table.baseline)
         columns = [column for column in table.columns if column.dataset in {"sample", *self.data}]
         if not columns:
             missing = " ".join(dict.fromkeys(f"{column.dataset}=PATH" for column in table.columns))
@@ -121,15 +94,20 @@ class Experiment:
             for row in rows:
                 made = row.left_out or self._program(row, column, retriever)
                 if isinstance(made, str):
-                    left_out[row.label, column.title] = made
+                    found.left_out[row.label, column.title] = made
                 else:
                     programs[row.label] = made
+            folder = Path(self.output) / "answers" / file_name(column.title)
+            metrics = [name for name in column.metrics if name not in COSTS]
+            asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit, "output": folder}
             if programs:
-                yield column, data, programs
+                found.evaluations[column.title] = evaluate(share_results(programs), data, metrics, **asked)
+        found.save(self.output)
+        return found
 
     def _data(self, column: Column, seed: int) -> Dataset:
         path = self.data.get(column.dataset, "sample")
-        data = load_dataset(path, corpus=self.corpora.get(column.dataset), seed=seed, split_as=column.split)
+        data = load_dataset(path, seed=seed, split_as=column.split)
         if column.questions is None:
             return data
         drawn = split(data.questions(column.split), {"drawn": column.questions}, seed)["drawn"]
@@ -160,9 +138,5 @@ class Experiment:
             cls.from_preset(preset, retriever, **models, **values) if preset else cls(retriever, **models, **values)
         )
         if program.needs_retriever and retriever is None:
-            raise UsageError(f"{column.dataset} has no passages of its own: name an index or a corpus for it")
+            raise UsageError(f"{column.dataset} has no passages of its own: name an index for it")
         return program
-
-
-def _scores(column: Column) -> list[str]:
-    return [name for name in column.metrics if name not in COSTS]

@@ -149,8 +149,6 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
         for row in self.rows:
             if len(row.paper) not in (0, width):
                 raise ValueError(f"the row {row.label!r} has {len(row.paper)} of the paper's figures, not {width}")
-            if row.paper and not self.paper:
-                raise ValueError(f"the row {row.label!r} has a paper's figures, and the table names no paper")
         for column in self.columns:
             if column.task not in TASKS:
                 raise ValueError(str(UnknownName.among("task", column.task, TASKS)))

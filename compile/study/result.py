@@ -1,4 +1,4 @@
-"""What a study found: Optuna's trials, the rules that choose one of them, and the program that was chosen."""
+"""What a study found: Optuna's trials, the one that is chosen, and its program."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from knowgap.compiling.evaluation.quiet import quiet
-from knowgap.compiling.study.attributes import COSTS, DEFAULT, LABEL, spent_in
-from knowgap.compiling.study.config import StudyConfig, parse_rule
-from knowgap.compiling.study.objective import Objective
+from knowgap.compiling.study.objective import COSTS, DEFAULT, LABEL, Objective, spent_in
 from knowgap.errors import StudyError
 from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
@@ -52,11 +50,6 @@ class StudyResult(Generic[P]):
             f"trial {self.best.number} is chosen with {name} {self.best.values[0]:.3f} on dev{before})"
         )
 
-    @property
-    def config(self) -> StudyConfig:
-        """The settings of the study."""
-        return self.objective.config
-
     @cached_property
     def program(self) -> P:
         """A copy of the program with the hyperparameters and demonstrations of the chosen trial."""
@@ -74,17 +67,13 @@ class StudyResult(Generic[P]):
 
     @property
     def default(self) -> FrozenTrial | None:
-        """The trial with the defaults and no demonstrations; None if a limit was reached before."""
+        """The trial with the defaults and no demonstrations; None if it is not complete."""
         return next((trial for trial in self.complete if trial.user_attrs.get(LABEL) == DEFAULT), None)
 
     @property
     def spent(self) -> Usage:
         """What all trials, the failed ones included, and the demonstrations cost."""
         return spent_in(self.study.get_trials(deepcopy=False)) + self.objective.demos.spent
-
-    def choose(self, rule: str = "best") -> P:
-        """The program of the trial that another rule chooses; see `choose`."""
-        return self.objective.program_of(choose(self.trials, rule, self.config.cost))
 
     def changes(self, trial: FrozenTrial | None = None) -> dict[str, tuple[Any, Any]]:
         """Hyperparameters and numbers of demonstrations, before and after, that a trial (the chosen one) changes."""
@@ -115,40 +104,26 @@ def cost_of(trial: FrozenTrial, name: str) -> float:
     return math.inf if mean is None else mean
 
 
-def rank(trial: FrozenTrial, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:
+def rank(trial: FrozenTrial) -> tuple[float, float, float, bool, int]:
     """The key by which complete trials are sorted, best first.
 
-    The higher mean score comes first; among equals, the cheaper one by `cost`, then by tokens, then the default
-    settings, then the earlier one.
+    The higher mean score comes first; among equals, the one with fewer calls a question, then with fewer tokens, then
+    the default settings, then the earlier one.
     """
     is_default = trial.user_attrs.get(LABEL) == DEFAULT
-    return -round(trial.values[0], 12), cost_of(trial, cost), cost_of(trial, "tokens"), not is_default, trial.number
+    costs = cost_of(trial, "lm_calls"), cost_of(trial, "tokens")
+    return -round(trial.values[0], 12), *costs, not is_default, trial.number
 
 
-def choose(trials: Sequence[FrozenTrial], rule: str = "best", cost: str = "lm_calls") -> FrozenTrial:
-    """Choose a complete trial.
-
-    Args:
-        trials: finished trials.
-        rule: "best" takes the highest mean score, by `rank`. "within 0.02" takes the cheapest trial whose score is at
-            most 0.02 below the best. "under 12" takes the best trial that costs at most 12 per question.
-        cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
+def choose(trials: Sequence[FrozenTrial], tolerance: float = 0.0) -> FrozenTrial:
+    """The complete trial with the fewest calls a question of those whose mean score is within `tolerance` of the best.
 
     Raises:
-        StudyError: no trial is complete, or none is within the limit.
-        UsageError: the rule is none of these.
+        StudyError: no trial is complete.
     """
-    complete = sorted((t for t in trials if t.state == TrialState.COMPLETE), key=lambda trial: rank(trial, cost))
+    complete = sorted((trial for trial in trials if trial.state == TrialState.COMPLETE), key=rank)
     if not complete:
-        raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")
-    kind, amount = parse_rule(rule)
-    if kind == "within":
-        near = [trial for trial in complete if trial.values[0] >= complete[0].values[0] - amount - 1e-12]
-        return min(near, key=lambda trial: cost_of(trial, cost))
-    if kind == "under":
-        affordable = [trial for trial in complete if cost_of(trial, cost) <= amount + 1e-12]
-        if not affordable:
-            least = min(cost_of(trial, cost) for trial in complete)
-            raise StudyError(f"no trial costs {amount:g} {cost} or less: the cheapest costs {least:g}")
-        return affordable[0]
-    return complete[0]
+        raise StudyError("no trial was completed: raise the limits or the number of trials, and continue")
+    best = complete[0].values[0]
+    near = [trial for trial in complete if trial.values[0] >= best - tolerance - 1e-12]
+    return min(near, key=lambda trial: rank(trial)[1:])

@@ -21,9 +21,9 @@ from optuna.samplers import TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
-from knowgap.compiling.demonstrations.demo_sets import NUM_SETS, DemoSets
+from knowgap.compiling.demonstrations.demo_sets import MAX_DEMOS, NUM_SETS, DemoSets
 from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
-from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
+from knowgap.compiling.demonstrations.optimizers import run_optimizer
 from knowgap.compiling.evaluation.evaluator import answers_about
 from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, lm_name, provenance_of
@@ -31,15 +31,14 @@ from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.run import Run
-from knowgap.compiling.study.attributes import DEFAULT, LABEL
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.objective import BudgetSpent, Objective, Purse
+from knowgap.compiling.study.objective import DEFAULT, LABEL, Objective, spent_in
 from knowgap.compiling.study.pruning import GainPruner
 from knowgap.compiling.study.result import FINISHED, StudyResult, choose
 from knowgap.compiling.study.storage import open_storage, sqlite_file
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
-from knowgap.lms.metering import Usage, token_prices, without_history
-from knowgap.lms.providers import EXTRACTIVE, check_reachable
+from knowgap.lms.metering import UsageTracker, token_prices, track_usage, without_history
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.files import acquire_lock
 
@@ -70,15 +69,16 @@ def run_study(
     Arguments and errors are those of `knowgap.compiling.compiler.compile`.
     """
     [(name, measure), *_] = named_metrics(metric).items()
-    model = resolve_lm(run.lm, program)
-    given = config or StudyConfig()
-    config, teacher = given.with_prices(lm_name(model)), lm_name(teacher_lm or model)
-    if config.max_money is not None:
-        check_reachable(model, tokens=True)
-    purse = Purse(config, token_prices(teacher) or given.with_prices(teacher).prices, Usage(), time.monotonic())
-    searches = shows_demos(config.demos, model, teacher_lm)
+    model, config, started = resolve_lm(run.lm, program), config or StudyConfig(), time.monotonic()
+    if config.max_money is not None and token_prices(lm_name(model)) is None:
+        raise UsageError(
+            f"max_money cannot be kept, since the prices of {lm_name(model)} are not known: limit max_calls"
+        )
+    searches = config.demos == "auto" and lm_name(model) != EXTRACTIVE
     if searches and trainset:
         check_examples(trainset, "trainset")
+    if teacher_lm is not None and not searches:
+        raise UsageError(f"the teacher {lm_name(teacher_lm)} is not used: no demonstrations are made")
     questions = [each.copy(id=id) for id, each in zip(check_examples(devset, "devset"), devset, strict=True)]
     random.Random(run.seed).shuffle(questions)
     about = {
@@ -95,33 +95,26 @@ def run_study(
             study = optuna.create_study(
                 storage=storage,
                 study_name=config.name or program.name,
-                directions=["maximize", *("minimize" for _ in config.costs)],
+                direction="maximize",
                 pruner=GainPruner() if config.prune else NopPruner(),
                 load_if_exists=True,
             )
             _check_about(study, about)
             run, demos = replace(run, lm=None), None  # DSPy is configured with it
             if searches:
-                demos = _demonstrations(study, cached, trainset, measure, config, teacher_lm, purse, run)
+                demos = _demonstrations(study, cached, trainset, measure, teacher_lm, run)
             objective = Objective(cached, questions, {name: measure}, config=config, demos=demos, run=run)
-            _enqueue(study, objective)
-        stopped = _run_trials(study, objective)
-        best = choose(study.get_trials(states=FINISHED), config.rule, config.cost)
+            for label, values, chosen in (
+                (DEFAULT, objective.space.defaults, {}),
+                ("current", {}, objective.demos.own),
+                ("bootstrapped", {}, objective.demos.bootstrapped),
+            ):
+                parameters = objective.space.parameters(values, chosen)
+                study.enqueue_trial(parameters, user_attrs={LABEL: label}, skip_if_exists=True)
+        stopped = _run_trials(study, objective, started)
+        best = choose(study.get_trials(states=FINISHED), config.tolerance)
     objective.program = program  # without the cache
     return StudyResult(study, objective, best, stopped)
-
-
-def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | None = None) -> bool:
-    """Whether trials choose demonstrations: "auto" does so unless the embedded reader answers, which ignores them.
-
-    Raises:
-        UsageError: a teacher is given although no demonstrations are made.
-    """
-    if demos == "search" or (demos == "auto" and lm_name(lm) != EXTRACTIVE):
-        return True
-    if teacher_lm is not None:
-        raise UsageError(f"the teacher {lm_name(teacher_lm)} is not used: no demonstrations are made")
-    return False
 
 
 def _check_about(study: Study, about: dict[str, Any]) -> None:
@@ -143,70 +136,49 @@ def _demonstrations(
     program: Program,
     trainset: Sequence[dspy.Example],
     metric: Metric,
-    config: StudyConfig,
     teacher_lm: dspy.BaseLM | None,
-    purse: Purse,
     run: Run,
 ) -> DemoSets:
     """The demonstration sets of a study; the first process makes and stores them."""
     if _DEMOS not in study.user_attrs:
-        bootstrapped = None
-        most, run = NUM_SETS * config.max_demos // 2, run.named("making demonstrations")
-        try:
+        bootstrapped, most, run = None, NUM_SETS * MAX_DEMOS // 2, run.named("making demonstrations")
+        with track_usage(UsageTracker(token_prices(lm_name(teacher_lm or dspy.settings.lm)))) as tracker:
             if teacher_lm is None and answers_only(program):
                 bootstrapped = label_calls(program, trainset, most, seed=run.seed, progress=run.progress)
             elif trainset:
                 options: dict[str, Any] = {"teacher_lm": teacher_lm, "max_bootstrapped_demos": most}
-                bootstrapped = purse.paying(run_optimizer, program, trainset, metric=metric, run=run, **options)
-        except BudgetSpent as reason:
-            raise StudyError(f"{reason} reached while demonstrations were made: raise it") from None
-        made = DemoSets.draw(program, bootstrapped, max_demos=config.max_demos, seed=run.seed)
-        made = made.model_copy(update={"spent": purse.usage})
+                bootstrapped = run_optimizer(program, trainset, metric=metric, run=run, **options)
+        made = DemoSets.draw(program, bootstrapped, seed=run.seed).model_copy(update={"spent": tracker.usage})
         if _DEMOS not in study.user_attrs:  # another process may have been faster
             study.set_user_attr(_DEMOS, made.model_dump_json())
     return DemoSets.model_validate_json(study.user_attrs[_DEMOS])
 
 
-def _enqueue(study: Study, objective: Objective[Any], again: bool = False) -> None:
-    """Let the defaults be tried first, then the program as it is, and with the first bootstrapped demonstrations.
-
-    `again` enqueues the defaults although they are there.
-    """
-    space, demos = objective.space, objective.demos
-    for label, values, chosen in (
-        (DEFAULT, {name: space.defaults[name] for name in space.declared}, {}),
-        ("current", {}, demos.own),
-        ("bootstrapped", {}, demos.bootstrapped),
-    ):
-        skips = not again or label != DEFAULT
-        study.enqueue_trial(space.parameters(values, chosen), user_attrs={LABEL: label}, skip_if_exists=skips)
-
-
-def _run_trials(study: Study, objective: Objective[Any]) -> str:
+def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
     """Run trials until there are enough or a limit is reached; return which.
 
     Raises:
         LanguageModelUnreachable: several trials in a row lost a question.
     """
-    lost, n_trials = 0, objective.config.n_trials
+    lost, config = 0, objective.config
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         while True:
             _queue_failed(study)
             trials = study.get_trials(deepcopy=False)
-            if sum(trial.state in FINISHED for trial in trials) >= n_trials:
+            if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
                 default = [trial.state for trial in trials if trial.user_attrs.get(LABEL) == DEFAULT]
                 if TrialState.COMPLETE in default:
                     return "trials"
                 if TrialState.WAITING not in default:  # the process that ran the defaults may be dead
-                    _enqueue(study, objective, again=True)
-            if reason := objective.purse(trials).reached():
+                    study.enqueue_trial(objective.space.parameters(objective.space.defaults), {LABEL: DEFAULT})
+            if reason := config.exceeded(spent_in(trials) + objective.demos.spent, time.monotonic() - started):
                 return reason
             # A seed for each place: the same in a study that is continued, and another on another machine.
             seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)
             study.sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
             try:
-                study.optimize(objective, n_trials=1, catch=(BudgetSpent,))
+                study.optimize(objective, n_trials=1)
                 lost = 0
             except LanguageModelUnreachable as error:
                 lost += 1

@@ -55,15 +55,14 @@ class SearchSpace:
     ):
         config = config or StudyConfig()
         declared = program.hyperparameters()
-        for name in [*(config.include or ()), *config.exclude, *config.ranges]:
+        for name in [*(config.include or ()), *config.ranges]:
             if name not in declared:
                 raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
         included = tuned if config.include is None else config.include
-        chosen = {name: d for name, d in declared.items() if name in included and name not in config.exclude}
-        self.declared = _by_dependence(chosen)
+        self.declared = _by_dependence({name: d for name, d in declared.items() if name in included})
         self.values = program.values()
-        self.defaults = {name: declaration.default for name, declaration in declared.items()}
+        self.defaults = {name: declaration.default for name, declaration in self.declared.items()}
         self.num_demo_sets = dict(num_demo_sets or {})
         self.ranges: dict[str, tuple[float, float]] = {}
         for name, declaration in self.declared.items():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
-from knowgap.errors import UnknownName, ValueOutOfBounds
+from knowgap.compiling.settings import Settings
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+class TrainingConfig(Settings, frozen=True):
     """How a model is trained; every kind of model has its own defaults.
 
     Attributes:
@@ -23,12 +23,9 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
         warmup_ratio: the share of the steps in which the learning rate rises, from 0 to below 1.
         max_length: the most tokens of one example.
         seed: the seed of the order of examples, of new weights and of dropout.
-
-    Raises:
-        ValueOutOfBounds: a value is outside of its bounds.
-        UnknownName: there is no such setting.
     """
 
+    what: ClassVar[str] = "training setting"
     paper_base: ClassVar[str] = ""
     """The model that the method's paper starts from, by its name on the hub; empty if it trains none."""
 
@@ -39,17 +36,6 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     warmup_ratio: float = Field(default=0.1, ge=0, lt=1)
     max_length: Count = 512
     seed: int = Field(default=0, ge=0, lt=2**32)
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            [first, *_] = error.errors()
-            name = str(first["loc"][0])
-            if first["type"] == "extra_forbidden":
-                raise UnknownName.among("training setting", name, type(self).model_fields) from None
-            reason = first["msg"].replace("Input should be", "must be")
-            raise ValueOutOfBounds(f"{name} = {first['input']!r}: {reason}") from None
 
 
 class RerankerConfig(TrainingConfig, frozen=True):

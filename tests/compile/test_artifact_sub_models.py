@@ -1,6 +1,7 @@
-"""Artifacts of programs with trained sub-models: named by folder and digest, and taken again when they are the same."""
+"""Artifacts of programs with trained parts: named by folder and digest, and taken again."""
 
 import json
+import shutil
 
 import dspy
 import pytest
@@ -8,11 +9,14 @@ from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
 from knowgap.compiling.run import Run
+from knowgap.errors import ArtifactError, CheckpointError
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
+from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import folder_digest
 from tests.lms.local.tiny_models import TEXTS, write_language_model
+from tests.lms.tiny_generator import write_base_model
 from tests.retrieval.tiny import write_cross_encoder
 
 CORPUS = [Passage("moor", "Ada Moor", "Ada Moor was born in Wick.")]
@@ -61,15 +65,22 @@ def test_models_that_are_given_go_over_those_recorded(artifact, models, tmp_path
     assert load(artifact, relevant=models["relevant"]).cross_encoder is models["relevant"]
 
 
-def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, folders):
+def test_a_model_that_has_changed_is_told_and_one_that_is_gone_refused(artifact, folders):
     write_language_model(folders["know"], "causal", seed=3)
-    (folders["decompose"] / "config.json").unlink()
-    with pytest.warns(UserWarning, match="missing or has changed") as warned:
-        loaded = load(artifact)
-    said = [str(w.message) for w in warned if "has changed" in str(w.message)]
-    assert [text.partition("the sub-model ")[2].split()[0] for text in said] == ["know", "decompose"]
-    assert (loaded.know.lm, loaded.decompose.lm) == (None, None)
-    assert name_of(loaded, "relevant") == str(folders["relevant"])
+    with pytest.warns(UserWarning, match="compiled with another sub-model know"):
+        load(artifact)
+    shutil.rmtree(folders["decompose"])
+    with pytest.raises(ArtifactError, match="decompose=FOLDER"):
+        load(artifact)
+
+
+@pytest.mark.parametrize("path", ["meta-llama/Llama-2-7b-hf", "model@http://evil.example"])
+def test_a_file_names_no_model_on_the_hub_and_no_server(artifact, path):
+    config = json.loads((artifact / "config.json").read_text())
+    config["sub_models"]["know"]["path"] = path
+    (artifact / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ArtifactError, match="know=FOLDER"):
+        load(artifact)
 
 
 def test_results_name_the_models(models, folders, examples, lm):
@@ -77,3 +88,21 @@ def test_results_name_the_models(models, folders, examples, lm):
     origin = evaluate(program, examples[:1], ["exact_match"], run=Run(lm=lm)).provenance
     assert origin.sub_models["relevant"]["digest"] == folder_digest(folders["relevant"])
     assert origin.sub_models["decompose"] == {"name": lm.model}
+
+
+def test_a_generator_needs_no_other_language_model_and_is_taken_again(tiny_generator, examples, tmp_path):
+    program = RQRAG(OverlapRetriever(CORPUS), generator=load_trained("generator", tiny_generator), depth=1)
+    result = evaluate(program, examples[:2], ["exact_match"], output=tmp_path / "answers.jsonl")
+    assert result.provenance.lm == f"hf/{tiny_generator}"
+    assert result.provenance.sub_models["generator"]["digest"] == folder_digest(tiny_generator)
+    assert all(record.cost.lm_calls >= 1 for record in result.records)
+    loaded = load(save(program, tmp_path / "artifact", lm=program.generator), lm=program.generator)
+    assert (loaded.generator.model, loaded.depth) == (f"hf/{tiny_generator}", 1)
+
+
+@pytest.mark.parametrize("where", ["nothing", "./base", "base"])
+def test_what_is_no_generator_is_refused(tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    write_base_model(tmp_path / "base")
+    with pytest.raises(CheckpointError, match="control tokens" if "base" in where else "must hold a config"):
+        load_trained("generator", where)

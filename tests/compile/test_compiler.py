@@ -136,4 +136,4 @@ def test_limits_are_shared_by_the_programs(several):
     found = compile(programs[:2], examples, "exact_match", study=study, run=Run(lm, num_threads=1))
     assert found.screening is None  # there is nothing to select
     assert found.study.stopped == "limit of 60 calls"
-    assert len(engine.calls) == 120
+    assert found.study.spent.calls < len(engine.calls) <= 2 * 60 + 2 * 60  # a trial that has begun is finished

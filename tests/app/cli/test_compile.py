@@ -29,12 +29,6 @@ def test_finds_demonstrations_alone(knowgap):
     }
 
 
-def test_the_table_of_trials_says_which_had_demonstrations(knowgap):
-    printed, _ = knowgap("compile", *STUDY, "--limit", "6", "--n-trials", "2", "--study", "demos=search")
-    [row] = [line for line in printed.splitlines() if "bootstrapped" in line]
-    assert "demonstrations" in row
-
-
 def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap):
     lines = (knowgap.folder / "questions.jsonl").read_text().splitlines()
     (knowgap.folder / "three.jsonl").write_text("\n".join(lines[:3]))

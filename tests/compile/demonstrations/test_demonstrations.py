@@ -7,13 +7,13 @@ from support import scripted_lm
 
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.demonstrations.feedback import feedback_metric
-from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
-from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
 from knowgap.compiling.evaluation.metrics import exact_match
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.trace.evidence import FATES, NOT_SEARCHED, USED
 
 
 @pytest.fixture
@@ -124,12 +124,13 @@ def test_any_of_several_calls_can_be_shown(examples):
 def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
     one = run_optimizer(program, examples, metric="f1", run=Run(lm), max_bootstrapped_demos=1)
     many = run_optimizer(program, examples, metric="f1", run=Run(lm), max_bootstrapped_demos=6)
-    drawn = DemoSets.draw(one, many, num_sets=4, max_demos=3)
+    drawn = DemoSets.draw(one, many)
     for name, options in drawn.sets.items():
         assert options[0] == []
         assert options[1] == demos(one)[name]
-        assert options[2] == demos(many)[name][:3]
-        assert all(len(option) <= 3 and option not in options[:n] for n, option in enumerate(options))
+        assert options[2] == demos(many)[name][:4]
+        assert len(options) == 6
+        assert all(len(option) <= 4 and option not in options[:n] for n, option in enumerate(options))
     assert drawn.own == {"answer": 1, "split": 1}
     assert drawn.bootstrapped == {"answer": 2, "split": 2}
     assert DemoSets.draw(program, None) == DemoSets()
@@ -216,8 +217,7 @@ def test_feedback_names_missing_evidence(examples):
     assert measure(examples[0], seen).score == 1.0
     result = measure(examples[4], unseen)
     assert result.score == 0.0
-    assert "The passage 'q4', which holds evidence, was never retrieved." in result.feedback
-    unused = dspy.Prediction(**{**seen, "passages": []})
-    assert "was retrieved but not used" in measure(examples[0], unused).feedback
+    assert f"The passage 'q4' holds evidence. {FATES[NOT_SEARCHED]}" in result.feedback
+    assert f"The passage 'q0' holds evidence. {FATES[USED]}" in measure(examples[0], seen).feedback
     own = feedback_metric(lambda e, p, trace=None: dspy.Prediction(score=0.5, feedback="mine"))
     assert (own(examples[0], seen).score, own(examples[0], seen).feedback) == (0.5, "mine")

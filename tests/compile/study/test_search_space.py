@@ -71,7 +71,6 @@ def test_choice_of_what_to_search():
     assert {v["mode"] for v, _ in found} == {"plain", "fancy"}
     assert {v["careful"] for v, _ in found} == {False}
     assert {*study.trials[0].params} == {"top_k", "mode"}
-    assert "limit" not in SearchSpace(Tunable(), StudyConfig(exclude=["limit"])).declared
     assert "weight" in SearchSpace(Tunable(careful=True), StudyConfig(include=["weight"])).parameters({})
     assert "weight" not in SearchSpace(Tunable(careful=False), StudyConfig(include=["weight", "top_k"])).parameters({})
 

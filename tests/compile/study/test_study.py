@@ -14,7 +14,6 @@ from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.result import choose
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError, UnknownName, UsageError
-from knowgap.lms.metering import dollars, token_prices
 
 
 def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=None, **config):
@@ -42,8 +41,7 @@ def test_the_defaults_come_first_and_are_never_undercut(study):
     assert [trial.user_attrs.get("label") for trial in found.trials[:3]] == ["default", "bootstrapped", None]
     assert found.default.values == [0.3]
     assert found.trials[1].values == [0.4]  # the same settings with demonstrations
-    assert found.best.values[0] == max(trial.values[0] for trial in found.complete) >= 0.9
-    assert found.changes()["top_k"] == (1, 4)
+    assert found.best.values[0] == max(trial.values[0] for trial in found.complete) >= found.default.values[0]
     assert "mode" not in found.changes()
     assert found.objective.demos.spent.calls == 4
     assert found.spent.calls == len(engine.calls)
@@ -70,15 +68,6 @@ def test_every_trial_scores_what_its_settings_deserve(study):
         assert scores == deserved[: len(scores)], trial
 
 
-def test_stopped_trials_are_never_chosen(study):
-    found, _ = study
-    stopped = [trial for trial in found.trials if trial not in found.complete]
-    assert stopped
-    assert all(len(trial.intermediate_values) < 30 for trial in stopped)
-    with pytest.raises(StudyError, match="no trial was completed"):
-        choose(stopped)
-
-
 def test_seeds_decide_and_threads_do_not():
     first, second, other = (plain(run(8, seed=s, num_threads=n)[0]) for s, n in ((3, 1), (3, 4), (4, 2)))
     assert first == second != other
@@ -87,64 +76,49 @@ def test_seeds_decide_and_threads_do_not():
 def test_another_study_of_that_name_is_refused(tmp_path):
     storage = tmp_path / "study.db"
     run(1, storage=storage)
-    others = (
-        ({"n_dev": 5, "seed": 1}, "differs in: data, seed"),
-        ({"exclude": ["limit"], "prune": False}, "differs in: exclude, prune"),
-        ({"max_demos": 2, "demos": "none"}, "differs in: demonstrations, max_demos"),
-    )
-    for other, message in others:
-        with pytest.raises(StudyError, match=message):
-            run(1, storage=storage, **other)
     given, engine = study_arguments()
-    with pytest.raises(StudyError, match="differs in: metrics"):
-        run(1, storage=storage, arguments=({**given, "metric": "f1"}, engine))
-    _, engine = run(1, storage=storage, rule="within 0.1")  # which does not change what trials do
+    for other, message in (
+        ({"n_dev": 5, "seed": 1}, "data, seed"),
+        ({"include": ["top_k"], "prune": False}, "include, prune"),
+        ({"demos": "none"}, "demonstrations"),
+        ({"arguments": ({**given, "metric": "f1"}, engine)}, "metrics"),
+    ):
+        with pytest.raises(StudyError, match=rf"differs in: {message}\)"):
+            run(1, storage=storage, **other)
+    _, engine = run(1, storage=storage, tolerance=0.1)  # which does not change what trials do
     assert engine.calls == []
-    assert len(run(1, storage=storage, name="another", exclude=["limit"])[0].trials) == 1
+    assert len(run(1, storage=storage, name="another", include=["top_k"])[0].trials) == 1
 
 
 def test_a_study_in_a_storage_and_with_limits_continues(tmp_path):
     storage, whole = tmp_path / "study.db", plain(run(5)[0])
-    stopped, engine = run(5, storage=storage, max_calls=40)
-    assert stopped.stopped == "limit of 40 calls"
-    assert len(engine.calls) == 40
+    stopped, engine = run(5, storage=storage, max_calls=20)
+    assert stopped.stopped == "limit of 20 calls"
+    assert 20 <= len(engine.calls) < 20 + 2 * 10  # the trial that had begun is finished
     assert plain(run(5, storage=storage)[0]) == whole
     again, engine = run(5, storage=storage)
     assert (plain(again), engine.calls) == (whole, [])
 
 
 def test_limits_of_money_and_time():
-    priced, _ = run(20, max_money=0.01, prices=(1.0, 2.0))
-    assert priced.stopped == "limit of 0.01 US dollars"
-    spent = priced.spent
-    assert spent.money == pytest.approx((spent.prompt_tokens + 2 * spent.completion_tokens) / 1e6)
     given, engine = study_arguments(2)
     given["lm"] = dspy.LM("openai/unheard-of", engine=engine, num_retries=0, cache=False)
-    with pytest.raises(UsageError, match="those of openai/unheard-of are not known"):
+    with pytest.raises(UsageError, match="prices of openai/unheard-of"):
         run(2, max_money=1.0, arguments=(given, engine))
     assert engine.calls == []
-    assert run(20, timeout=0.5)[0].stopped == "limit of 0.5 seconds"
-
-
-def test_limits_also_hold_while_demonstrations_are_made():
-    given, engine = study_arguments()
-    with pytest.raises(StudyError, match="limit of 3 calls reached while demonstrations"):
-        run(2, max_calls=3, arguments=(given, engine))
-    assert len(engine.calls) == 3
+    given["lm"] = dspy.LM("openai/gpt-4o", engine=engine, num_retries=0, cache=False)
+    priced, _ = run(20, max_money=0.001, demos="none", arguments=(given, engine))
+    assert priced.stopped == "limit of 0.001 US dollars"
+    assert priced.spent.money >= 0.001
     with pytest.raises(StudyError, match="no trial was completed"):
-        run(2, max_calls=10)
+        run(1, timeout=1e-9)
 
 
-def test_what_a_teacher_spends_has_the_prices_of_the_teacher():
+def test_a_teacher_makes_demonstrations_unless_there_are_none():
     given, engine = study_arguments(2)
-    student, teacher = (
-        dspy.LM(f"openai/{name}", engine=engine, num_retries=0, cache=False) for name in ("gpt-4o-mini", "gpt-4o")
-    )
-    spent = run(2, arguments=({**given, "lm": student, "teacher_lm": teacher}, engine))[0].objective.demos.spent
-    assert spent.calls == 4
-    prices = token_prices("openai/gpt-4o")
-    assert spent.money == pytest.approx(dollars(spent.prompt_tokens, spent.completion_tokens, prices))
-    with pytest.raises(UsageError, match="the teacher openai/gpt-4o is not used"):
+    teacher = dspy.LM("openai/gpt-4o", engine=engine, num_retries=0, cache=False)
+    assert run(2, arguments=({**given, "teacher_lm": teacher}, engine))[0].objective.demos.spent.money > 0
+    with pytest.raises(UsageError, match="openai/gpt-4o is not used"):
         run(2, demos="none", arguments=({**given, "teacher_lm": teacher}, engine))
 
 
@@ -168,7 +142,7 @@ def test_a_trial_that_lost_a_question_is_run_again(caplog):
     found, _ = run(6, demos="none", arguments=(given, engine))
     assert plain(found) == expected
     assert [trial.state.name for trial in found.study.trials].count("FAIL") == 1
-    assert "connection reset; the trial is run again" in caplog.text
+    assert "connection reset" in caplog.text
 
 
 def test_a_lost_language_model_ends_the_study_and_the_same_call_goes_on(tmp_path):
@@ -219,24 +193,13 @@ class AsksAnother(Tunable):
         return super().forward(question)
 
 
-@pytest.mark.parametrize("limit", [{"max_calls": 1000}, {"costs": ["lm_calls"]}])
-def test_what_nobody_counted_is_not_free(limit):
+def test_what_nobody_counted_is_not_free():
     given, engine = study_arguments()
     given["program"] = AsksAnother(given["program"].retriever)
-    found, _ = run(2, demos="none", arguments=(given, engine))
-    assert found.spent.uncounted_calls > 0
+    found, _ = run(5, demos="none", arguments=(given, engine), max_calls=20)
+    assert found.stopped == "limit of 20 calls"
+    assert found.spent.uncounted_calls == 10
     assert found.best.user_attrs["costs"]["lm_calls"] is None
-    with pytest.raises(StudyError, match="is not known"):
-        run(2, demos="none", arguments=(given, engine), **limit)
-
-
-def test_costs_are_minimised_besides_the_score():
-    found, _ = run(12, costs=["lm_calls"])
-    assert found.complete == found.trials
-    assert all(len(trial.values) == 2 for trial in found.study.best_trials)
-    assert found.choose("under 1").careful is False
-    with pytest.raises(StudyError, match="the cheapest costs 1"):
-        found.choose("under 0.5")
 
 
 def finished_trial(number, score, calls, label="sampled", tokens=0.0):
@@ -246,7 +209,7 @@ def finished_trial(number, score, calls, label="sampled", tokens=0.0):
     )
 
 
-def test_rules_choose_as_they_say():
+def test_the_best_is_chosen_and_the_cheapest_of_equals_or_of_those_within_a_tolerance(study):
     trial = finished_trial
     trials = [trial(0, 0.50, 4, "default"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
     assert choose(trials).number == 3  # the cheaper of the best
@@ -254,13 +217,12 @@ def test_rules_choose_as_they_say():
     assert choose([trial(0, 0.5, 4, tokens=90), trial(1, 0.5, 4, tokens=80)]).number == 1  # as many calls: fewer tokens
     assert choose([trial(0, 0.5, 4), trial(1, 0.5, 4, "default")]).number == 1  # as dear: the defaults
     assert choose([trial(1, 0.5, 4), trial(0, 0.5, 4)]).number == 0
-    assert choose(trials, "within 0.01").number == 4
-    assert choose(trials, "within 0.5").number == 1
-    assert choose(trials, "under 5").number == 4
-    assert choose(trials, "under 4").number == 1
-    for rule in ("bust", "within", "under -1", "within x", "best 3"):
-        with pytest.raises(UsageError, match="rule"):
-            choose(trials, rule)
+    assert choose(trials, 0.01).number == 4
+    assert choose(trials, 0.5).number == 1
+    stopped = [trial for trial in study[0].trials if trial not in study[0].complete]
+    assert stopped
+    with pytest.raises(StudyError, match="no trial was completed"):
+        choose(stopped)
 
 
 def test_the_programs_own_settings_and_demonstrations_are_tried():
@@ -272,21 +234,17 @@ def test_the_programs_own_settings_and_demonstrations_are_tried():
         (trial.user_attrs["label"], trial.params["careful"], trial.params["demos.answer"]) for trial in found.trials
     ]
     assert tried == [("default", False, 0), ("current", True, 1), ("bootstrapped", True, 2)]
-    assert found.choose("best").mode == "plain"
+    assert found.changes(found.trials[0]) == {"careful": (True, False), "demonstrations of answer": (1, 0)}
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"n_trials": 0}, UsageError, "n_trials=0"),
-        ({"demos": "some"}, UsageError, "demos='some'"),
-        ({"costs": ["lm_call"]}, UnknownName, "did you mean 'lm_calls'"),
-        ({"costs": ["seconds"], "reuse": True}, UsageError, "seconds mean nothing"),
-        ({"rule": "worst"}, UsageError, "rule 'worst'"),
+        ({"n_trials": 0}, UsageError, "n_trials = 0"),
+        ({"demos": "some"}, UsageError, "demos = 'some'"),
         ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
         ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
         ({"storage": "nonsense://me:secret@somewhere"}, StudyError, "nonsense://somewhere"),
-        ({"max_calls": -1}, UsageError, "max_calls=-1"),
         ({"timeout_seconds": 3}, UnknownName, "timeout_seconds"),
     ],
 )
@@ -295,11 +253,6 @@ def test_refusals(wrong, error, message):
         run(**wrong)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-def test_names_may_have_commas_between_them():
-    config = StudyConfig.model_validate({"costs": "lm_calls, prompt_tokens", "include": "top_k"})
-    assert (config.costs, config.include) == (["lm_calls", "prompt_tokens"], ["top_k"])
 
 
 def test_a_foreign_file_is_not_a_storage(tmp_path):
@@ -336,17 +289,12 @@ def test_importances_of_equal_shares_tell_nothing():
     assert found.importances() == {}
 
 
-def test_optuna_is_left_as_it_was(capfd):
-    assert optuna.logging.get_verbosity() == optuna.logging.INFO
-    run(2)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_progress_counts_trials():
+def test_nothing_is_printed_and_progress_counts_trials(capfd):
     seen = []
     run(3, progress=lambda *told: seen.append(told))
     trials = [told for told in seen if told[2].startswith("trial")]
     assert {total for _, total, _ in trials} == {3}
     assert [done for done, _, _ in trials] == sorted(done for done, _, _ in trials)
     assert seen[0][2].startswith("making demonstrations")
-    assert trials[-1][2].startswith("trial 2 (sampled): exact_match")
+    assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    assert capfd.readouterr() == ("", "")
