@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from table import Table
 
-from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
+from knowgap.compiling.evaluation.statistics import Comparison, holm, mean_interval, paired_comparison
 
 RECORDED = Path(__file__).parent / "recorded"
 BASELINE = "rag"
@@ -66,8 +66,10 @@ def tables(recordings: Sequence[Recording]) -> list[Table]:
 def _table(model: str, questions: str, rows: Sequence[Recording]) -> Table:
     baseline = next(row for row in rows if row.about["program"] == BASELINE)
     others = sorted((row for row in rows if row is not baseline), key=lambda row: row.about["order"])
-    p_values = _holm([_p_value(baseline, row) for row in others])
-    cells = [_cells(baseline, "")] + [_cells(row, f"{p:.3f}") for row, p in zip(others, p_values, strict=True)]
+    compared = [_compared(baseline, row) for row in others]
+    holm(compared)
+    cells = [_cells(baseline, "")]
+    cells += [_cells(row, f"{each.p_corrected:.3f}") for row, each in zip(others, compared, strict=True)]
     columns = ["program", "questions", "F1 [95%]", "p", "exact match", *_EVIDENCE]
     columns += [
         "calls",
@@ -97,20 +99,11 @@ def _cells(row: Recording, p_value: str) -> list[Any]:
     ]
 
 
-def _p_value(baseline: Recording, row: Recording) -> float:
+def _compared(baseline: Recording, row: Recording) -> Comparison:
     """Paired with the baseline on the questions that both were asked."""
     before = {line["id"]: float(line.get("f1") or 0) for line in baseline.lines}
     after = {line["id"]: float(line.get("f1") or 0) for line in row.lines if line["id"] in before}
-    return paired_comparison("f1", [before[name] for name in after], list(after.values())).p_value
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for the number of comparisons (Holm, 1979)."""
-    corrected, largest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = largest
-    return corrected
+    return paired_comparison("f1", [before[name] for name in after], list(after.values()))
 
 
 def _verdicts(model: str, questions: str, rows: Sequence[Recording]) -> Table:
