@@ -9,7 +9,7 @@ import textwrap
 from typing import Any, ClassVar, get_args, get_origin
 
 import dspy
-from dspy.adapters.utils import format_field_value, translate_field_type
+from dspy.adapters.utils import translate_field_type
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -38,27 +38,26 @@ class _Lenient:
             raise AdapterParseError(type(self).__name__, what, completion, "no complete set of fields was found")
         return fields
 
+    def format_user_message_content(
+        self, signature: type[dspy.Signature], inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> str:
+        """Write the inputs of a call, with their field marks made harmless."""
+        inputs = {name: without_marks(value, signature) for name, value in inputs.items()}
+        written: Any = super()
+        return written.format_user_message_content(signature, inputs, *args, **kwargs)
+
 
 class LenientJSONAdapter(_Lenient, dspy.JSONAdapter):
     """A `dspy.JSONAdapter` that reads more replies."""
 
     form = "json"
 
-    def format_user_message_content(
-        self, signature: type[dspy.Signature], inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> str:
-        """Write the inputs of a call, with their field marks made harmless."""
-        inputs = {name: without_marks(value, signature) for name, value in inputs.items()}
-        return super().format_user_message_content(signature, inputs, *args, **kwargs)
 
-
-class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
-    """A `dspy.ChatAdapter` that reads more replies, and writes shorter messages, and faster.
+class LenientChatAdapter(_Lenient, dspy.ChatAdapter):
+    """A `dspy.ChatAdapter` that reads more replies, and writes shorter messages.
 
     The fields and their markers are the same. The form of a reply is shown once, with an example for a list instead of
-    a JSON schema. DSPy describes the fields of a signature and validates every text anew for each call, which limits
-    the number of concurrent calls that one process can sustain; here, descriptions are cached and texts are not
-    validated.
+    a JSON schema.
     """
 
     form = "chat"
@@ -67,44 +66,17 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
         return LenientJSONAdapter()  # which DSPy asks for JSON if a reply cannot be read
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
-        """Describe a signature; cached, since the description does not change."""
-        hashable: Any = signature  # type checkers do not know that the class is hashable
-        return _describe(hashable, signature.instructions)
+        """Describe a signature: its fields, the form of a reply, and the task."""
+        form = [f"[[ ## {name} ## ]]\n{_example(name, field)}" for name, field in signature.output_fields.items()]
+        form = "\n\n".join([*form, "[[ ## completed ## ]]"])
+        task = textwrap.dedent(signature.instructions).strip()
+        fields = self.format_field_description(signature)
+        return f"{fields}\n\nWrite every reply in this form:\n\n{form}\n\nYour task:\n{task}"
 
     def user_message_output_requirements(self, signature: type[dspy.Signature]) -> str:
         """Name the output fields at the end of a prompt, in the order in which they are written."""
         marks = [f"`[[ ## {name} ## ]]`" for name in (*signature.output_fields, "completed")]
         return f"Respond with {', then '.join(marks)}."
-
-    def format_user_message_content(
-        self,
-        signature: type[dspy.Signature],
-        inputs: dict[str, Any],
-        prefix: str = "",
-        suffix: str = "",
-        main_request: bool = False,
-    ) -> str:
-        """Write the inputs of a call; texts are changed only by `without_marks`."""
-        parts = [prefix]
-        for name, field in signature.input_fields.items():
-            if name in inputs:
-                value = without_marks(inputs[name], signature)
-                written = value if type(value) is str else format_field_value(field_info=field, value=value)
-                parts.append(f"[[ ## {name} ## ]]\n{written}")
-        if main_request:
-            parts.append(self.user_message_output_requirements(signature))
-        parts.append(suffix)
-        return "\n\n".join(parts).strip()
-
-
-@functools.lru_cache(maxsize=1024)
-def _describe(signature: type[dspy.Signature], instructions: str) -> str:
-    fields = dspy.ChatAdapter().format_field_description(signature)
-    form = [f"[[ ## {name} ## ]]\n{_example(name, field)}" for name, field in signature.output_fields.items()]
-    form = "\n\n".join([*form, "[[ ## completed ## ]]"])
-    return (
-        f"{fields}\n\nWrite every reply in this form:\n\n{form}\n\nYour task:\n{textwrap.dedent(instructions).strip()}"
-    )
 
 
 def _example(name: str, field: FieldInfo) -> str:
@@ -131,8 +103,8 @@ def _item(kind: Any) -> Any:
     return {name: {**texts, **numbers}[name] for name in fields} if len(texts) + len(numbers) == len(fields) else None
 
 
-_DEFAULT = CachingChatAdapter()
-_FORMATS: dict[type, type[Any]] = {dspy.ChatAdapter: CachingChatAdapter, dspy.JSONAdapter: LenientJSONAdapter}
+_DEFAULT = LenientChatAdapter()
+_FORMATS: dict[type, type[Any]] = {dspy.ChatAdapter: LenientChatAdapter, dspy.JSONAdapter: LenientJSONAdapter}
 
 
 def adapter_in_use() -> Any:
