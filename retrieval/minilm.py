@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.device import half_precision, padded_batches
+from knowgap.retrieval.device import padded_batches
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.window import token_ids, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
@@ -178,7 +178,7 @@ class SentenceEncoder:
         import torch
 
         for texts, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.token_to_id("[PAD]")):
-            with torch.inference_mode(), half_precision("cpu"):
+            with torch.inference_mode():
                 states = self._model(ids, attention).float().numpy()
             for i, own in zip(texts, states, strict=True):
                 yield i, own[: len(tokens[i])]

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 from knowgap.retrieval.window import tokenizer_of
@@ -95,7 +94,7 @@ class SpanHead:
         found: list[list[Candidate]] = [[] for _ in pairs]
         for window in windows:
             types = [int(i >= window.first) for i in range(len(window.ids))]
-            with torch.inference_mode(), half_precision("cpu"):
+            with torch.inference_mode():
                 ids = torch.tensor([window.ids])
                 states = self._encoder(ids, torch.ones_like(ids), torch.tensor([types]))[0]
             logits = (states.float().numpy() @ self._output.T).astype(np.float64)

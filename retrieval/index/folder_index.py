@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import DataError, IndexFolderError, UsageError
 from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.encoding import encode_corpus
 from knowgap.retrieval.index.manifest import Manifest, Segment
-from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits
+from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
 from knowgap.retrieval.index.vectors import Block, Vectors, fixed_point
 from knowgap.retrieval.passage import Hit, Passage, check_k, document_id
@@ -72,7 +72,7 @@ class FolderIndex(Index, ABC):
                 manifest = self.manifest
                 try:
                     self._current = Snapshot.open(self.path, manifest, earlier)
-                except (FileNotFoundError, IndexDamaged):
+                except FileNotFoundError:
                     self._switch(Manifest.read(self.path, engine=self.engine))
                     if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
                         raise
@@ -97,16 +97,13 @@ class FolderIndex(Index, ABC):
         documents = {document_id(passage.id) for passage in snapshot} if missing else set()
         return [identifier for identifier in missing if identifier not in documents]
 
-    def search(
-        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
-    ) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
         """The `k` passages that match each query best.
 
         Args:
             queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
             k: at most this many hits, from 1.
             ids: search only the passages with these ids.
-            where: search only the passages for which this is true.
 
         Raises:
             ValueOutOfBounds: k < 1.
@@ -118,7 +115,7 @@ class FolderIndex(Index, ABC):
         if distinct:
             with self._lock:  # a refresh may bring another encoder
                 snapshot, encoder = self._snapshot(), self.encoder
-            admitted = snapshot.select(ids, where)
+            admitted = snapshot.select(ids)
             for query in distinct if len(admitted) else ():
                 hits[query] = scored_hits(snapshot, *self._score(snapshot, encoder, query, k, admitted), k)
         return [list(hits.get(query, [])) for query in queries]

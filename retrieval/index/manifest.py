@@ -4,7 +4,7 @@
         manifest.json          engine, settings, checkpoint, segments; size and SHA-256 of every file below
         checkpoint/            the embedded ColBERT checkpoint, if the index was encoded with it
         segment-0/             what the build wrote: passages.* (`passage_store`), and
-            tokens.*, means.npy    vectors (`vectors`), if the settings have `dim`
+            tokens.i16, lengths.i32, means.npy    vectors (`vectors`), if the settings have `dim`
             bm25/                  postings of words (`knowgap.retrieval.postings`), if they have `k1`
         segment-3/             what the third change added
         deleted-5.npy          the positions of deleted passages, as the fifth change left them
@@ -43,7 +43,7 @@ from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.storage.files import restore_folder, write_json
 from knowgap.storage.manifest import FileRecord, find_damage
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 MANIFEST, FIRST_SEGMENT, CHECKPOINT = "manifest.json", "segment-0", "checkpoint"
 FORMAT = "knowgap-index"
 _REMEDY = "build one with `knowgap index --corpus FILE --index FOLDER`"

@@ -11,7 +11,7 @@ import bisect
 import hashlib
 import mmap
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +22,6 @@ from knowgap.errors import DataError
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 
 Positions: TypeAlias = npt.NDArray[np.int64]
-Where: TypeAlias = Callable[[Passage], bool]
 
 BYTES, OFFSETS, IDS = "passages.bin", "passages.offsets.npy", "passages.ids.npy"
 _ID_ENTRY = np.dtype([("hash", "<u8"), ("position", "<i8")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, corpus_digest
+from knowgap.retrieval.index.passage_store import PassageStore, Positions, corpus_digest
 from knowgap.retrieval.index.vectors import Block, Vectors
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.postings import Postings, WeighedWords
@@ -32,11 +32,7 @@ class OpenSegment:
 
     @classmethod
     def open(cls, folder: Path, settings: dict[str, Any]) -> OpenSegment:
-        """Map the files of a segment of an index with these settings.
-
-        Raises:
-            IndexDamaged: see `Vectors.open`.
-        """
+        """Map the files of a segment of an index with these settings."""
         vectors = Vectors.open(folder, settings["dim"]) if "dim" in settings else None
         return cls(PassageStore(folder), vectors, Postings.open(folder / WORDS) if "k1" in settings else None)
 
@@ -99,14 +95,12 @@ class Snapshot:
                 return start + position
         return None
 
-    def select(self, ids: Collection[str] | None, where: Where | None) -> Positions:
-        """The positions that a filter admits, ascending; unknown ids are ignored. None admits all."""
-        positions: Iterable[int] = self.live.tolist()
-        if ids is not None:
-            positions = sorted({position for position in map(self.position, ids) if position is not None})
-        elif where is None:
+    def select(self, ids: Collection[str] | None) -> Positions:
+        """The positions of the passages with these ids, ascending; unknown ids are ignored. None selects all."""
+        if ids is None:
             return self.live
-        return np.fromiter((p for p in positions if where is None or where(self[p])), dtype=np.int64)
+        positions = {position for position in map(self.position, ids) if position is not None}
+        return np.fromiter(sorted(positions), dtype=np.int64)
 
     @cached_property
     def vectors(self) -> list[Vectors]:

@@ -24,12 +24,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged
 from knowgap.retrieval.device import one_thread
 from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.minilm import unit
 
-VECTORS, LENGTHS, MEANS = "tokens.i16", "tokens.lengths.npy", "means.npy"
+VECTORS, LENGTHS, MEANS = "tokens.i16", "lengths.i32", "means.npy"
 
 _AT_ONCE = 1 << 13  # vectors; as many as fit into a CPU's cache in 32 bits
 _STEPS = 32_767  # of the fixed-point numbers from 0 to 1
@@ -69,33 +68,24 @@ class Vectors:
 
     @classmethod
     def open(cls, folder: Path, dim: int) -> Vectors:
-        """Map the files of a folder.
-
-        Raises:
-            IndexDamaged: they do not fit each other.
-        """
-        lengths = np.load(folder / LENGTHS, allow_pickle=False)
-        flat = np.asarray(np.memmap(folder / VECTORS, dtype=np.int16, mode="r"))  # slices of a memmap take time
-        vectors = flat[: len(flat) // dim * dim].reshape(-1, dim)
-        if len(vectors) != int(lengths.sum()):
-            raise IndexDamaged(f"{folder}: {VECTORS} does not fit {LENGTHS}; build the index again")
-        return cls(vectors, lengths, np.load(folder / MEANS, mmap_mode="r", allow_pickle=False))
+        """Map the files of a folder."""
+        vectors = np.asarray(np.memmap(folder / VECTORS, dtype=np.int16, mode="r"))  # slices of a memmap take time
+        lengths = np.fromfile(folder / LENGTHS, dtype=np.int32)
+        return cls(vectors.reshape(-1, dim), lengths, np.load(folder / MEANS, mmap_mode="r", allow_pickle=False))
 
     @classmethod
     def write(cls, folder: Path, blocks: Iterable[Block], dim: int) -> None:
         """Write the vectors of passages, given some passages at a time, with their means."""
-        lengths = []
-        with (folder / VECTORS).open("wb") as file:
-            for vectors, counts in blocks:
-                file.write(vectors.tobytes())
-                lengths.append(counts)
-        np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
+        with (folder / VECTORS).open("wb") as vectors_file, (folder / LENGTHS).open("wb") as lengths_file:
+            for vectors, lengths in blocks:
+                vectors_file.write(vectors.tobytes())
+                lengths_file.write(lengths.astype(np.int32).tobytes())
         cls.write_means(folder, dim)
 
     @classmethod
     def write_means(cls, folder: Path, dim: int) -> None:
         """Write the means of the vectors in a folder, which completes its files."""
-        lengths = np.load(folder / LENGTHS, allow_pickle=False)
+        lengths = np.fromfile(folder / LENGTHS, dtype=np.int32)
         vectors = np.memmap(folder / VECTORS, dtype=np.int16, mode="r").reshape(-1, dim)
         np.save(folder / MEANS, cls(vectors, lengths).means)
 

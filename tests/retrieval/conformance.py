@@ -132,7 +132,7 @@ class RetrieverConformance:
 
 
 class FilterConformance:
-    """For retrievers whose `search` takes `ids=` and `where=`, and whose scores are exact."""
+    """For retrievers whose `search` takes `ids=`, and whose scores are exact."""
 
     def test_ids_equal_post_filtering(self, retriever, passages):
         ids = {passage.id for passage in passages[::3]}
@@ -140,15 +140,6 @@ class FilterConformance:
         for hits, every in zip(retriever.search(QUERIES, 4, ids=ids), everything, strict=True):
             expected = {hit.passage: hit.score for hit in [hit for hit in every if hit.passage.id in ids][:4]}
             assert {hit.passage: hit.score for hit in hits} == pytest.approx(expected, rel=1e-5)
-
-    def test_predicates_and_ids(self, retriever, passages):
-        def is_river(passage):
-            return passage.title.endswith("(river)")
-
-        ids = [passage.id for passage in passages if is_river(passage)]
-        assert retriever.search(QUERIES, 5, where=is_river) == retriever.search(QUERIES, 5, ids=ids)
-        for hits in retriever.search(QUERIES, 9, ids=[*ids, passages[1].id], where=lambda p: p.id != ids[0]):
-            assert {hit.passage.id for hit in hits} <= {*ids[1:], passages[1].id}
 
     @pytest.mark.parametrize("ids", [[], ["unheard of"]])
     def test_filters_that_admit_nothing(self, retriever, ids):
@@ -284,5 +275,3 @@ class UpdateConformance:
         index.delete([NEW[0].id, passages[0].id])
         ids = [NEW[0].id, NEW[1].id, passages[0].id, passages[1].id]
         assert {hit.passage.id for hit in index.search(QUERIES, 9, ids=ids)[0]} == {ids[1], ids[3]}
-        newcomers = index.search(QUERIES[:1], 99, where=lambda passage: "newcomer" in passage.text)[0]
-        assert {hit.passage.id for hit in newcomers} == {passage.id for passage in NEW[1:]}

@@ -119,14 +119,6 @@ def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
         ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
 
 
-def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
-    ColBERTIndex.build(corpus(8), tmp_path / "index", encoder=checkpoint)
-    segment = tmp_path / "index" / "segment-0"
-    np.save(segment / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
-    with pytest.raises(IndexDamaged, match="does not fit"):
-        Vectors.open(segment, 32)
-
-
 # The embedded checkpoint.
 
 
