@@ -17,10 +17,9 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Any
 
-import psutil
 from typing_extensions import Self
 
 from knowgap.retrieval.documents.conversion import MEMORY, convert
@@ -30,30 +29,23 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds to wait for the process to start, before the time of a file begins
+_OUT_OF_TIME, _KILLED = -24, -9  # exit codes after SIGXCPU and SIGKILL
 _PATIENCE = 10  # a file may take this many times its CPU time on the clock, if other processes keep the CPU busy
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How many seconds of CPU time a file may take.
+class Converter:
+    """Converts files into passages, one after another. It is a context manager, which ends the process at its exit.
 
     A MiB of an ordinary file takes about 3 seconds. A MiB of an Excel file takes 27, because it is highly compressed.
 
     Args:
-        file: the time for a file of any size.
-        mib: the time added for each MiB of a file; an Excel file gets four times as much.
+        splitter: splits their texts.
+        seconds: the CPU time that a file of any size may take.
+        per_mib: the time added for each MiB of a file; an Excel file gets four times as much.
     """
 
-    file: float = 15.0
-    mib: float = 30.0
-
-
-class Converter:
-    """Converts files into passages, one after another. It is a context manager, which ends the process at its exit."""
-
-    def __init__(self, splitter: Splitter, budget: Budget | None = None) -> None:
-        self._splitter = splitter
-        self._budget = budget or Budget()
+    def __init__(self, splitter: Splitter, seconds: float = 15.0, per_mib: float = 30.0) -> None:
+        self._splitter, self._seconds, self._per_mib = splitter, seconds, per_mib
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "knowgap-converter")
 
@@ -80,7 +72,7 @@ class Converter:
             Unreadable: the file cannot be read, or takes too long.
             NotNow: the file may be readable later: the machine is busy, or a package is missing.
         """
-        seconds = self._budget.file + len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
+        seconds = self._seconds + len(content) / 2**20 * self._per_mib * (4 if kind == "Excel" else 1)
         answer = self._ask(name, kind, content, seconds, waiting)
         if "problem" in answer:
             raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
@@ -91,24 +83,24 @@ class Converter:
     ) -> dict[str, Any]:
         process = self._running()
         head = {"name": name, "kind": kind, "size": len(content), "seconds": seconds}
-        started, before, used = time.monotonic(), _processor_seconds(process), 0.0
         answer = self._thread.submit(_exchange, process, json.dumps(head).encode() + b"\n" + content)
+        reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
+        started = time.monotonic()
         while not answer.done():
-            passed, used = time.monotonic() - started, _processor_seconds(process) - before
-            if used >= seconds or passed >= _PATIENCE * seconds:
+            passed = time.monotonic() - started
+            if passed >= _PATIENCE * seconds:
                 self._end()
-                reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
-                if used < seconds / 3:
-                    raise NotNow(f"{reason}, since the machine is busy; run the same command again to read it")
-                raise Unreadable(f"{reason}; save it in another format, or in parts")
+                raise NotNow(f"{reason}, since the machine is busy; run the same command again to read it")
             if passed >= 1:
                 waiting(f"reading {name} for {passed:.0f} s")
-            wait([answer], min(1.0, max(0.05, seconds - used)))
+            wait([answer], min(1.0, _PATIENCE * seconds))
         try:
             return json.loads(answer.result())
         except (OSError, ValueError) as error:
             self._end()
-            if process.returncode == -9:  # the system does so if the machine is short of memory
+            if process.returncode == _OUT_OF_TIME:
+                raise Unreadable(f"{reason}; save it in another format, or in parts") from error
+            if process.returncode == _KILLED:  # the system does so if the machine is short of memory
                 raise NotNow("was not read, since its converter was killed; run the same command again") from error
             raise Unreadable(f"crashes its converter (exit code {process.returncode})") from error
 
@@ -137,15 +129,6 @@ class Converter:
             self._thread.submit(process.communicate)
 
 
-def _processor_seconds(process: subprocess.Popen[bytes]) -> float:
-    """The CPU time of a process so far, in seconds; 0 if it has ended."""
-    try:
-        times = psutil.Process(process.pid).cpu_times()
-    except psutil.Error:
-        return 0.0
-    return times.user + times.system
-
-
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
     """Write a request, and read the answer."""
     assert process.stdin is not None
@@ -170,8 +153,7 @@ def _answer_requests() -> None:
     while line := requests.readline():
         request = json.loads(line)
         content = requests.read(request["size"])
-        # The system kills this process five seconds later if the parent, which should, was killed itself.
-        _limit(CPU=int(time.process_time() + request["seconds"]) + 5)
+        _limit(CPU=int(time.process_time() + request["seconds"]) + 1)  # the system ends this process after that
         answer(_answer(splitter, request["name"], request["kind"], content))
 
 

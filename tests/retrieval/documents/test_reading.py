@@ -12,7 +12,7 @@ import pytest
 import knowgap
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.conversion import convert
-from knowgap.retrieval.documents.converter import Budget, Converter
+from knowgap.retrieval.documents.converter import Converter
 from knowgap.retrieval.documents.reading import Reading, open_folder, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
@@ -184,17 +184,16 @@ HANGING = b"<!--" * 300_000
 
 def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
     said: list[str] = []
-    with Converter(SPLITTER, Budget(file=2, mib=0)) as converter:
+    with Converter(SPLITTER, 2, 0) as converter:
         with pytest.raises(Unreadable, match="takes longer than the 2 seconds that a file of its size may take"):
             converter.convert("a.html", "HTML", HANGING, said.append)
         assert _texts(converter, "text", b"Next.") == ["Next."]
     assert re.fullmatch(r"reading a.html for \d+ s", said[0])
 
 
-def test_a_file_that_a_busy_machine_keeps_waiting_is_read_the_next_time(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("knowgap.retrieval.documents.converter._processor_seconds", lambda process: 0.0)
+def test_a_file_that_a_busy_machine_keeps_waiting_is_read_the_next_time():
     again = pytest.raises(NotNow, match="since the machine is busy; run the same command again to read it")
-    with Converter(SPLITTER, Budget(file=0.2, mib=0)) as converter, again:
+    with Converter(SPLITTER, 0.02, 0) as converter, again:
         converter.convert("a.html", "HTML", HANGING)
 
 
