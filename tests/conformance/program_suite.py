@@ -24,7 +24,7 @@ from conformance.typed_engine import NEVER, SPOILT, UNREADABLE, TypedEngine, set
 from dspy.utils.exceptions import LMError
 from support import OverlapRetriever, TableEntailment, TableReranker, TableRetriever
 
-from knowgap.errors import KnowgapError, ValueOutOfBounds
+from knowgap.errors import KnowgapError, UnknownName, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Shortened, Stopped
@@ -159,6 +159,11 @@ class ProgramConformance:
                         self.make(**{name: beyond})
                 assert getattr(self.make(**{name: declared.low}), name) == declared.low
                 assert getattr(self.make(**{name: declared.high}), name) == declared.high
+
+    def test_an_unknown_setting_is_refused_and_a_papers_program_names_knowgap(self):
+        with pytest.raises(UnknownName, match="second_look") as refused:
+            self.make(second_look=True)
+        assert ("program knowgap" in str(refused.value)) == bool(self.program.presets)
 
     @pytest.mark.parametrize("style", STYLES)
     def test_the_answer_is_asked_for_in_its_style(self, style):
