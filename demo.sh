@@ -4,11 +4,12 @@
 #     ./demo.sh [FOLDER]      what it makes is in FOLDER (demo-output); given again, it takes what is there
 #
 # KNOWGAP_LM, KNOWGAP_API_BASE and KNOWGAP_LM_OPTIONS name another language model than the embedded reader, and
-# KNOWGAP_LIMIT how many questions of each split are asked (100).
+# KNOWGAP_LIMIT how many questions are compared (100); the study asks at most 40 in each trial.
 set -euo pipefail
 export KNOWGAP_LM="${KNOWGAP_LM:-extractive}"
 folder="${1:-demo-output}"
 limit="${KNOWGAP_LIMIT:-100}"
+few=$((limit < 40 ? limit : 40))
 mkdir -p "$folder"
 cd "$folder"
 
@@ -27,7 +28,7 @@ step "3. A question that the encyclopedia does not answer"
 run 'knowgap ask "Which company published the novel Lilnagos Rising?" --index index'
 
 step "4. A small study on the dev split; what it chooses is tested on questions that it has not seen, and saved"
-run "knowgap compile --program rag --data sample --index index --n-trials 5 --limit $limit --output-dir study"
+run "knowgap compile --program rag --data sample --index index --n-trials 4 --limit $few --output-dir study"
 
 step "5. Plain retrieval and knowgap, compared on the test split, question by question"
 run "knowgap eval --program rag,knowgap --data sample --index index --limit $limit --output-dir scores"

@@ -40,14 +40,7 @@ def home() -> Path:
     import platformdirs
 
     folder = Path(os.environ.get("KNOWGAP_HOME") or platformdirs.user_cache_dir("knowgap"))
-    if not folder.exists():
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{folder}: the folder for caches cannot be created ({error.strerror or error}); set KNOWGAP_HOME to a "
-                "folder that can be written to"
-            ) from error
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
@@ -201,21 +194,18 @@ class CheckedProgram(NamedTuple):
         retrieves: whether it searches an index.
         make: makes it from the index and the language model that it will be asked with; an artifact that was compiled
             with others warns.
-        artifact: the folder of a compiled program.
         generator: the model that writes everything in place of the language model, if the program has one.
     """
 
     retrieves: bool
     make: Callable[[Retriever | None, dspy.LM | None], Program]
-    artifact: Path | None = None
     generator: Any = None
 
 
 def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dict[str, CheckedProgram]:
     """The programs of --program by label, which is empty for a single one; each gets the parts that it takes.
 
-    For `all` with `searching`, a remark names the programs that search no index: they only serve for comparison, and
-    are left out.
+    `all` with `searching` leaves out the programs that search no index, which only serve for comparison.
 
     Raises:
         UnknownName: there is no such program, preset, part or hyperparameter.
@@ -227,10 +217,8 @@ def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     text, settings = options.program or o.DEFAULT_PROGRAM, named_values(options.settings, "--set")
     names = [*filter(None, map(str.strip, text.split(",")))]
     if names == ["all"]:
-        left_out = [name for name in PROGRAMS if searching and not get_program(name).needs_retriever]
-        if left_out:
-            remark(f"left out, since they search no index: {', '.join(left_out)}")
-        names = sorted((name for name in PROGRAMS if name not in left_out), key=lambda name: name != _BASE)
+        names = [name for name in PROGRAMS if not searching or get_program(name).needs_retriever]
+        names.sort(key=lambda name: name != _BASE)
     if not names or "all" in names:
         raise UsageError(f"--program {text}: name programs or artifact folders, separated by commas, or all alone")
     if len(names) > 1 and settings:
@@ -242,13 +230,13 @@ def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     for name, where in parts.items():
         if not any(name in taken for taken in takes.values()):
             raise UsageError(f"--part {name}={where}: {text} has no {name}")
-    models, named = load_parts(parts), getattr(options, "folder", None) is not None
-    checked = {
-        name: _check(*found[name], {part: model for part, model in models.items() if part in takes[name]}, settings)
-        for name in names
-    }
-    if named:  # a module may search in a way that cannot be seen
-        checked = {n: each._replace(retrieves=each.retrieves or is_module(found[n][0])) for n, each in checked.items()}
+    models = load_parts(parts)
+    checked: dict[str, CheckedProgram] = {}
+    for name, (program_class, artifact) in found.items():
+        own = {part: model for part, model in models.items() if part in takes[name]}
+        checked[name] = _check(program_class, artifact, own, settings)
+        if is_module(program_class) and getattr(options, "folder", None):  # which may search in ways that are not seen
+            checked[name] = checked[name]._replace(retrieves=True)
     return checked if len(names) > 1 else {"": checked[names[0]]}
 
 
@@ -257,15 +245,17 @@ def program_of(program: str | None) -> tuple[Any, Path | None]:
 
     `module:Name:FOLDER` is a compiled program of a plugin.
     """
-    from knowgap.compiling.artifact import artifact_class
     from knowgap.plugins import split_argument
     from knowgap.programs import PROGRAMS, get_program
 
     name = program or o.DEFAULT_PROGRAM
     if name not in PROGRAMS and Path(name).is_dir():
-        return artifact_class(Path(name), None), Path(name)
-    reference, folder = split_argument(name)
+        reference, folder = None, name
+    else:
+        reference, folder = split_argument(name)
     if folder is not None:
+        from knowgap.compiling.artifact import artifact_class
+
         return artifact_class(Path(folder), reference), Path(folder)
     if "/" in name.partition(":")[0]:
         raise UsageError(f"{name}: no such folder")
@@ -279,18 +269,16 @@ def is_module(program_class: Any) -> bool:
 
 def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], given: dict[str, str]) -> CheckedProgram:
     """Check the values for one program; settings take precedence over those of the artifact or preset."""
-    from knowgap.compiling import load
-
     settings: dict[str, Any] = {**given}
     preset = settings.pop("preset", None)
-    if preset is not None:
-        program_class.preset(preset)
 
     def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
         import dspy
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
+                from knowgap.compiling import load
+
                 loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=allowed_hub(), **models)
                 return loaded.configure(**{**(program_class.preset(preset) if preset else {}), **settings})
             if preset is not None:
@@ -300,4 +288,4 @@ def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], gi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = make(None, None)
-    return CheckedProgram(program.needs_retriever, make, artifact, program.parts().get("generator"))
+    return CheckedProgram(program.needs_retriever, make, program.parts().get("generator"))
