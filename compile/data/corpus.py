@@ -2,33 +2,27 @@
 
 - JSON Lines and Parquet: `{"id": …, "title": …, "text": …}`. `id` may be called `_id` or `docid`, and `text`
   `contents`; `title` may be missing, and a missing id becomes the line number.
-- CSV and TSV with a header, as DPR's `psgs_w100.tsv`: the columns are told by their names (`COLUMNS`).
+- TSV and CSV with a header of these names, as DPR's `psgs_w100.tsv` has.
 
-A folder, or a single file, may hold text, Markdown, HTML, PDF and Office files
-(`knowgap.retrieval.documents`).
+A folder, or a single file, may hold text, Markdown, HTML, PDF, Office files and other
+tables (`knowgap.retrieval.documents`).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import AliasChoices, Field
 
-from knowgap.compiling.data.records import Fields, Id, Record, is_table, read_records
+from knowgap.compiling.data.records import Fields, Id, read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.passage_lines import split_title
-
-COLUMNS = {
-    "id": ("id", "_id", "docid", "pid"),
-    "title": ("title", "name", "heading", "subject", "question"),
-    "text": ("text", "contents", "content", "body", "passage", "description", "abstract", "answer"),
-}
-"""The parts of a passage, each with the column names that are taken for it, the most certain first."""
 
 
 def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
@@ -45,12 +39,12 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
             repeated id, a row with too few or too many columns; or a file or folder without passages.
 
     Warns:
-        UserWarning: for each file of a folder that cannot be read, while the others are; for columns that were guessed.
+        UserWarning: for each file of a folder that cannot be read, while the others are.
     """
     path, splitter = Path(path), Splitter()
     folder = document_folder(path)
     if folder is None:
-        for _, passage in read_passages(path, lambda note: warnings.warn(f"{path.name}: {note}", stacklevel=3)):
+        for _, passage in read_passages(path):
             yield from splitter.split_passage(passage) if split else [passage]
         return
     reading = Reading()
@@ -70,73 +64,36 @@ def document_folder(path: Path) -> Folder | None:
             kinds = ", ".join(f"{count} {reason}" for reason, count in (+folder.left_out).items()) or "it is empty"
             raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
         return folder
-    if kind_of(path) in (None, "CSV"):
+    kind = kind_of(path)
+    if kind is None or (kind == "CSV" and _names_text(path)):
         return None
     return Folder(path.parent, {shown_name(path.name): path.resolve()})
 
 
-def read_passages(path: Path, note: Callable[[str], None] | None = None) -> Iterator[tuple[int, Passage]]:
-    """Yield line numbers and passages of a file of JSON Lines, Parquet, TSV or CSV; errors are those of `read_corpus`.
-
-    `note` is called with a text that says which columns of a table were taken, unless they are called `id`, `title` and
-    `text`.
-    """
-    seen: set[str] = set()
-    chosen: dict[str, str] = {}
-    for record in read_records(path):
-        if not is_table(path):
-            passage = _from_fields(record)
-        else:
-            if not seen:
-                chosen = _choose_columns(record)
-                others = [name for name in record.data if name not in chosen.values()]
-                if note is not None and (others or any(part != name for part, name in chosen.items())):
-                    note(_said(chosen, others))
-            passage = _from_row(record, chosen)
-        if not passage.title and not passage.text:
-            raise record.error("is blank, and so is the title", chosen.get("text", "text"))
-        if passage.id in seen:
-            raise record.error(f"the id {passage.id!r} is used in an earlier line", "id")
-        seen.add(passage.id)
-        yield record.line, passage
+def _names_text(table: Path) -> bool:
+    """Whether a table has a column called `text`, so that its rows are passages."""
+    with suppress(DataError):
+        return "text" in next(read_records(table)).data
+    return False
 
 
 class _Row(Fields):
-    id: Id = Field(default="", validation_alias=AliasChoices("id", "_id", "docid"))
+    id: Id = Field(default="", validation_alias=AliasChoices("id", "_id", "docid", "pid"))
     title: str = ""
-    text: str = Field(validation_alias=AliasChoices("text", "contents"))
+    text: str = Field(default="", validation_alias=AliasChoices("text", "contents"))
 
 
-def _from_fields(record: Record) -> Passage:
-    row = record.read(_Row)
-    title, text = row.title.strip(), row.text.strip()
-    if not title and "contents" in record.data:
-        title, text = split_title(text)
-    return Passage(id=row.id or str(record.line), title=title, text=text)
-
-
-def _from_row(record: Record, chosen: Mapping[str, str]) -> Passage:
-    """A row of a table as a passage; without a column of texts, its text is every other column, with its name."""
-    row = {part: str(record.data[name]).strip() for part, name in chosen.items()}
-    if "text" not in chosen:
-        values = ((name, str(value).strip()) for name, value in record.data.items() if name not in chosen.values())
-        row["text"] = "\n".join(f"{name}: {value}" for name, value in values if value)
-    return Passage(row.get("id") or str(record.line), row.get("title", ""), row["text"])
-
-
-def _choose_columns(record: Record) -> dict[str, str]:
-    """The column of each part of a passage that has one."""
-    named = {part: [name for name in known if name in record.data] for part, known in COLUMNS.items()}
-    chosen = {part: names[0] for part, names in named.items() if names}
-    if "text" not in chosen and record.path.suffix.lower() == ".tsv":
-        raise record.error("the first line must name the columns, one of them text, as in id<TAB>text<TAB>title")
-    return chosen
-
-
-def _said(chosen: Mapping[str, str], others: list[str]) -> str:
-    """Say which columns were taken and which were not."""
-    parts = [f"{part} is {name}" for part, name in chosen.items()]
-    if "text" not in chosen:
-        return f"columns: {', '.join([*parts, 'text is every other column, with its name'])}"
-    unread = f"; not read: {', '.join(others)}" if others else ""
-    return f"columns: {', '.join(parts)}{unread}"
+def read_passages(path: Path) -> Iterator[tuple[int, Passage]]:
+    """Yield line numbers and passages of a file that is no document; errors are those of `read_corpus`."""
+    seen: set[str] = set()
+    for record in read_records(path):
+        row = record.read(_Row)
+        id, title, text = row.id or str(record.line), row.title.strip(), row.text.strip()
+        if not title and "contents" in record.data:
+            title, text = split_title(text)
+        if not title and not text:
+            raise record.error("is missing or blank, and so is the title", "text")
+        if id in seen:
+            raise record.error(f"the id {id!r} is used in an earlier line", "id")
+        seen.add(id)
+        yield record.line, Passage(id, title, text)

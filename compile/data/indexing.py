@@ -187,7 +187,7 @@ def _files(
     record = FileRecord(file_digest(source) if source.is_file() else None)
 
     def placed() -> Iterator[tuple[Passage, Source]]:
-        for line, passage in read_passages(source, lambda note: reading.notes.update({name: note})):
+        for line, passage in read_passages(source):
             parts = splitter.split_passage(passage)
             reading.count(len(parts))
             yield from ((part, Source(name, "line", line, line)) for part in parts)

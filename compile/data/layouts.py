@@ -39,15 +39,15 @@ def _as_objects(key: str) -> BeforeValidator:
     """Accept a string instead of an object that has only this key, and one string instead of a list."""
 
     def read(value: Any) -> Any:
-        items = ([value] if value.strip() else []) if isinstance(value, str) else value
+        items = [value] if isinstance(value, str) else value
         return [{key: each} if isinstance(each, str) else each for each in items] if isinstance(items, list) else items
 
     return BeforeValidator(read)
 
 
 def _as_list(value: Any) -> Any:
-    """One text or number as a list; the empty list for a blank text, such as an empty cell of a table."""
-    return value if not isinstance(value, (str, int)) else [value] if str(value).strip() else []
+    """One text or number as a list."""
+    return [value] if isinstance(value, (str, int)) else value
 
 
 class _Step(Fields):
@@ -66,8 +66,8 @@ class Question(Fields):
 
     id: Id = ""
     question: Text
-    answer: Annotated[list[str], BeforeValidator(_as_answers)]
-    aliases: Annotated[list[str], BeforeValidator(_as_list)] = Field([])
+    answer: Annotated[list[Text], BeforeValidator(_as_answers)]
+    aliases: Annotated[list[Text], BeforeValidator(_as_list)] = Field([])
     type: str = "question"
     gold_ids: Annotated[list[Id], BeforeValidator(_as_list)] = Field([])
     evidences: list[tuple[str, str, str]] = Field([])
@@ -295,9 +295,6 @@ def read_examples(path: Path, name: str, pool: PassagePool) -> Examples:
     for record in layout.records(path, pool):
         try:
             example = record.replace(layout.fields(record.data, pool)).read(Question).example(pool)
-            "".join([example.question, example.answer, *example.aliases]).encode()
-        except UnicodeEncodeError as error:  # half of a character outside the first 65,536, as in a text that was cut
-            raise record.error(f"the question or an answer is not valid Unicode ({error.reason})") from error
         except DataError as error:
             raise record.error(error.problem, error.field) from error
         except KeyError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import dspy
@@ -47,7 +47,7 @@ def load_dataset(
             record, unless it is named: `LAYOUT:PATH` with a key of `LAYOUTS`.
         corpus: a file or folder of passages to use instead of those that come with the questions; see `read_corpus`.
             Long texts are split. A gold id may name a document (the path of a file in the folder), and then matches any
-            of its passages. Gold ids that the corpus does not have are matched by text or by an unambiguous title.
+            of its passages.
         seed: the seed of the division into splits.
         limit: keep the first `limit` questions of each split.
         split_as: put all questions of one file into this split instead of dividing them.
@@ -144,10 +144,7 @@ def _read_files(
             splits[each].append(example)
             if name == "jsonl":
                 own.append((path, line, example))
-    passages = pool.passages
-    if corpus is not None:
-        _match_ids([example for examples in splits.values() for example in examples], passages, corpus)
-        passages = corpus
+    passages = pool.passages if corpus is None else corpus
     if passages:
         _check_gold_ids(own, passages)
     return names[0], splits, passages
@@ -166,23 +163,3 @@ def _known_ids(corpus: Iterable[Passage]) -> set[str]:
     """The ids of passages, and of the documents of which they are parts."""
     ids = {passage.id for passage in corpus}
     return ids | {name for name in map(document_id, ids) if name is not None}
-
-
-def _match_ids(examples: Iterable[dspy.Example], pooled: Iterable[Passage], corpus: Sequence[Passage]) -> None:
-    """Rename gold and candidate ids to those of a given corpus, by text or by a title that only one document has."""
-    titled: dict[str, set[str]] = {}
-    for passage in corpus:
-        titled.setdefault(passage.title, set()).add(document_id(passage.id) or passage.id)
-    by_title = {title: next(iter(ids)) for title, ids in titled.items() if len(ids) == 1}
-    by_text = {(passage.title, passage.text): passage.id for passage in reversed(corpus)}
-    known, own = _known_ids(corpus), {passage.id: passage for passage in pooled}
-
-    def rename(id: str) -> str:
-        if id in own:
-            passage = own[id]
-            return by_text.get((passage.title, passage.text)) or by_title.get(passage.title, id)
-        return id if id in known else by_title.get(id, id)
-
-    for example in examples:
-        example.gold_ids = list(dict.fromkeys(map(rename, example.gold_ids)))
-        example.candidates = list(dict.fromkeys(map(rename, example.candidates)))

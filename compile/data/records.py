@@ -24,7 +24,7 @@ from typing import Annotated, Any, TypeVar
 
 import ijson
 import ujson
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
 
@@ -32,33 +32,27 @@ _LONGEST_CELL = 64_000_000  # characters; Python's default is 131,072
 
 
 class Fields(BaseModel):
-    """The base class of a record's fields; other fields are ignored, and null counts as missing."""
+    """The base class of a record's fields; other fields are ignored, and null or a blank text counts as missing."""
 
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, data: Any) -> Any:
         if isinstance(data, dict):
-            return {name: value for name, value in data.items() if value is not None}
+            return {name: value for name, value in data.items() if value is not None and str(value).strip()}
         return data
 
 
 FieldsT = TypeVar("FieldsT", bound=Fields)
 
 
-def _visible(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is blank")
-    return text.strip()
-
-
 def _identifier(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f"must be a string or a whole number, but is {_shorten(value)}")
     return str(value)
 
 
-Text = Annotated[str, AfterValidator(_visible)]
-"""A string that is not blank, without white space around it."""
+Text = Annotated[str, StringConstraints(strip_whitespace=True)]
+"""A string, without white space around it."""
 Id = Annotated[str, BeforeValidator(_identifier)]
 """A string or whole number, as a string."""
 
@@ -131,7 +125,7 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     read = _read_lines_of_json
     if path.suffix == ".parquet":
         read = _read_parquet
-    elif is_table(path):
+    elif path.suffix.lower() in (".tsv", ".csv"):
         read = _read_table
     elif key is not None or _starts_array(path):
         read = functools.partial(_read_array, key=key)
@@ -141,11 +135,6 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
         yield record
     if empty:
         raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file, by its name, is a table with a header."""
-    return path.suffix.lower() in (".tsv", ".csv")
 
 
 def _read_parquet(path: Path) -> Iterator[Record]:
@@ -211,7 +200,7 @@ def _starts_array(path: Path) -> bool:
 
 
 def _read_table(path: Path) -> Iterator[Record]:
-    """The rows of a table, which are quoted as in CSV; values are strings, and names of a `.csv` are in lower case."""
+    """The rows of a table, which are quoted as in CSV; values are strings, and names in lower case."""
     header: list[str] | None = None
     lines = (line + "\n" for _, line in read_lines(path))
     first, tabs = next(lines, ""), path.suffix.lower() == ".tsv"
@@ -221,7 +210,7 @@ def _read_table(path: Path) -> Iterator[Record]:
     try:
         for row in rows:
             if header is None:
-                header = row if tabs else [name.strip().lower() for name in row]
+                header = [name.strip().lower() for name in row]
                 if twice := [name for name, count in Counter(header).items() if name and count > 1]:
                     raise DataError(f"has two columns named {twice[0]!r}; rename one", path=path, line=1)
             elif row:

@@ -51,8 +51,8 @@ def evaluate(
 ) -> Evaluation | Evaluations:
     """Ask one program, or several, the same questions, and score the answers.
 
-    A question on which a program fails scores 0, keeps its error, and stays in the denominator. A question for which
-    the language model cannot be reached is asked up to three times; a log message names those that stay lost.
+    A question on which a program fails scores 0, keeps its error, and stays in the denominator. A log message names the
+    questions for which the language model could not be reached.
 
     Args:
         program: a program or a DSPy module, or a mapping from labels to several, which are compared with the first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -25,8 +25,6 @@ from knowgap.signatures.values import is_unknown
 from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
-
-_ATTEMPTS = 3
 
 
 class QuestionRecord(BaseModel, extra="forbid"):
@@ -210,7 +208,7 @@ class _Tally:
 def run_example(
     program: Program, example: dspy.Example, id: str, metrics: Mapping[str, Metric], *, keep_trace: bool = False
 ) -> QuestionRecord:
-    """Ask one question and score the answer; ask it again if the language model could not be reached.
+    """Ask one question and score the answer.
 
     If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE`.
 
@@ -231,7 +229,7 @@ def run_example(
     tracker = UsageTracker()
     try:
         with track_usage(tracker):
-            prediction = ask_again_if_lost(program, example.question)
+            prediction = program(question=example.question)
     except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
         record.lost = is_connection_error(error)
         cause = fatal_cause(error)
@@ -261,17 +259,3 @@ def run_example(
         record.evidence = evidence_fates(trace, record.gold)
         record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}
     return record
-
-
-def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str) -> dspy.Prediction:
-    """Ask a question, up to three times if the language model cannot be reached.
-
-    When a question is asked again, calls that had succeeded are answered from the cache, if there is one.
-    """
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return program(question=question)
-        except Exception as error:
-            if not is_connection_error(error):
-                raise
-    return program(question=question)
