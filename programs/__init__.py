@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from knowgap.errors import UsageError
 from knowgap.plugins import find, is_reference, reference_of
@@ -94,25 +94,17 @@ def get_saved_program(
         UsageError: another program is expected; or the program is not part of knowgap, and the caller does not name it
             or it cannot be imported.
     """
-    from knowgap.programs.modules import ModuleProgram, as_kind
-
-    named = isinstance(expect, str) and is_reference(expect) and module_class != ""
-    kind: Any = get_program(cast("str", expect)) if named else as_kind(expect)
-    wanted = kind if isinstance(kind, str) or kind is None else program_reference(kind)
-    code = kind.code if isinstance(kind, type) and issubclass(kind, ModuleProgram) else None
-    if code is not None and module_class in (wanted, reference_of(code)):
-        return kind
-    if wanted not in (None, name):
-        raise UsageError(f"holds the program {name!r}, not {wanted!r}")
-    if isinstance(kind, type):
-        return kind
     module = name.partition(":")[0]
-    if name not in PROGRAMS and wanted is None and module not in sys.modules:
+    if expect is None and name not in PROGRAMS and module not in sys.modules:
         raise UsageError(
             f"holds the program {name}, which is not part of knowgap, and runs the module {module}; if you trust "
             f"it, name it as well: --program {name}:FOLDER, or in Python expect={name!r}"
         )
-    return get_program(name)
+    kind: Any = get_program(name if expect is None else expect)
+    wanted = program_reference(kind)
+    if wanted != name and reference_of(getattr(kind, "code", None)) != module_class:
+        raise UsageError(f"holds the program {name!r}, not {wanted!r}")
+    return kind
 
 
 def is_program_name(name: Any) -> bool:
