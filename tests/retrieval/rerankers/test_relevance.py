@@ -63,16 +63,12 @@ def test_coverage_is_that_of_the_best_sentence(features):
     assert features.compute([(QUERY, parted)])[0, 2] == pytest.approx(best)
 
 
-def test_a_text_without_words_is_scored_by_all_its_tokens(features):
-    assert np.isfinite(features.compute([("?!", RELEVANT), (QUERY, "— … —")])).all()
-
-
 def test_what_answers_scores_highest_and_a_blank_lowest():
     reranker = EmbeddedReranker()
     model = RelevanceModel.load()
-    relevant, related, unrelated, blank = reranker.score(
-        [(QUERY, RELEVANT), (QUERY, RELATED), (QUERY, UNRELATED), (QUERY, " ")]
-    )
+    pairs = [(QUERY, RELEVANT), (QUERY, RELATED), (QUERY, UNRELATED), (QUERY, " "), ("?!", "— … —")]
+    relevant, related, unrelated, blank, wordless = reranker.score(pairs)
+    assert np.isfinite(wordless)
     assert relevant > 0 > related > unrelated > blank == round(model.intercept, 3)
     assert relevant > (reranker.default_threshold or 0) > unrelated
     assert reranker.default_threshold == model.delta
