@@ -11,7 +11,7 @@ import httpx
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing, without_credentials
-from knowgap.retrieval.documents.sources import DocumentFilter, Source
+from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.outside import Adapter, Found
 from knowgap.retrieval.passage import Hit, Passage
 
@@ -50,24 +50,23 @@ class RemoteRetriever(Adapter):
         value = index.get(field) if isinstance(index, dict) else None
         return value if isinstance(value, str) else None
 
-    def search(self, queries: Sequence[str], k: int, *, documents: DocumentFilter | None = None) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int, *, files: Sequence[str] = ()) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
 
         Args:
             queries: any strings.
             k: at most this many hits, from 1.
-            documents: the documents to search; None searches all.
+            files: which files of the index are searched, as for `only_documents`.
 
         Raises:
             ValueOutOfBounds: k < 1.
             IndexMissing: no server answers.
             IndexFolderError: the server refuses the search, or its answer does not hold passages.
         """
-        wanted: dict[str, Any] = {} if documents is None else {"files": documents.files}
-        return self._search(queries, k, partial(self._ask, **wanted))
+        return self._search(queries, k, partial(self._ask, files=files))
 
-    def _ask(self, queries: list[str], k: int, **wanted: Any) -> Iterable[Found]:
-        response = self._send("POST", "", json={"queries": queries, "k": k, **wanted})
+    def _ask(self, queries: list[str], k: int, files: Sequence[str] = ()) -> Iterable[Found]:
+        response = self._send("POST", "", json={"queries": queries, "k": k, "files": files})
         answers = _json_field(response, "results")
         if answers is None:
             error = _json_field(response, "error")

@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from knowgap.errors import UsageError
-from knowgap.retrieval.documents.sources import DocumentFilter, sources_of
+from knowgap.retrieval.documents.sources import sources_of
 from knowgap.retrieval.passage import Hit, Retriever
 
-Part: TypeAlias = frozenset[str] | DocumentFilter
-"""The part of an index that is searched: ids of passages, or documents that the server of a remote index selects."""
+Part: TypeAlias = frozenset[str] | tuple[str, ...]
+"""The part of an index that is searched: ids of passages, or files that the server of a remote index selects."""
 
 _PART: ContextVar[Part | None] = ContextVar("searched part", default=None)
 
@@ -25,7 +25,7 @@ def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[lis
         UsageError: the retriever does not return a list of hits for each query.
     """
     part, search = _PART.get(), retriever.search
-    some: dict[str, Any] = {} if part is None else {"documents" if isinstance(part, DocumentFilter) else "ids": part}
+    some: dict[str, Any] = {} if part is None else {"files" if isinstance(part, tuple) else "ids": part}
     results = search(list(queries), k, **some)
     if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
         name = type(retriever).__name__
@@ -34,40 +34,41 @@ def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[lis
 
 
 @contextlib.contextmanager
-def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
+def only_documents(retriever: Any, files: Sequence[str]) -> Iterator[None]:
     """Search only some documents of an index in the block, and in threads that take over its context.
+
+    `files` are paths in the folder that was indexed, folders above files, or patterns; none stand for all documents.
 
     Raises:
         UsageError: the index has not recorded its files or cannot search a part of itself, or no file is wanted.
         IndexMissing: no document has been read yet.
     """
-    with only_passages(passages_of(retriever, wanted)):
+    with only_passages(passages_of(retriever, files)):
         yield
 
 
-def passages_of(retriever: Any, wanted: DocumentFilter) -> Part | None:
+def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
     """The passages of some documents of an index; None for all documents. This may take seconds.
 
     Raises:
         UsageError, IndexMissing: as for `only_documents`.
     """
-    if wanted == DocumentFilter():
+    if not files:
         return None
     sources = sources_of(retriever)
     takes = inspect.signature(retriever.search).parameters if retriever is not None else {}
-    if "documents" in takes:
-        return wanted
+    if "files" in takes:
+        return tuple(files)
     if sources is None or "ids" not in takes:
         if retriever is not None and "ids" in takes:
             retriever.search([], 1)  # says so if no document has been read yet
         raise UsageError(
             "this index does not know the files of its passages: only in an index of documents can some be chosen"
         )
-    ids = sources.ids(wanted)
+    ids = sources.ids(files)
     if not ids:
-        raise UsageError(
-            f"no document of the index is {wanted}; a file is named by its path in the folder that was indexed"
-        )
+        named = " or ".join(files)
+        raise UsageError(f"no document of the index is {named}; a file is named by its path in the folder of documents")
     return ids
 
 

@@ -78,14 +78,13 @@ def ask(
     from knowgap.programs.greetings import greet
     from knowgap.programs.prediction import CitedPrediction
     from knowgap.programs.sources import CitedAnswer
-    from knowgap.retrieval.documents.sources import DocumentFilter
     from knowgap.retrieval.searching import only_documents
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     with opened(options) as (program, lm):
         try:
-            with dspy.context(lm=lm), only_documents(program.retriever, DocumentFilter(tuple(files or ()))):
+            with dspy.context(lm=lm), only_documents(program.retriever, files or ()):
                 greeting = greet(program, question)
                 prediction = program(question=question) if greeting is None else greeting
         except LMError as error:

@@ -128,13 +128,12 @@ def search(
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
-    from knowgap.retrieval.documents.sources import DocumentFilter, places_of
+    from knowgap.retrieval.documents.sources import places_of
     from knowgap.retrieval.searching import only_documents, search_all
 
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
-    wanted = DocumentFilter(tuple(files or ()))
-    with factories.open_index(options) as retriever, only_documents(retriever, wanted):
+    with factories.open_index(options) as retriever, only_documents(retriever, files or ()):
         [hits] = search_all(retriever, [query], k)
         sources = places_of(retriever, [hit.passage.id for hit in hits])
     if as_json:

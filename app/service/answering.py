@@ -22,7 +22,6 @@ from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
 from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Cost, Trace
-from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import Part, only_passages, passages_of
 from knowgap.service.requests import Patience, Problem
@@ -92,7 +91,7 @@ class Answering:
         steps: bool = False,
         citations: bool = True,
         sampling: Mapping[str, Any] | None = None,
-        documents: DocumentFilter | None = None,
+        files: Sequence[str] = (),
     ) -> AsyncGenerator[StepTold | Answer, None]:
         """Answer a question; the last item is the `Answer`.
 
@@ -107,13 +106,12 @@ class Answering:
             citations: find the passages that support the answer, and number them as its sources, which may take longer
                 than the rest of the computation.
             sampling: options of the language model for this question, such as `temperature`.
-            documents: which documents of the index are searched; None for all.
+            files: which files of the index are searched, as for `only_documents`.
 
         Raises:
             Problem: there is no answer.
         """
         lm = self._lm.copy(**sampling) if sampling else self._lm
-        wanted = documents or DocumentFilter()
         length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
         async with self._waiting(length, gone) as patience:
             greeting, said = await patience.wait_for(asyncio.to_thread(self._hear, question, said))
@@ -123,7 +121,7 @@ class Answering:
                 step = Refined(action="understood as", query=completed.answer)
                 yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
             asked = completed.answer if completed else question
-            part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, wanted))
+            part = await patience.wait_for(asyncio.to_thread(passages_of, self._program.retriever, files))
             told = Trace(program=self._program.name, question=asked)
             with dspy.context(lm=lm), only_passages(part):
                 stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, part)

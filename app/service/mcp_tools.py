@@ -10,7 +10,6 @@ from pydantic import Field
 
 from knowgap.errors import KnowgapError, MissingDependency
 from knowgap.programs.base import Program
-from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.service.answering import Answering, last_of
 from knowgap.service.requests import Problem
 from knowgap.service.searching import Patterns, find
@@ -42,8 +41,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         documents do not say it: `missing` is what they lack, `guess` is only a guess, and `nearest` are no sources.
         """
         try:
-            wanted = DocumentFilter(files)
-            return dict(await last_of(answering.answer(question, asyncio.Event().wait, documents=wanted)))
+            return dict(await last_of(answering.answer(question, asyncio.Event().wait, files=files)))
         except Problem as problem:
             raise ToolError(problem.message) from problem
 
@@ -58,7 +56,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         ) -> dict[str, Any]:
             """Find the passages of the indexed documents that fit a query best."""
             try:
-                [hits] = await asyncio.to_thread(find, retriever, [query], k, DocumentFilter(files))
+                [hits] = await asyncio.to_thread(find, retriever, [query], k, files)
             except KnowgapError as error:
                 raise ToolError(str(error)) from error
             places = [{} if place is None else {"file": place.file, "position": place.position} for _, place in hits]

@@ -21,7 +21,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.retrieval.documents.sources import DocumentFilter, Source, places_of
+from knowgap.retrieval.documents.sources import Source, places_of
 from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
@@ -76,16 +76,16 @@ async def search(
 
 def _searched(retriever: Retriever, asked: SearchRequest) -> bytes:
     queries = asked.queries if asked.queries is not None else [asked.query or ""]
-    found = find(retriever, queries, asked.k, DocumentFilter(asked.files))
+    found = find(retriever, queries, asked.k, asked.files)
     results = [[_record(hit, place) for hit, place in hits] for hits in found]
     return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
 
 
 def find(
-    retriever: Retriever, queries: Sequence[str], k: int, wanted: DocumentFilter
+    retriever: Retriever, queries: Sequence[str], k: int, files: Sequence[str]
 ) -> list[list[tuple[Hit, Source | None]]]:
-    """The hits for each query in some documents, with the places of their passages if the index has recorded them."""
-    with only_documents(retriever, wanted):
+    """The hits for each query in some files, or all if none is named, with the places that the index has recorded."""
+    with only_documents(retriever, files):
         found = search_all(retriever, queries, k)
     places = places_of(retriever, {hit.passage.id for hits in found for hit in hits})
     return [[(hit, places.get(hit.passage.id)) for hit in hits] for hits in found]

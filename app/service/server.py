@@ -33,7 +33,6 @@ from starlette.routing import Route
 from knowgap.errors import UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
-from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
 from knowgap.service.events import Events
 from knowgap.service.files import Files, list_documents
@@ -160,7 +159,7 @@ class Server(HTTPServer):
             said=asked.said,
             steps=asked.stream,
             citations=asked.citations,
-            documents=DocumentFilter(asked.files),
+            files=asked.files,
         )
         return await Events(items, _event).begun() if asked.stream else json_response(await last_of(items))
 
@@ -177,7 +176,7 @@ class Server(HTTPServer):
                 steps=bool(asked.stream),
                 citations=asked.citations,
                 sampling=asked.sampling(),
-                documents=DocumentFilter(asked.files),
+                files=asked.files,
             )
         reply = Reply(asked, str(request.base_url))
         if asked.stream:

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, replace
 from fnmatch import fnmatchcase
@@ -114,32 +114,6 @@ class FileRecord:
     same: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFilter:
-    """A filter of the documents of an index that are searched.
-
-    Args:
-        files: paths and patterns. A file is searched if one of these is its path in the folder that was indexed, a
-            folder above it, or a shell pattern that its path matches, such as `*.pdf`; empty for all files.
-
-    >>> DocumentFilter(("reports", "*.md")).accepts("reports/2026/june.pdf")
-    True
-    """
-
-    files: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return " or ".join(self.files)
-
-    def accepts(self, path: str) -> bool:
-        """Whether a file with this path is searched."""
-        names = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents)} - {"."}
-        return not self.files or any(
-            fnmatchcase(path, pattern) or pattern.rstrip("/") in names
-            for pattern in (pattern.removeprefix("./") for pattern in self.files)
-        )
-
-
 class Sources:
     """The sources of the passages of an index, in a file that many threads may read."""
 
@@ -213,10 +187,9 @@ class Sources:
         """How many passages each file has; a file without passages is left out."""
         return dict(self._read("select file, count(*) from passages group by file"))
 
-    def ids(self, wanted: DocumentFilter) -> frozenset[str]:
-        """The ids of the passages of those files that a filter accepts."""
-        accepted = ((path, each) for path, each in self.files().items() if wanted.accepts(path))
-        files = dict.fromkeys(record.same or path for path, record in accepted)
+    def ids(self, patterns: Sequence[str]) -> frozenset[str]:
+        """The ids of the passages of those files that one of the patterns names; see `is_named`."""
+        files = dict.fromkeys(record.same or path for path, record in self.files().items() if is_named(path, patterns))
         found: set[str] = set()
         for part in batches(files, _IDS_AT_ONCE):
             rows = self._read(f"select id from passages where file in ({', '.join('?' * len(part))})", *part)
@@ -258,6 +231,17 @@ class Sources:
     def _write(self, rows: Iterable[tuple[Any, ...]]) -> None:
         with self._writing() as database:
             database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?)", rows)
+
+
+def is_named(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern is a file's path in its folder, a folder above it, or one that it matches, such as `*.pdf`.
+
+    >>> is_named("reports/2026/june.pdf", ["reports", "*.md"])
+    True
+    """
+    names = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents)} - {"."}
+    patterns = [pattern.removeprefix("./") for pattern in patterns]
+    return any(fnmatchcase(path, pattern) or pattern.rstrip("/") in names for pattern in patterns)
 
 
 def passage_digest(passage: Passage) -> str:

@@ -10,7 +10,7 @@ from knowgap.errors import IndexFolderError
 from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
-from knowgap.retrieval.documents.sources import DocumentFilter, places_of
+from knowgap.retrieval.documents.sources import places_of
 from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service import Server
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
@@ -81,11 +81,11 @@ def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
         assert {place.file for place in places_of(remote, [hit.passage.id for hit in hits]).values()} == {
             "tarn.md", "orle.txt",
         }  # fmt: skip
-        with only_documents(remote, DocumentFilter(("*.md",))):
+        with only_documents(remote, ("*.md",)):
             [[hit]] = search_all(remote, ["town"], 5)
         assert places_of(remote, [hit.passage.id, "?"])[hit.passage.id].file == "tarn.md"
         with (
-            only_documents(remote, DocumentFilter(("*.pdf",))),
+            only_documents(remote, ("*.pdf",)),
             pytest.raises(IndexFolderError, match="no document of the index is"),
         ):
             search_all(remote, ["town"], 5)

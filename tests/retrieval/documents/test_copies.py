@@ -8,7 +8,7 @@ import pytest
 
 from knowgap.compiling.data.indexing import build_index
 from knowgap.retrieval.documents.reading import Reading
-from knowgap.retrieval.documents.sources import DocumentFilter, sources_of
+from knowgap.retrieval.documents.sources import sources_of
 
 PLAN = "# Plan\n\nThe fire wardens are Olga Ferrer and Dan Whitlock.\n"
 
@@ -45,7 +45,7 @@ def test_the_same_text_is_indexed_once_with_all_its_files(folder: Path):
     assert (reading.left_out, reading.documents) == ({"copies of other files": 2}, 3)
     sources = sources_of(build_index(folder, folder.parent / "index", engine="bm25"))
     assert sources is not None
-    assert {name.partition("#")[0] for name in sources.ids(DocumentFilter(("plan.txt",)))} == {"a plan.md"}
+    assert {name.partition("#")[0] for name in sources.ids(("plan.txt",))} == {"a plan.md"}
 
 
 def test_a_copy_takes_the_place_of_a_file_that_is_gone_or_has_changed(folder: Path):
