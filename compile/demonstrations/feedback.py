@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
-from knowgap.programs.trace.evidence import FATES, evidence_fates
+from knowgap.programs.trace.evidence import evidence_fates
 from knowgap.programs.trace.steps import Stopped
 
 
@@ -31,7 +31,7 @@ def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
         lines = [f"The answer {prediction.get('answer') or ''!r} scores {score:.2f}; expected was {expected}."]
         if (steps := prediction.get("trace")) is not None:
             fates = evidence_fates(steps, gold.get("gold_ids") or ())
-            lines += [f"The passage {passage!r} holds evidence. {FATES[fate]}" for passage, fate in fates.items()]
+            lines += [f"The passage {passage!r} holds evidence: {fate}." for passage, fate in fates.items()]
             lines += [f"The program stopped because of: {stop.reason}." for stop in steps.of(Stopped)[-1:]]
         return dspy.Prediction(score=score, feedback=" ".join(lines))
 

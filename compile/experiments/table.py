@@ -1,24 +1,7 @@
 """The table of an experiment: which programs, on which data, by which metrics, and what a paper reports for them.
 
-A table is a TOML file. A row's `paper` lists the paper's figures in the order of all columns' metrics, with `nan` for
-figures that the paper does not have::
-
-    title = "Two methods on my questions"
-    baseline = "plain retrieval"          # the row that the others are tested against
-
-    [[columns]]
-    dataset = "own"                       # its path is named when the table is run
-    metrics = ["f1", "exact_match", "lm_calls"]
-    task = "multi_hop"                    # selects the preset of a program that has one, and how answers are worded
-
-    [[rows]]
-    label = "plain retrieval"
-    program = "rag"
-
-    [[rows]]
-    label = "MIGRES, three iterations"
-    program = "migres"
-    settings = { iterations = 3 }
+A table is a TOML file: `tables/own_questions.toml` explains each line. A row's `paper` lists the paper's figures in the
+order of all columns' metrics, with `nan` for figures that the paper does not have.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
 from knowgap.compiling.demonstrations.demo_sets import MAX_DEMOS, NUM_SETS, DemoSets
-from knowgap.compiling.demonstrations.labelled import answers_only, label_calls
 from knowgap.compiling.demonstrations.optimizers import run_optimizer
 from knowgap.compiling.evaluation.evaluator import answers_about
 from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
@@ -141,13 +140,11 @@ def _demonstrations(
 ) -> DemoSets:
     """The demonstration sets of a study; the first process makes and stores them."""
     if _DEMOS not in study.user_attrs:
-        bootstrapped, most, run = None, NUM_SETS * MAX_DEMOS // 2, run.named("making demonstrations")
+        bootstrapped, run = None, run.named("making demonstrations")
         with track_usage(UsageTracker(token_prices(lm_name(teacher_lm or dspy.settings.lm)))) as tracker:
-            if teacher_lm is None and answers_only(program):
-                bootstrapped = label_calls(program, trainset, most, seed=run.seed, progress=run.progress)
-            elif trainset:
-                options: dict[str, Any] = {"teacher_lm": teacher_lm, "max_bootstrapped_demos": most}
-                bootstrapped = run_optimizer(program, trainset, metric=metric, run=run, **options)
+            if trainset:
+                options: dict[str, Any] = {"max_bootstrapped_demos": NUM_SETS * MAX_DEMOS // 2, "run": run}
+                bootstrapped = run_optimizer(program, trainset, metric=metric, teacher_lm=teacher_lm, **options)
         made = DemoSets.draw(program, bootstrapped, seed=run.seed).model_copy(update={"spent": tracker.usage})
         if _DEMOS not in study.user_attrs:  # another process may have been faster
             study.set_user_attr(_DEMOS, made.model_dump_json())

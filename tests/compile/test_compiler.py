@@ -1,16 +1,11 @@
 """One function compiles: it runs a study or an optimizer, scores before and after, and saves the artifact."""
 
-import importlib
-import sys
-
 import optuna
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
 
 from knowgap.compiling import Run, StudyConfig, compile, load
-from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.metrics import get_metric
-from knowgap.errors import StudyError, UnknownName, UsageError
+from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
@@ -31,15 +26,6 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     assert [len(p.demos) for p in loaded.predictors()] == [len(p.demos) for p in found.program.predictors()]
     assert found.before is program
     assert found.summary.startswith("StudyResult(rag: 3 trials" if optimizer == "study" else "4 demonstrations")
-
-
-def test_a_split_without_questions_is_not_scored_and_the_program_is_saved(tmp_path):
-    examples = make_examples(6)
-    data = Dataset("own", {"train": examples[:3], "dev": examples[3:], "test": []}, [], "own")
-    program, lm = RAG(make_retriever(examples), top_k=2), reading_lm()[0]
-    found = compile(program, data, "exact_match", run=Run(lm), study=StudyConfig(n_trials=2), output=tmp_path)
-    assert {*found.evaluations} == {"dev before", "dev after"}
-    assert load(tmp_path / "artifact", retriever=program.retriever).values() == found.program.values()
 
 
 def test_refusals():
@@ -76,24 +62,6 @@ def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
             compile(program, examples, "f1", trainset=examples, run=Run(lm), output=tmp_path / output)
     assert engine.calls == []
     assert not (tmp_path / "new").exists()
-
-
-def test_a_study_is_not_continued_with_a_metric_that_has_changed(tmp_path, monkeypatch):
-    code = "def right(example, prediction, trace=None):\n    return float(prediction.answer == example.answer)\n"
-    monkeypatch.syspath_prepend(tmp_path)
-    examples, lm = make_examples(4), reading_lm()[0]
-    common = {"hold_out": 0, "demos": "none", "storage": tmp_path / "study.db"}
-
-    def trials(n_trials, text):
-        (tmp_path / "scoring_of_ours.py").write_text(text)
-        monkeypatch.delitem(sys.modules, "scoring_of_ours", raising=False)
-        importlib.invalidate_caches()
-        metric, study = get_metric("scoring_of_ours:right"), StudyConfig(n_trials=n_trials, **common)
-        return len(compile(RAG(make_retriever(examples)), examples, metric, study=study, run=Run(lm)).study.trials)
-
-    assert trials(2, code) == 2
-    with pytest.raises(StudyError, match="it differs in: outside"):
-        trials(4, code.replace("==", "!=") + "\n# a file of another size is compiled again\n")
 
 
 class Weak(Tunable):

@@ -34,10 +34,9 @@ def test_a_third_is_held_out_and_at_least_twenty(sizes, number, parts):
     assert found == split_off(*questions, number, seed=3)
 
 
-@pytest.mark.parametrize("number", [-1, 9, 100])
-def test_the_study_must_have_a_question_left(number):
+def test_the_study_must_have_a_question_left():
     with pytest.raises(UsageError, match="can be held out"):
-        split_off(range(9), range(60), number, seed=0)
+        split_off(range(9), range(60), 9, seed=0)
 
 
 def tuned(examples, dev=None, trainset=None, output=None, **settings):
@@ -74,12 +73,9 @@ def test_of_few_questions_the_program_as_it_was_is_kept(tmp_path):
     config = json.loads((tmp_path / "artifact" / "config.json").read_text())
     assert [*config["evaluations"]] == ["dev before"]
     assert (tmp_path / "evaluations" / "dev after.json").exists()
-
-
-def test_untested_if_asked_so():
-    found = tuned(make_examples(10), hold_out=0)
-    assert found.verdict is None
-    assert found.program.values() == found.study.program.values()
+    untested = tuned(make_examples(10), hold_out=0)
+    assert untested.verdict is None
+    assert untested.program.values() == untested.study.program.values()
 
 
 def test_a_choice_that_is_not_better_is_not_taken_and_says_how_many_questions_would_do():

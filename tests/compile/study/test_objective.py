@@ -6,9 +6,8 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from support import UNREADABLE, scripted_lm
 
 import knowgap
-from knowgap.compiling import StudyConfig
 from knowgap.compiling.study.pruning import GainPruner
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 
 PRUNED, COMPLETE, FAILED = (getattr(optuna.trial.TrialState, name) for name in ("PRUNED", "COMPLETE", "FAIL"))
 
@@ -70,25 +69,6 @@ def test_costs_can_be_further_objectives_of_a_study_of_ones_own(examples):
     study.optimize(lambda trial: (asked(trial), trial.user_attrs["costs"]["lm_calls"]), n_trials=4)
     assert all(trial.values[1] == 1.0 + trial.params["careful"] for trial in study.trials)
     assert study.best_trials
-
-
-def test_questions_without_ids_all_count(examples):
-    unnamed = [example.copy(id="") for example in examples]
-    for every in (examples, unnamed):
-        study = optuna.create_study(direction="maximize")
-        study.enqueue_trial({"top_k": 4, "limit.set": False, "careful": False})
-        study.optimize(objective(every)[0], n_trials=1)
-        assert study.best_value == 0.6
-
-
-def test_only_what_was_named_is_searched(examples):
-    asked, _ = objective(examples, config=StudyConfig(include=["top_k"], ranges={"top_k": (3, 4)}))
-    study = optuna.create_study(direction="maximize")
-    study.optimize(asked, n_trials=3)
-    assert {(*trial.params,) for trial in study.trials} == {("top_k",)}
-    assert asked.program_of(study.best_trial).values()["top_k"] == study.best_trial.params["top_k"]
-    with pytest.raises(UnknownName, match="did you mean 'top_k'"):
-        objective(examples, config=StudyConfig(include=["topk"]))
 
 
 def test_a_metric_that_gives_no_number_ends_the_study_at_once(examples):

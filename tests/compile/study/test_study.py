@@ -8,12 +8,12 @@ import pytest
 from compile_helpers import Tunable
 from compile_worker import plain, study_arguments
 from compile_worker import study as run_study
-from support import UNREADABLE, around_the_meter
+from support import around_the_meter
 
 from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.result import choose
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError, UnknownName, UsageError
+from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 
 
 def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=None, **config):
@@ -155,17 +155,6 @@ def test_a_lost_language_model_ends_the_study_and_the_same_call_goes_on(tmp_path
     assert plain(run(4, storage=tmp_path / "study.db", arguments=(given, engine))[0]) == plain(run(4)[0])
 
 
-def test_a_study_stopped_by_ctrl_c_runs_that_trial_again(tmp_path):
-    def stop(done, total, text):
-        if "(default)" in text and "after 5 of" in text:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(3, storage=tmp_path / "study.db", progress=stop)
-    found, _ = run(3, storage=tmp_path / "study.db")
-    assert sorted(map(repr, plain(found))) == sorted(map(repr, plain(run(3)[0])))
-
-
 def test_an_error_in_the_code_ends_the_study_at_once():
     def broken(example, prediction):
         return 1 / 0
@@ -174,13 +163,6 @@ def test_an_error_in_the_code_ends_the_study_at_once():
     with pytest.raises(ZeroDivisionError):
         run(3, demos="none", arguments=({**given, "metric": broken}, engine))
     assert len(engine.calls) == 1
-
-
-def test_a_study_whose_first_replies_are_all_unreadable_stops():
-    given, engine = study_arguments()
-    engine.rule = lambda *_: UNREADABLE
-    with pytest.raises(LanguageModelError, match="none of"):
-        run(2, demos="none", arguments=(given, engine))
 
 
 class AsksAnother(Tunable):

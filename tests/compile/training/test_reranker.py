@@ -28,7 +28,7 @@ EXAMPLES = [
     )
     for name in NAMES
 ]
-QUICK = RerankerConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=24, seed=1, negatives=2, depth=6)
+QUICK = RerankerConfig(negatives=2, depth=6)
 
 
 def pairs_of(examples, **changes):
