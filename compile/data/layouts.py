@@ -82,13 +82,58 @@ class Question(Fields):
         return make_example(answers=[*self.answer, *self.aliases], **own, **{"candidates": candidates, **self.more})
 
 
+ToFields = Callable[[dict[str, Any], PassagePool], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A file layout.
+
+    Attributes:
+        fields: makes the fields of `Question` from a record, and puts the passages that come with it into the pool.
+        names: fields that a first record of this layout has.
+        also: what else holds for it.
+        records: yields the records of a file, and puts passages from files beside it into the pool.
+    """
+
+    fields: ToFields
+    names: tuple[str, ...]
+    also: Callable[[Mapping[str, Any]], bool] = lambda record: True
+    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
+
+    @property
+    def about(self) -> str:
+        """A line about it."""
+        return (self.fields.__doc__ or "").splitlines()[0]
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Whether a first record is of this layout."""
+        return record.keys() >= {*self.names} and self.also(record)
+
+
+LAYOUTS: dict[str, Layout] = {}
+"""Layouts by name, in the order in which a first record is compared with them."""
+
+
+def _layout(name: str, *names: str, **more: Any) -> Callable[[ToFields], ToFields]:
+    """Register a function as a layout; the arguments are those of `Layout`."""
+
+    def register(fields: ToFields) -> ToFields:
+        LAYOUTS[name] = Layout(fields, names, **more)
+        return fields
+
+    return register
+
+
 def _rows(value: Any) -> Any:
     """Columns of equal length as rows, which is how Hugging Face's data sets keep lists of objects."""
     return list(zip(*value.values(), strict=True)) if isinstance(value, dict) else value
 
 
+@_layout("hotpotqa", "supporting_facts", "context", also=lambda record: "evidences" not in record)
+@_layout("2wikimultihopqa", "supporting_facts", "context", "evidences")
 def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
-    """HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020).
+    """HotpotQA (Yang et al., 2018), 2WikiMultihopQA (Ho et al., 2020): several hops over Wikipedia.
 
     A supporting title that is not among the question's own paragraphs, as can happen in the full-wiki setting, is the
     gold id itself. The first of equal titles counts.
@@ -102,8 +147,9 @@ def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {"type": "bridge", **data, **own, "context": [], "_more": {"candidates": ids.values()}}
 
 
+@_layout("musique", "paragraphs", "question_decomposition")
 def _musique(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
-    """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022).
+    """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022): 2 to 4 hops composed of single hops.
 
     MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. The latter has the suffix
     `-unanswerable` in its id, and "unanswerable" as its type and answer. In a sub-question, `#1` is replaced by the
@@ -129,12 +175,32 @@ def _leaves(value: Any) -> Iterator[str]:
         yield value
 
 
+def _strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
+    """Paragraphs are in `<stem>_paragraphs.jsonl` beside the questions, or in the release's `.json`, by id."""
+    lines, release = (path.with_name(f"{path.stem}_paragraphs.{suffix}") for suffix in ("jsonl", "json"))
+    paragraphs: Iterable[Any] = (record.data for record in read_records(lines)) if lines.exists() else ()
+    if not lines.exists() and release.exists():
+        try:
+            paragraphs = json.loads(release.read_text(encoding="utf-8")).values()
+        except ValueError as error:
+            raise DataError(f"is not JSON: {error}", path=release) from error
+    for each in paragraphs:
+        text = each.get("contents") or each["content"]
+        pool.add(each["title"], text, f"{each['title']}-{each['para_index']}")
+    yield from read_records(path)
+
+
+@_layout(
+    "strategyqa", "qid", "question", "answer",
+    also=lambda record: isinstance(record["answer"], bool), records=_strategyqa_records,
+)  # fmt: skip
 def _strategyqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """StrategyQA (Geva et al., 2021): yes/no questions. Gold passages are those of any annotator."""
     gold = [*_leaves(data.get("evidence") or [])]
     return {"type": "yes_no", **data, "id": data["qid"], "gold_ids": gold}
 
 
+@_layout("asqa", "sample_id", "qa_pairs")
 def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """ASQA (Stelmakh et al., 2022), as ALCE (Gao et al., 2023) recompiled it: ambiguous questions, long answers.
 
@@ -148,18 +214,21 @@ def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {**own, "decomposition": steps, "context": data.get("docs"), "_more": more}
 
 
+@_layout("triviaqa", "Data", records=lambda path, pool: read_records(path, key="Data"))
 def _triviaqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """TriviaQA (Joshi et al., 2017). The evidence documents, which are separate files, are not read."""
     answer, own = data["Answer"], {"id": data["QuestionId"], "question": data["Question"], "type": "single_hop"}
     return {**own, "answer": answer["Value"], "aliases": answer.get("Aliases")}
 
 
+@_layout("popqa", "question", "possible_answers")
 def _popqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """PopQA (Mallen et al., 2023): long-tail entities."""
     answers, kind = json.loads(data["possible_answers"]), data.get("prop") or "single_hop"
     return {"id": data.get("id"), "question": data["question"], "answer": answers, "type": kind}
 
 
+@_layout("arc_challenge", "answerKey")
 def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """ARC (Clark et al., 2018) and OpenBookQA (Mihaylov et al., 2018), in the official and the flat layout.
 
@@ -179,106 +248,22 @@ def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {"id": data.get("id"), "question": question, "answer": [key, options[key]], "type": "multiple_choice"}
 
 
+@_layout("nq_open", also=lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list))
 def _single_hop(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """NQ-open (Lee et al., 2019): single-hop questions of search-engine users."""
     return {"type": "single_hop", **data}
 
 
+@_layout("flashrag", "question", "golden_answers")
 def _flashrag(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """FlashRAG (Jin et al., 2024): the data sets of its collection in one layout."""
     return {"id": data.get("id"), "question": data["question"], "answer": data["golden_answers"]}
 
 
-def _strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """Paragraphs are in `<stem>_paragraphs.jsonl` beside the questions, or in the release's `.json`, by id."""
-    lines, release = (path.with_name(f"{path.stem}_paragraphs.{suffix}") for suffix in ("jsonl", "json"))
-    paragraphs: Iterable[Any] = (record.data for record in read_records(lines)) if lines.exists() else ()
-    if not lines.exists() and release.exists():
-        try:
-            paragraphs = json.loads(release.read_text(encoding="utf-8")).values()
-        except ValueError as error:
-            raise DataError(f"is not JSON: {error}", path=release) from error
-    for each in paragraphs:
-        text = each.get("contents") or each["content"]
-        pool.add(each["title"], text, f"{each['title']}-{each['para_index']}")
-    yield from read_records(path)
-
-
-def _has(*fields: str) -> Callable[[Mapping[str, Any]], bool]:
-    return lambda record: record.keys() >= set(fields)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A file layout.
-
-    Attributes:
-        about: a line about it.
-        fits: whether a first record fits it.
-        fields: the fields of `Question` that a record has.
-        records: yields the records of a file, and puts passages from files beside it into the pool.
-    """
-
-    about: str
-    fits: Callable[[Mapping[str, Any]], bool]
-    fields: Callable[[dict[str, Any], PassagePool], dict[str, Any]] = lambda data, pool: data
-    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
-
-
-LAYOUTS: dict[str, Layout] = {
-    "2wikimultihopqa": Layout(
-        "2 to 4 hops over Wikipedia, with evidence triples (official JSON)",
-        _has("supporting_facts", "context", "evidences"),
-        _hotpotqa,
-    ),
-    "hotpotqa": Layout(
-        "two hops over Wikipedia, distractor or full-wiki (official JSON)",
-        _has("supporting_facts", "context"),
-        _hotpotqa,
-    ),
-    "musique": Layout(
-        "2 to 4 hops composed of single hops, with aliases (official JSON Lines)",
-        _has("paragraphs", "question_decomposition"),
-        _musique,
-    ),
-    "strategyqa": Layout(
-        "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
-        lambda record: {"qid", "question"} <= record.keys() and isinstance(record.get("answer"), bool),
-        _strategyqa,
-        _strategyqa_records,
-    ),
-    "asqa": Layout("ambiguous questions with long answers (ALCE's JSON)", _has("sample_id", "qa_pairs"), _asqa),
-    "triviaqa": Layout(
-        "trivia, with many aliases (official JSON, no passages)",
-        _has("Data"),
-        _triviaqa,
-        lambda path, pool: read_records(path, key="Data"),
-    ),
-    "popqa": Layout(
-        "questions on long-tail entities (official TSV, no passages)",
-        _has("question", "possible_answers"),
-        _popqa,
-    ),
-    "arc_challenge": Layout(
-        "school science, multiple choice, also OpenBookQA (official JSON Lines, no passages)",
-        _has("answerKey"),
-        _multiple_choice,
-    ),
-    "nq_open": Layout(
-        "questions of search-engine users (official JSON Lines, no passages)",
-        lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
-        _single_hop,
-    ),
-    "flashrag": Layout(
-        "any data set in FlashRAG's layout (JSON Lines with golden_answers, no passages)",
-        _has("question", "golden_answers"),
-        _flashrag,
-    ),
-    "jsonl": Layout(
-        "your own questions (JSON Lines or CSV: question, answer, …)",
-        _has("question", "answer"),
-    ),
-}
+@_layout("jsonl", "question", "answer")
+def _own(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+    """Your own questions: JSON Lines or CSV with question, answer and what else is known."""
+    return data
 
 
 Examples = Iterator[tuple[int, dspy.Example]]
