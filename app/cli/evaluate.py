@@ -116,7 +116,7 @@ def open_job(
     No language model is loaded if generators answer and no metric asks one. `split_as` is the name of the one split
     that all questions form.
     """
-    from knowgap.compiling.evaluation.metrics import asks_lm, get_metric
+    from knowgap.compiling.evaluation.metrics import get_metric
 
     checked, metrics = list(checked), list(options.metric or _DEFAULT_METRICS)
     for name in metrics:
@@ -124,7 +124,7 @@ def open_job(
     dataset = factories.load_data(options, split_as)
     for split in splits:
         dataset.questions(split, options.limit)
-    generated = all(each.generator is not None for each in checked) and not any(map(asks_lm, metrics))
+    generated = all(each.generator is not None for each in checked) and "judged_accuracy" not in metrics
     lm = factories.load_lm(options, generator=checked[0].generator if generated else None)
     retrieves = any(each.retrieves for each in checked)
     with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:

@@ -20,16 +20,15 @@ def ls(
     from knowgap.compiling.data import DATASETS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
     from knowgap.compiling.evaluation.costs import COSTS
-    from knowgap.compiling.evaluation.metrics import METRICS, WITH_MODEL
+    from knowgap.compiling.evaluation.metrics import METRICS
     from knowgap.compiling.experiments.table import read_table, shipped_tables
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.retrieval.hub import CHECKPOINTS
 
-    judging = {f"{name}@MODEL": metric for name, metric in WITH_MODEL.items()}
     lists: dict[str, dict[str, str]] = {
         "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
         "datasets": dict(DATASETS),
-        "metrics": {name: _first_line(metric) for name, metric in {**METRICS, **judging}.items()},
+        "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
         "costs": {name: cost.summary for name, cost in COSTS.items()},
         "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
         "checkpoints": dict(CHECKPOINTS),

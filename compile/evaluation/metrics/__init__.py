@@ -7,7 +7,6 @@ defined for an example raises `DataError`.
 `get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
 take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the
 answer. `judged_accuracy` asks a language model: by name the one in DSPy's settings; construct it for another.
-`citation_…` take the model that judges in the name, as in `citation_recall@lm`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from knowgap.compiling.evaluation.metrics.answers import (
     str_hit,
     upper_bound,
 )
-from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
 from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy
 from knowgap.compiling.evaluation.metrics.retrieval import (
     found,
@@ -60,38 +58,26 @@ METRICS: dict[str, Metric] = {
 
 _WITH_CUTOFF = [metric.__name__ for metric in _OF_PASSAGES]
 
-WITH_MODEL = {each.name: each for each in (CitationRecall, CitationPrecision)}
-"""Metrics whose name takes the model that judges, after an `@`."""
-
 
 def scores_passages(metric: str) -> bool:
     """Whether a metric, by its name, compares passages with the gold ones: it is defined where there are some."""
     return metric.partition("@")[0] in {*_WITH_CUTOFF, *EVIDENCE}
 
 
-def asks_lm(metric: str) -> bool:
-    """Whether a metric, by its name, asks the language model in DSPy's settings."""
-    return metric == "judged_accuracy" or metric.endswith("@lm")
-
-
 def get_metric(name: str) -> Metric:
     """The metric of a name, such as `exact_match`, `f1` or `recall@5`.
 
     Args:
-        name: a key of `METRICS`; `citation_recall@MODEL` or `citation_precision@MODEL`, with the name of an entailment
-            model or `lm`; or `module:Name` of a function from outside, or of a class that is called like one.
+        name: a key of `METRICS`; or `module:Name` of a function from outside, or of a class that is called like one.
 
     Raises:
         UnknownName: there is no such metric.
-        UsageError: a metric from outside that cannot be imported, or is no function; a metric that lacks its model.
+        UsageError: a metric from outside that cannot be imported, or is no function.
         ValueOutOfBounds: the cut-off is not a whole number of at least 1.
-        CheckpointError: there is no model of the name after the `@`.
     """
     base, at, cutoff = name.partition("@")
-    if base in WITH_MODEL:
-        return WITH_MODEL[base](cutoff)
     if base not in METRICS or (at and base not in _WITH_CUTOFF):
-        known = [*METRICS, *WITH_MODEL, *(f"{metric}@k" for metric in _WITH_CUTOFF)]
+        known = [*METRICS, *(f"{metric}@k" for metric in _WITH_CUTOFF)]
         metric: Any = find("metric", name, known)
         metric = metric() if isinstance(metric, type) else metric
         if not callable(metric):

@@ -1,22 +1,17 @@
-"""PopQA match, str-em, S-Precision, citations and the judge, worked out by hand."""
+"""PopQA match, str-em, the judge and the upper bound, worked out by hand."""
 
 import dspy
 import pytest
 from support import by_output, scripted_lm
 
 from knowgap.compiling.evaluation.metrics import (
-    CitationPrecision,
-    CitationRecall,
     JudgedAccuracy,
     get_metric,
     popqa_match,
     str_em,
     str_hit,
 )
-from knowgap.compiling.evaluation.metrics.citation import score_citations
 from knowgap.errors import DataError
-from knowgap.programs.statements import strip_citations
-from knowgap.retrieval.passage import Passage
 
 
 def said(answer, **more):
@@ -52,44 +47,6 @@ def test_asqa_exact_match():
     assert [str_hit(example, said(answer)) for answer in scores] == [1.0, 0.0, 0.0, 0.0, 0.0]
     with pytest.raises(DataError, match="no short answers"):
         str_em(dspy.Example(question="?", answer="a"), said("a"))
-
-
-class Words:
-    """Entails what consists of the premise's words alone."""
-
-    def entails(self, pairs):
-        bare = [[{word.strip(".,").lower() for word in text.split()} for text in pair] for pair in pairs]
-        return [float(claim <= premise) for premise, claim in bare]
-
-
-class TestCitations:
-    PASSAGES = (Passage("a", "A", "Ada built bridges"), Passage("b", "B", "in Orle"), Passage("c", "C", "Ada swam"))
-
-    @pytest.mark.parametrize(
-        ("answer", "recall", "precision"),
-        [
-            ("Ada built bridges [1].", 1.0, 1.0),
-            ("Ada built bridges [2].", 0.0, 0.0),
-            ("Ada built bridges.", 0.0, 0.0),
-            ("Ada built bridges in Orle [1][2].", 1.0, 1.0),  # needs both
-            ("Ada built bridges [1][3].", 1.0, 0.5),  # the second is superfluous
-            ("Ada built bridges [1]. Ada sang [3].", 0.5, 0.5),
-            ("Ada built bridges in Orle [1][2]. Ada sang [3].", 0.5, 2 / 3),
-            ("Ada built bridges [7].", 0.0, 0.0),  # there is no such passage
-            ("Ada built bridges [0].", 0.0, 0.0),
-            ("Ada swam [3][1][1][2].", 1.0, 1 / 3),  # of the first three, which count, [1] adds nothing, twice
-            ("Ada built bridges [1].\nAda sang.", 1.0, 1.0),
-        ],
-    )
-    def test_by_hand(self, answer, recall, precision):
-        assert score_citations(answer, self.PASSAGES, Words()) == pytest.approx((recall, precision))
-
-    def test_as_metrics(self):
-        prediction = said("Ada built bridges [1][3].", passages=list(self.PASSAGES))
-        assert CitationRecall(Words())(None, prediction) == 1.0
-        assert CitationPrecision(Words())(None, prediction) == 0.5
-        assert CitationPrecision(Words())(None, dspy.Prediction()) == 0.0
-        assert strip_citations("Ada built bridges [1][2], twice [13].") == "Ada built bridges, twice."
 
 
 def test_a_judged_answer():
