@@ -19,7 +19,7 @@ _LONGEST_CELL = 64_000_000
 _FIRST = 20  # rows among which the header row is searched for
 _YEARS = range(1800, 2101)  # a year may be the name of a column
 _QUOTED = re.compile(r'"[^"]*"')
-_MERGED = re.compile(rb'<mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
+_MERGED = re.compile(rb'<mergeCell [^>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _MOST_MERGED = 1_000_000  # cells
 
 
@@ -75,21 +75,16 @@ def read_table(text: str) -> Text:
 
 def _merged(sheet: bytes) -> dict[int, dict[int, tuple[int, int]]]:
     """Of the XML of a sheet, by row and column from 1 the first cell of the merged range, (row, column)."""
+    from openpyxl.utils import range_boundaries
+
     places: dict[int, dict[int, tuple[int, int]]] = {}
     left = _MOST_MERGED
-    for first, top, last, bottom in _MERGED.findall(sheet):
-        rows, columns = range(int(top), int(bottom) + 1), range(_column(first), _column(last) + 1)
-        left -= len(rows) * len(columns)
-        for row in rows if left > 0 else ():
-            places.setdefault(row, {}).update(dict.fromkeys(columns, (rows[0], columns[0])))
+    for place in _MERGED.findall(sheet):
+        first, top, last, bottom = range_boundaries(place.decode())
+        left -= (bottom - top + 1) * (last - first + 1)
+        for row in range(top, bottom + 1) if left > 0 else ():
+            places.setdefault(row, {}).update(dict.fromkeys(range(first, last + 1), (top, first)))
     return places
-
-
-def _column(letters: bytes) -> int:
-    number = 0
-    for letter in letters:
-        number = 26 * number + letter - 64
-    return number
 
 
 def _rows(sheet: Any, merged: dict[int, dict[int, tuple[int, int]]]) -> Iterator[tuple[int, dict[int, Any]]]:
