@@ -19,7 +19,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import padded_batches
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.window import token_ids, tokenizer_of
+from knowgap.retrieval.window import token_id, token_ids, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -177,7 +177,7 @@ class SentenceEncoder:
         """The position of each tokenized text with its states, [tokens, 384], in no particular order."""
         import torch
 
-        for texts, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.token_to_id("[PAD]")):
+        for texts, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, token_id(self._tokenizer, "[PAD]")):
             with torch.inference_mode():
                 states = self._model(ids, attention).float().numpy()
             for i, own in zip(texts, states, strict=True):
@@ -186,7 +186,7 @@ class SentenceEncoder:
     @cached_property
     def _vocabulary(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
         """For each token id: whether it has a letter or a digit, and its rarity."""
-        tokens = [self._tokenizer.id_to_token(i) for i in range(self._tokenizer.get_vocab_size())]
+        tokens = [self._tokenizer.id_to_token(i) or "" for i in range(self._tokenizer.get_vocab_size())]
         is_word = [token not in _SPECIAL and any(c.isalnum() for c in token) for token in tokens]
         ranks = np.arange(len(tokens)) - _FIRST_WORD + 1
         rarity = np.log(np.maximum(ranks, 1)) / np.log(len(tokens) - _FIRST_WORD)

@@ -7,12 +7,11 @@ near that token that one of its own tokens belongs to; the best passages are unp
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import pickle
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,13 +27,17 @@ from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
-from knowgap.retrieval.passage import Hit, Passage, check_k
+from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.passage_lines import Lines
 from knowgap.storage.progress import Progress
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """How many centroids are looked up for a query token; how many passages are scored by MaxSim, at least and per hit."""
 _FEWEST = 32  # passages, below which there is nothing to cluster
+
+
+class _NarrowEncoder(TokenEncoder):
+    width = 128
 
 
 class PlaidIndex(Index):
@@ -44,7 +47,7 @@ class PlaidIndex(Index):
     """
 
     engine: ClassVar[str] = "plaid"
-    encoders: ClassVar[Any] = TokenEncoder
+    encoders: ClassVar[Any] = _NarrowEncoder
 
     def __init__(self, path: Path, manifest: Manifest | None, encoder: Any = None, passages: Any = None) -> None:
         super().__init__(path, manifest or Manifest("plaid", ()), encoder)
@@ -94,8 +97,8 @@ class PlaidIndex(Index):
         """
         if nbits not in (1, 2, 4):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
-        fit, more = functools.partial(TokenEncoder.fitted, dim=128), {"overwrite": overwrite, "progress": progress}
-        cls._build(passages, path, {"nbits": nbits}, _write, encoder=encoder, fit=fit, **more)
+        settings = {"nbits": nbits}
+        cls._build(passages, path, settings, _write, encoder=encoder, overwrite=overwrite, progress=progress)
         return cls.open(path, encoder=encoder)
 
     @classmethod
@@ -134,19 +137,15 @@ class PlaidIndex(Index):
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
-        """The `k` best passages for each query by MaxSim; with `ids`, all of these passages are scored."""
-        check_k(k)
-        hits: dict[str, list[Hit]] = {query: [] for query in queries}
-        for query in filter(str.strip, hits):
+    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
+        for query in queries:
             vectors = self.encoder.encode_query(query)
             if ids is None:
                 chosen = self._candidates(vectors, max(_SCORED, _PER_HIT * k))
             else:
                 found = {position for name in ids if (position := self._passages.position(name)) is not None}
                 chosen = np.array(sorted(found), dtype=np.int64)
-            hits[query] = scored_hits(self._passages, chosen, self._scores(vectors, chosen), k)
-        return [list(hits[query]) for query in queries]
+            yield scored_hits(self._passages, chosen, self._scores(vectors, chosen), k)
 
     def _candidates(self, query: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
         """The passages of the centroids nearest to the query's tokens, [query tokens, dim]; at most `count`."""

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,7 +36,7 @@ from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, check_k, rank_hits
+from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 from knowgap.storage.progress import Progress
 
 _AT_ONCE = 64  # passages in a request
@@ -132,25 +132,21 @@ class QdrantIndex(Index):
     def __len__(self) -> int:
         return self.points.ask("count").count
 
-    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
-        """The `k` best passages for each query by MaxSim; with `ids`, all of these passages are scored."""
-        check_k(k)
+    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
         from qdrant_client import models
 
         options: dict[str, Any] = {"using": "tokens", "limit": k + _TIES, "with_payload": True}
-        if ids is not None:
+        if ids is not None:  # all of these passages are scored
             chosen = models.HasIdCondition(has_id=[_point_id(name) for name in ids])
             options["query_filter"] = models.Filter(must=[chosen])
-        hits: dict[str, list[Hit]] = {query: [] for query in queries}
-        for query in filter(str.strip, hits):
+        for query in queries:
             vectors = self.encoder.encode_query(query)
             if ids is None:
                 mean = vectors.mean(axis=0).tolist()
                 options["prefetch"] = models.Prefetch(query=mean, using="pooled", limit=max(_POOLED, 10 * k))
             found = self.points.ask("query_points", query=vectors.tolist(), **options).points
             scored = ((Passage.from_dict(point.payload), round(point.score, SCORE_DECIMALS)) for point in found)
-            hits[query] = rank_hits(scored, k)
-        return [list(hits[query]) for query in queries]
+            yield rank_hits(scored, k)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = True) -> int:
         """Add passages, also in the place of those with the same ids, and return how many."""

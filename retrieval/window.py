@@ -85,9 +85,16 @@ def tokenizer_of(source: Any) -> Tokenizer:
 
 def token_ids(tokenizer: Tokenizer, texts: Sequence[str], most: int, mark: str = "") -> list[list[int]]:
     """Token ids as BERT reads texts: [CLS], perhaps a mark, the text, and [SEP]; a text is cut off at `most` ids."""
-    begin = [tokenizer.token_to_id(name) for name in ("[CLS]", mark) if name]
-    end, encoded = tokenizer.token_to_id("[SEP]"), tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    begin = [token_id(tokenizer, name) for name in ("[CLS]", mark) if name]
+    end, encoded = token_id(tokenizer, "[SEP]"), tokenizer.encode_batch(list(texts), add_special_tokens=False)
     return [[*begin, *text.ids[: most - len(begin) - 1], end] for text in encoded]
+
+
+def token_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a token that the vocabulary has."""
+    found = tokenizer.token_to_id(token)
+    assert found is not None, token
+    return found
 
 
 @lru_cache(maxsize=1)

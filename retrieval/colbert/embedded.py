@@ -18,7 +18,7 @@ from torch.nn import functional
 from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 from knowgap.retrieval.device import half_precision, padded_batches
-from knowgap.retrieval.window import EMBEDDED, Window, token_ids, tokenizer_of
+from knowgap.retrieval.window import EMBEDDED, Window, token_id, token_ids, tokenizer_of
 
 SETTINGS, TOKEN_WEIGHTS = "knowgap.json", "token_weights.npy"
 """The files beside colbert-ai's: what the checkpoint is; and the weight of each token in a query, float32 [tokens]."""
@@ -58,8 +58,8 @@ class EmbeddedModel:
         self.dim, self._device = self._linear.out_features, device
         self._tokenizer = tokenizer_of(folder)
         self.window = Window(self._tokenizer, PASSAGE_TOKENS, 3)
-        self.vocabulary, self.begin_token = self._tokenizer.get_vocab_size(), self._tokenizer.token_to_id("[CLS]")
-        self._padding = self._tokenizer.token_to_id("[PAD]")
+        self.vocabulary, self.begin_token = self._tokenizer.get_vocab_size(), token_id(self._tokenizer, "[CLS]")
+        self._padding = token_id(self._tokenizer, "[PAD]")
         marks = self._tokenizer.encode_batch([*string.punctuation], add_special_tokens=False)
         self._without = torch.tensor([*(mark.ids[0] for mark in marks), self._padding])
         weights = folder / TOKEN_WEIGHTS

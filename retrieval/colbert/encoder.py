@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ class TokenEncoder:
         CheckpointError: the folder is not such a checkpoint, or it asks to run its own code.
     """
 
+    width: ClassVar[int | None] = None  # of the embedded checkpoint; None takes what suits the number of passages
+
     def __init__(self, folder: str | Path, name: str | Path | None = None) -> None:
         folder, device = Path(folder), choose_device(None)
         refuse_code(folder)
@@ -72,10 +74,10 @@ class TokenEncoder:
         return cls((index / CHECKPOINT).absolute(), EMBEDDED)
 
     @classmethod
-    def fitted(cls, build: IndexBuild, store: PassageStore, progress: Progress, dim: int | None = None) -> Self:
+    def fitted(cls, build: IndexBuild, store: PassageStore, progress: Progress) -> Self:
         """Fit the embedded checkpoint to the passages of a build, inside its folder, and load it."""
         progress(0, 1, "fitting the embedded checkpoint")
-        fit_checkpoint(store, build.folder / CHECKPOINT, dim=dim, corpus=build.corpus_digest)
+        fit_checkpoint(store, build.folder / CHECKPOINT, dim=cls.width, corpus=build.corpus_digest)
         progress(1, 1, "fitting the embedded checkpoint")
         return cls.inside(build.folder)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.index.build import IndexBuild, start_build
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.passage import NeverCopied, Passage
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 from knowgap.retrieval.window import EMBEDDED, Window, embedded_window
 from knowgap.storage.progress import Progress, no_progress
 
@@ -21,7 +22,7 @@ Write = Callable[[IndexBuild, PassageStore, Any, Manifest, Progress], None]
 """Writes what an engine needs beside the passages, or the rest of it after `IndexBuild.resume`."""
 
 
-class Index(NeverCopied):
+class Index(NeverCopied, ABC):
     """An index of passages in a folder. Usable from many threads.
 
     Attributes:
@@ -73,26 +74,44 @@ class Index(NeverCopied):
         write: Write,
         *,
         encoder: Any = None,
-        fit: Callable[[IndexBuild, PassageStore, Progress], Any] | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Build an index in its folder, or continue an interrupted build of the same passages with the same arguments.
 
-        `settings` go into its manifest. `write` writes what the engine needs beside the passages. If no encoder is
-        named, `fit` makes it; None is what the class of the encoders does.
+        `settings` go into its manifest. `write` writes what the engine needs beside the passages.
         """
         report, loaded, settings = progress or no_progress, None, dict(settings)
         with start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
             if cls.encoders is not None:
-                fit = fit or cls.encoders.fitted
-                loaded = fit(build, store, report) if encoder is None else cls.encoders.load(encoder)
+                loaded = cls.encoders.load(encoder) if encoder else cls.encoders.fitted(build, store, report)
                 settings["dim"] = loaded.dim
             manifest = build.manifest(cls.engine, store, settings, {} if loaded is None else loaded.identity)
             if not build.already_built(manifest):
                 write(build, store, loaded, manifest, report)
                 build.finish(manifest)
+
+    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
+        """The `k` passages that match each query best.
+
+        Args:
+            queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
+            k: at most this many hits, from 1.
+            ids: search only the passages with these ids.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+            CheckpointError: the encoder of the index is absent or was changed.
+        """
+        check_k(k)
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        hits = dict(zip(distinct, self._find(distinct, k, ids), strict=True)) if distinct else {}
+        return [list(hits.get(query, [])) for query in queries]
+
+    @abstractmethod
+    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterable[list[Hit]]:
+        """The hits of each query; `queries` are distinct, and none is blank."""
 
     @property
     def digest(self) -> str | None:

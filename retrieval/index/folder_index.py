@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as changed
@@ -28,7 +28,7 @@ from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
 from knowgap.retrieval.index.vectors import Block, Vectors, fixed_point
-from knowgap.retrieval.passage import Hit, Passage, check_k, document_id
+from knowgap.retrieval.passage import Hit, Passage, document_id
 from knowgap.retrieval.postings import write_words
 from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import sync
@@ -38,7 +38,7 @@ from knowgap.storage.progress import Progress
 _MOST_SEGMENTS = 4
 
 
-class FolderIndex(Index, ABC):
+class FolderIndex(Index):
     """An index of passages in a folder. Usable from many threads; changed by one process at a time."""
 
     def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
@@ -97,28 +97,13 @@ class FolderIndex(Index, ABC):
         documents = {document_id(passage.id) for passage in snapshot} if missing else set()
         return [identifier for identifier in missing if identifier not in documents]
 
-    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
-        """The `k` passages that match each query best.
-
-        Args:
-            queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
-            k: at most this many hits, from 1.
-            ids: search only the passages with these ids.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-            CheckpointError: the encoder of the index is absent or was changed.
-        """
-        check_k(k)
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        hits: dict[str, list[Hit]] = {}
-        if distinct:
-            with self._lock:  # a refresh may bring another encoder
-                snapshot, encoder = self._snapshot(), self.encoder
-            admitted = snapshot.select(ids)
-            for query in distinct if len(admitted) else ():
-                hits[query] = scored_hits(snapshot, *self._score(snapshot, encoder, query, k, admitted), k)
-        return [list(hits.get(query, [])) for query in queries]
+    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
+        with self._lock:  # a refresh may bring another encoder
+            snapshot, encoder = self._snapshot(), self.encoder
+        admitted = snapshot.select(ids)
+        for query in queries:
+            found = self._score(snapshot, encoder, query, k, admitted) if len(admitted) else (admitted, np.zeros(0))
+            yield scored_hits(snapshot, *found, k)
 
     def refresh(self) -> Self:
         """Read the changes that other processes have made since the index was opened; return the index itself."""
