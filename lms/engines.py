@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from dspy.lm15 import Request, Response, response_to_events
 from typing_extensions import Self
@@ -15,11 +15,9 @@ class InProcessEngine:
 
     Attributes:
         settings: the arguments of the engine, JSON-ready, from which DSPy makes it again.
-        greedy: whether it gives the same reply to the same request unless that sets a temperature.
     """
 
     settings: dict[str, Any]
-    greedy: ClassVar[bool] = True
 
     def complete(self, request: Request) -> Response:
         """Reply to one request."""
