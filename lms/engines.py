@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dspy.lm15 import Request, Response, response_to_events
 from typing_extensions import Self
