@@ -104,12 +104,6 @@ def reference_of(thing: Any) -> str:
     return f"{named.__module__ or 'builtins'}:{named.__qualname__}"
 
 
-def source_of(thing: Any) -> Path | None:
-    """The file of the module in which a thing, or the class of an object, is defined."""
-    file = getattr(sys.modules.get(reference_of(thing).partition(":")[0]), "__file__", None)
-    return Path(file) if file else None
-
-
 def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The `module:Name`, the digest of the file, or of the code in a notebook, and the version of each plugin by role.
 
@@ -133,9 +127,10 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def _code_of(thing: Any) -> bytes:
     """The file in which a thing is defined, or what a notebook remembers of its functions."""
-    file, known = source_of(thing), getattr(thing, "code", thing)  # `code`: of a program that is made from a module
-    if file is not None:
-        return file.read_bytes()
+    file = getattr(sys.modules.get(reference_of(thing).partition(":")[0]), "__file__", None)
+    if file:
+        return Path(file).read_bytes()
+    known = getattr(thing, "code", thing)  # of a program that is made from a module
     owner = known if hasattr(known, "__qualname__") else type(known)
     functions = [owner] if inspect.isfunction(owner) else filter(inspect.isfunction, vars(owner).values())
     return "".join(map(inspect.getsource, functions)).encode()

@@ -35,7 +35,7 @@ def index(
     *,
     folder: Annotated[
         Path,
-        Option("--index", "-i", envvar="KNOWGAP_INDEX", parser=o.local_path, metavar="FOLDER", help="Folder to build."),
+        Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build."),
     ],
     data: Annotated[str | None, Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
     corpus: Annotated[

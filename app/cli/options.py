@@ -11,8 +11,6 @@ from typing import Annotated, Any, cast, get_type_hints
 
 from typer import Option
 
-from knowgap.errors import UsageError, is_address
-
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options: a parameter whose type is a dataclass becomes the dataclass's fields."""
@@ -40,19 +38,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def local_path(text: str) -> Path:
-    """The path that an option names, which is on this machine.
-
-    Raises:
-        UsageError: it is empty, or the address of a server.
-    """
-    if not text.strip():
-        raise UsageError("the path is empty: name a file or a folder; . is the current folder")
-    if is_address(text):
-        raise UsageError(f"{text} is a web address: name a file or folder on this machine instead")
-    return Path(text)
-
-
 DEFAULT_PROGRAM = "knowgap"
 """The program if none is named."""
 
@@ -73,14 +58,7 @@ Threads = Annotated[
 ]
 OutputDir = Annotated[
     Path | None,
-    Option(
-        "--output-dir",
-        "-o",
-        envvar="KNOWGAP_OUTPUT_DIR",
-        parser=local_path,
-        metavar="FOLDER",
-        help="Folder for the files that the command writes.",
-    ),
+    Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for the files that the command writes."),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Ask three questions; estimate calls, tokens and price.")]

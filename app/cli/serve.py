@@ -26,7 +26,6 @@ def serve(
         Path | None,
         Argument(
             metavar="FOLDER",
-            parser=o.local_path,
             help="A folder of documents: it is indexed, and the index follows it. Else --index.",
             show_default=False,
         ),

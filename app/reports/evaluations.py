@@ -9,7 +9,7 @@ from functools import cached_property
 
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
-from knowgap.reports.tables import Table, costs_of, score_tables, types_of
+from knowgap.reports.tables import Table, score_tables, types_of
 
 _SPLIT_ORDER = ("test", "dev", "train", "")
 _MOST_QUESTIONS = 500
@@ -54,9 +54,9 @@ class EvaluationGroup:
 
     @cached_property
     def tables(self) -> list[Table]:
-        """Scores, comparisons, fates of the gold passages, scores by type, and costs."""
-        tables = [*score_tables("scores", self.evaluations), types_of(self.evaluations), costs_of(self.evaluations)]
-        return [table for table in tables if table is not None]
+        """Scores with costs, comparisons, fates of the gold passages, and scores by type."""
+        types = types_of(self.evaluations)
+        return [*score_tables("scores", self.evaluations), *([types] if types else [])]
 
     @cached_property
     def questions(self) -> list[Question]:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.statistics import few_questions
@@ -15,11 +14,6 @@ from knowgap.errors import UnknownName, UsageError
 
 _COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
 """The costs beside scores, with the number of their decimals."""
-_MORE_COSTS = (
-    *("lm_calls", "critical_calls", "unreadable", "cut", "tokens", *PER_RIGHT_ANSWER),
-    *("retrievals", "passages", "knowledge_tokens", "iterations", "seconds"),
-)
-
 Results = Mapping[str, Evaluation]
 """Evaluations of the same questions by label; the others are compared with the first."""
 
@@ -134,16 +128,3 @@ def types_of(results: Results) -> Table | None:
         rows.append([kind or "(none)", max(each.n for each in found if each), *(str(each or "") for each in found)])
     columns = ["type", "questions", *(by_label if len(by_label) > 1 else [metric])]
     return Table("by type of question", columns, rows, few_questions(every)) if len(kinds) > 1 else None
-
-
-def costs_of(results: Results) -> Table:
-    """Every cost per question."""
-    rows = [[label, *(_amount(e.costs()[name]) for name in _MORE_COSTS)] for label, e in results.items()]
-    columns = ["program", *(name.replace("_", " ") for name in _MORE_COSTS)]
-    caption = "means per question, over those that did not fail; calls answered from a cache count"
-    return Table("costs", columns, rows, caption)
-
-
-def _amount(value: float | None) -> str:
-    """A cost with three significant digits, or whole from 1,000 on; "?" if it is not known."""
-    return "?" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

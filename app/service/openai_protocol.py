@@ -6,7 +6,7 @@ A streamed reply sends the steps as `reasoning_content`, then the answer. The an
 the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and the sentence in `content`.
 An answer that the documents do not support has neither; the nearest passages are named after it.
 In addition to OpenAI's fields, a reply has `knowgap`: supported, missing, guess, nearest, passages, sources, citations,
-cost, `unread_messages`, `unread_settings`, and `understood_as` for a completed question.
+cost, and `understood_as` for a completed question.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
@@ -56,8 +56,6 @@ class _StreamOptions(BaseModel):
 
 class ChatRequest(BaseModel):
     """The fields of a request that have an effect; others are accepted without one."""
-
-    model_config = ConfigDict(extra="allow")
 
     model: str
     messages: list[_Message] = Field(min_length=1, max_length=2000)
@@ -134,7 +132,7 @@ class Reply:
         message = {"role": "assistant", **self._message(answer), "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         head = {**self._head, "object": "chat.completion"}
-        return {**head, "choices": [choice], "usage": _usage(answer), "knowgap": self._beside(answer)}
+        return {**head, "choices": [choice], "usage": _usage(answer), "knowgap": _beside(answer)}
 
     def event(self, item: StepTold | Answer | Problem) -> bytes:
         """The server-sent events of a step, of the answer, which are the last ones, or of a problem."""
@@ -142,7 +140,7 @@ class Reply:
             return _event(item.record())
         if isinstance(item, StepTold):
             return self._chunk({"content": None, "reasoning_content": "\n  ".join(item["text"]) + "\n"})
-        events = [self._chunk(self._message(item)), self._chunk({}, "stop", knowgap=self._beside(item))]
+        events = [self._chunk(self._message(item)), self._chunk({}, "stop", knowgap=_beside(item))]
         if self._asked.stream_options is not None and self._asked.stream_options.include_usage:
             head = {**self._head, "object": "chat.completion.chunk"}
             events.append(_event({**head, "choices": [], "usage": _usage(item)}))
@@ -174,11 +172,9 @@ class Reply:
                 annotations.append({"type": "url_citation", "url_citation": cited})
         return {"content": text, "annotations": annotations}
 
-    def _beside(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        unread = len(self._asked.messages) - 1 - 2 * len(self._asked.said())
-        settings = sorted(self._asked.model_extra or ())
-        kept = {name: answer[name] for name in _BESIDE if name in answer}
-        return {**kept, "unread_messages": unread, "unread_settings": settings}
+
+def _beside(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: answer[name] for name in _BESIDE if name in answer}
 
 
 def _place(source: Mapping[str, Any]) -> list[str]:

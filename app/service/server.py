@@ -119,7 +119,6 @@ class Server(HTTPServer):
             routes.append(Route("/files/{name:path}", lambda request: files.respond(request.path_params["name"])))
         if index is not None:
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
-        self._addresses = sorted({route.path.replace("{name:path}", "NAME") for route in routes})
         # After an error that only the handler of `Exception` takes, the connection is closed.
         refused = (HTTPException, Problem, OSError, Exception)
         application = Starlette(
@@ -188,18 +187,9 @@ class Server(HTTPServer):
         return json_response(await search(self._index, asked, request.receive, self._deadline))
 
     async def _refuse(self, request: Request, error: Any) -> Response:
-        if isinstance(error, HTTPException):
-            path, methods = request.url.path, (error.headers or {}).get("Allow", "other methods")
-            said = {
-                404: f"there is no {path}; this server has {', '.join(self._addresses)}",
-                405: f"{path} accepts {methods}, not {request.method}",
-            }
-            problem = Problem(error.status_code, said.get(error.status_code, error.detail))
-        else:
-            problem = Problem.of(error)
-        response = problem.response()
-        response.headers.update(getattr(error, "headers", None) or {})
-        return response
+        if isinstance(error, HTTPException):  # of the router: no such address, or another method
+            error = Problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        return Problem.of(error).response()
 
 
 def _event(item: StepTold | Answer | Problem) -> bytes:

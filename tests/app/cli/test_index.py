@@ -125,8 +125,7 @@ def test_the_current_folder_may_be_an_index_and_is_not_made_one(indexed, monkeyp
     documents = str(indexed.folder / "docs.jsonl")
     monkeypatch.chdir(indexed.folder / "idx")
     assert indexed.json("search", "river", "--index", ".")["hits"]
-    for name, reason in ((".", "name another one"), ("", "the path is empty")):
-        assert reason in indexed.refusal("index", "--corpus", documents, "--index", name)
+    assert "name another one" in indexed.refusal("index", "--corpus", documents, "--index", ".")
 
 
 def test_a_search_that_finds_nothing_says_so(knowgap):

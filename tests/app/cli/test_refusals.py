@@ -11,7 +11,6 @@ from tests.app.cli.conftest import Knowgap
 
 ASK = "ask Who? --index idx"
 EVAL = "eval --program rag --data questions.jsonl --whole --index idx"
-COMPILE = "compile --program rag --data questions.jsonl --index idx"
 REFUSED = {
     "ask": [
         ("ask '  '", "question is empty"),
@@ -57,11 +56,9 @@ REFUSED = {
         ("index --index idx --corpus docs.jsonl --engine dense", "another index is already there"),
         ("index --index notes --corpus notes", "notes holds other files"),
         ("index --index docs.jsonl/idx --corpus docs.jsonl --engine bm25", "a file stands where a folder is needed"),
-        ("index --index http://127.0.0.1:9 --corpus docs.jsonl", "is a web address"),
     ],
     "serve": [
         ("serve docs.jsonl", "a folder of documents is needed"),
-        ("serve http://127.0.0.1:9/docs", "is a web address"),
         ("serve notes --index idx", "leave it out"),
         ("serve --index idx --program rag --host 0.0.0.0", "set a key"),
     ],
@@ -74,21 +71,12 @@ REFUSED = {
         (f"{EVAL} --split tset", "did you mean 'test'?"),
         (f"{EVAL} --metric exact_mach", "did you mean 'exact_match'?"),
         (f"{EVAL} --limit 0", "limit 0"),
-        (f"{EVAL} --output-dir ' '", "the path is empty"),
-        (f"{EVAL} --output-dir https://example.org/out", "is a web address"),
-        ("eval --data https:/example.org/q.jsonl --index idx", "is a web address"),
     ],
     "questions": [
         ("questions --index idx", "--lm"),
         ("questions --index idx --lm openai/x --output q.csv", "q.jsonl"),
     ],
     "report": [("report nowhere", "nowhere"), ("report idx", "idx holds")],
-    "compile": [
-        (f"{COMPILE} --optimizer bootstap", "did you mean 'bootstrap'?"),
-        (f"{COMPILE} --range top_k=3", "--range top_k=3"),
-        (f"{COMPILE} --study colour=red", "colour"),
-    ],
-    "experiment": [("experiment nothing", "nothing")],
 }
 
 

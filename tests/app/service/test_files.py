@@ -44,11 +44,6 @@ def test_documents_are_listed_with_what_was_left_out(service):
     assert all(each["passages"] == 1 and not each["left_out"] for each in told["documents"])
 
 
-def test_an_address_that_is_not_there_is_told_those_that_are(service):
-    told = service.get("/v1/embeddings").json()["error"]["message"]
-    assert "has /, /documents, /files/NAME, /healthz, /search" in told
-
-
 def test_a_page_cannot_run_its_scripts(service):
     opened = service.get("/files/orle.html")
     assert opened.headers["content-security-policy"].startswith("sandbox; default-src 'none'")

@@ -83,7 +83,7 @@ def test_a_question_is_answered_with_passages_citations_and_cost(client, server)
     asked = {"model": server.name, "messages": [{"role": "user", "content": QUESTION}], "citations": False}
     beside = client.post("/v1/chat/completions", json=asked).json()["knowgap"]
     verdict = {"supported", "missing", "guess", "nearest"}
-    assert beside.keys() == {*verdict, "passages", "cost", "unread_messages", "unread_settings"}
+    assert beside.keys() == {*verdict, "passages", "cost"}
 
 
 def test_steps_come_as_events_and_the_answer_last(client):
@@ -107,8 +107,6 @@ def test_openai_s_client(server):
         [cited] = [each.url_citation for each in reply.choices[0].message.annotations]
         assert (cited.start_index, cited.end_index, cited.title) == (8, 11, "Isk")
         assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
-        assert reply.model_extra["knowgap"]["unread_messages"] == 1
-        assert reply.model_extra["knowgap"]["unread_settings"] == ["presence_penalty", "user"]
 
         options = {"stream": True, "stream_options": {"include_usage": True}}
         chunks = list(client.chat.completions.create(model=model.id, messages=messages, **options))
