@@ -210,8 +210,6 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         raise ArtifactError(f"{path} is not an artifact: it has no config.json")
     config = _read_json(path / "config.json")
     if not is_program_name(config.get("program")):
-        if config.get("program") is None:
-            raise ArtifactError(f"{path} is not an artifact: its config.json names no program")
         known = ", ".join(PROGRAMS)
         raise ArtifactError(f"{path} holds the unknown program {config.get('program')!r}: known are {known}")
     return config
@@ -264,11 +262,8 @@ def _data_facts(data: Dataset | None) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = orjson.loads(path.read_bytes())
+        return orjson.loads(path.read_bytes())
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror}") from None
     except orjson.JSONDecodeError as error:
         raise ArtifactError(f"{path} is damaged: {shorten(error, 200)}") from None
-    if not isinstance(value, dict):
-        raise ArtifactError(f"{path} is damaged: it is not a JSON object")
-    return value

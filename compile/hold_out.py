@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from knowgap.compiling.evaluation.results import Evaluation, compare
-from knowgap.compiling.evaluation.statistics import Comparison
+from knowgap.compiling.evaluation.statistics import SIGNIFICANT, Comparison
 from knowgap.errors import UsageError
 
 T = TypeVar("T")
@@ -19,7 +19,6 @@ T = TypeVar("T")
 LEAST = 20
 """The least number of questions to hold out, if there are enough."""
 
-_SIGNIFICANT = 0.05
 _QUANTILES = 1.96 + 0.84  # normal quantiles of a two-sided test at 5% with a power of 80%
 
 
@@ -96,7 +95,7 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, tolerance: float =
         said += f"; {now:.3g} instead of {was:.3g} LM calls a question"
         if now < was and found.difference >= -tolerance:
             return Verdict(True, f"{said}. It is cheaper, and its score is within {tolerance:g}.", found)
-    if found.difference > 0 and found.p_value < _SIGNIFICANT:
+    if found.difference > 0 and found.p_value < SIGNIFICANT:
         return Verdict(True, f"{said}. It is better.", found)
     kept = "It is not better beyond chance, so the program as it was is kept"
     if found.difference > 0:
@@ -107,11 +106,10 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, tolerance: float =
 
 def too_few(chosen: str, number: int) -> Verdict:
     """The verdict if no question could be held out."""
-    which = "One dev question cannot" if number == 1 else f"{number} dev questions cannot"
     return Verdict(
         False,
-        f"{which} tell whether {chosen} is better than the program as it was, which is kept: bring at least "
-        f"{2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept the choice untested.",
+        f"{number} dev questions cannot tell whether {chosen} is better than the program as it was, which is kept: "
+        f"bring at least {2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept the choice untested.",
     )
 
 

@@ -11,12 +11,12 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from knowgap.compiling.evaluation.threads import map_ordered
+from knowgap.compiling.run import Run
 from knowgap.lms.metering import UsageTracker, track_usage, without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.asking import ask_until_read
 from knowgap.storage.processes import is_main_process
-from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import R, RecordFile, read_records
 
 
@@ -57,9 +57,7 @@ def write_records(
     kind: type[R],
     about: Mapping[str, Any],
     what: str,
-    *,
-    num_threads: int = 4,
-    progress: Progress | None = None,
+    run: Run,
 ) -> TeacherRecords[R]:
     """Let a teacher write the records that a file does not have yet; the same call continues a killed run.
 
@@ -78,7 +76,7 @@ def write_records(
         return TeacherRecords([written[id] for id in ids if id in written], 0, len(ids))
     with RecordFile(file, kind, about, what) as lines, track_usage(UsageTracker()) as tracker:
         missing = lines.missing(ids)
-        made = map_ordered(make, missing, num_threads, ahead=8 * num_threads)
-        lines.keep(made, len(ids), progress, lambda: f"{what}s")
+        made = map_ordered(make, missing, run.num_threads, ahead=8 * run.num_threads)
+        lines.keep(made, len(ids), run.progress, lambda: f"{what}s")
         records = [lines.records[id] for id in ids if id in lines.records]
     return TeacherRecords(records, tracker.usage.asked, len(ids) - len(missing))

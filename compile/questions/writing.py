@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +155,8 @@ def _draft_all(
         unsaved: dict[str, Draft] = {}
         make = functools.partial(_draft, author, materials, unsaved)
         total = len(drafts) + len(materials)
-        options = {"num_threads": run.num_threads, "progress": run.progress and _of(run.progress, total)}
-        written = write_records([*materials], make, file, Draft, made_with, "draft", **options)
+        told = replace(run, progress=run.progress and _of(run.progress, total))
+        written = write_records([*materials], make, file, Draft, made_with, "draft", told)
         calls += written.calls
         by_id = unsaved | {draft.id: draft.model_copy() for draft in written.records}
         for draft in (by_id[id] for id in materials):

@@ -7,10 +7,10 @@ equation 1 (cross-entropy of the label given the input), table 4 and appendix A.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import dspy
 from pydantic import BaseModel
@@ -28,7 +28,7 @@ from knowgap.lms.local.loading import load_model
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Retriever
 from knowgap.storage.processes import main_process_first
 
 Task = Literal["know", "relevant", "decompose"]
@@ -39,23 +39,11 @@ Label = bool | list[str]
 """Yes or no for the two judgements; the sub-questions for a decomposition."""
 
 
-class Item(NamedTuple):
-    """What is labelled: a question, or a question with a passage."""
-
-    example: dspy.Example
-    passage: Passage | None = None
-
-    @property
-    def id(self) -> str:
-        """The digest of question and passage."""
-        return digest([self.example.question, self.passage and str(self.passage)])[:32]
-
-
 class LabelledExample(BaseModel, extra="forbid", frozen=True):
     """An example of a sub-model.
 
     Attributes:
-        id: the item's id.
+        id: the digest of question and passage.
         question: the question that is judged or decomposed.
         passage: the passage whose relevance is judged; empty for the other two sub-models.
         label: see `Label`.
@@ -102,10 +90,10 @@ def ra_isf(
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
     done: dict[str, TrainingResult] = {}
     for task in check_tasks(tasks):
-        items, file = [Item(example) for example in examples], Path(output) / f"{task}.jsonl"
+        items, file = [(example, "") for example in examples], Path(output) / f"{task}.jsonl"
         if task == "relevant":
             found = retriever.search([example.question for example in examples], config.top_k)
-            items = [Item(each, hit.passage) for each, hits in zip(examples, found, strict=True) for hit in hits]
+            items = [(each, str(hit.passage)) for each, hits in zip(examples, found, strict=True) for hit in hits]
         with main_process_first():
             made = label_items(items, task, program, file, run)
         job = sub_model_job(task, getattr(program, task), base, made.records, file.with_suffix(""), config)
@@ -127,50 +115,41 @@ def check_tasks(names: Sequence[str]) -> list[Task]:
 
 
 def label_items(
-    items: Sequence[Item], task: Task, program: RAISF, file: str | Path, run: Run
+    items: Sequence[tuple[dspy.Example, str]], task: Task, program: RAISF, file: str | Path, run: Run
 ) -> TeacherRecords[LabelledExample]:
-    """Label the items that are not labelled in the record file yet; see `write_records`.
+    """Label questions, each with the passage that is judged, if one is; see `write_records`.
+
+    A question is known if the teacher answers it correctly without passages (appendix A.1; half of all yes/no questions
+    are by chance). A passage is relevant if it says so (A.2), and sub-questions are its own (A.3).
 
     Raises:
         UsageError: there is no teacher, or the file has labels of another one.
     """
-    if run.lm is None:
+    teacher = run.lm
+    if teacher is None:
         raise UsageError(f"a language model labels the examples of {task}: give a teacher")
-    by_id = {item.id: item for item in items}
-    make, state = _labeller(task, program, run.lm)
-
-    def label(id: str) -> LabelledExample | None:
-        item = by_id[id]
-        if (value := make(item)) is None:
-            return None
-        return LabelledExample(id=id, question=item.example.question, passage=str(item.passage or ""), label=value)
-
-    about = {"task": task, "labeller": digest([lm_name(run.lm), lm_settings(run.lm), state])}
-    more = {"num_threads": run.num_threads, "progress": run.progress}
-    return write_records(list(by_id), label, file, LabelledExample, about, f"{task} label", **more)
-
-
-def _labeller(task: Task, program: RAISF, teacher: dspy.BaseLM) -> tuple[Callable[[Item], Label | None], Any]:
-    """What labels an item, and the prompt on which that depends.
-
-    A question is known if the teacher answers it correctly without passages (appendix A.1; half of all yes/no questions
-    are by chance). A passage is relevant if it says so (A.2), and sub-questions are its own (A.3).
-    """
+    by_id = {digest([example.question, passage])[:32]: (example, passage) for example, passage in items}
     predictor = program.answer if task == "know" else getattr(program, task)
     without = {"passages": [], "sub_answers": [], "style": program.wording} if task == "know" else {}
 
-    def label(item: Item) -> Label | None:
-        passage = {} if item.passage is None else {"passage": str(item.passage)}
-        output = ask_teacher(predictor, teacher, question=item.example.question, **passage, **without)
+    def label(id: str) -> LabelledExample | None:
+        example, passage = by_id[id]
+        shown = {"passage": passage} if passage else without
+        output = ask_teacher(predictor, teacher, question=example.question, **shown)
         if output is None:
             return None
+        value: Label
         if task == "know":
-            return bool(exact_match(item.example, output))
-        if task == "relevant":
-            return bool(output.relevant)
-        return clean_lines(output.questions, len(output.questions))[0] or None
+            value = bool(exact_match(example, output))
+        elif task == "relevant":
+            value = bool(output.relevant)
+        else:
+            value, _ = clean_lines(output.questions, len(output.questions))
+        return LabelledExample(id=id, question=example.question, passage=passage, label=value) if value != [] else None
 
-    return label, [predictor.dump_state()["signature"], without]
+    asked = [lm_name(teacher), lm_settings(teacher), [predictor.dump_state()["signature"], without]]
+    about = {"task": task, "labeller": digest(asked)}
+    return write_records(list(by_id), label, file, LabelledExample, about, f"{task} label", run)
 
 
 def sub_model_job(

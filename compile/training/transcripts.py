@@ -121,8 +121,7 @@ def construct_transcripts(
     def make(id: str) -> TranscriptRecord:
         return _Author(retriever, teacher, config.top_k, passages, by_id[id]).write(id)
 
-    more = {"num_threads": run.num_threads, "progress": run.progress}
-    return write_records(list(by_id), make, output, TranscriptRecord, about, "transcript", **more)
+    return write_records(list(by_id), make, output, TranscriptRecord, about, "transcript", run)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from filelock import FileLock
 from pydantic import BaseModel
 from training_helpers import CONFIG, build_tiny_trainer, same_weights, tiny_job, train_tiny
 
+from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import write_records
 from knowgap.compiling.training import GeneratorConfig, SubModelConfig, TrainingConfig
 from knowgap.compiling.training import fit as module
@@ -122,8 +123,8 @@ def test_other_processes_read_what_the_first_one_has_written(tmp_path: Path, mon
         return _Line(id=id)
 
     file, about = tmp_path / "lines.jsonl", {"kind": "test"}
-    assert write_records(["a", "b"], make, file, _Line, about, "line").kept == 0
+    assert write_records(["a", "b"], make, file, _Line, about, "line", Run()).kept == 0
     monkeypatch.setenv("RANK", "1")
     with RecordFile(file, _Line, about, "line"):  # which the first process may still hold
-        found = write_records(["b", "a"], make, file, _Line, about, "line")
+        found = write_records(["b", "a"], make, file, _Line, about, "line", Run())
     assert ([line.id for line in found.records], found.calls, found.kept) == (["b", "a"], 0, 2)

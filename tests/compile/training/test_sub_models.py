@@ -16,7 +16,6 @@ from knowgap.compiling.training import SubModelConfig, ra_isf
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.fit import fit as run
 from knowgap.compiling.training.sub_models import (
-    Item,
     LabelledExample,
     as_conversation,
     label_items,
@@ -55,7 +54,7 @@ def label(items, task, lm, file, style="short", threads=1):
 
 def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
     lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"})
-    made = label([Item(WHO), Item(WHERE)], "know", lm, tmp_path / "know.jsonl", "long")
+    made = label([(WHO, ""), (WHERE, "")], "know", lm, tmp_path / "know.jsonl", "long")
     assert {e.question: e.label for e in made.records} == {WHO.question: True, WHERE.question: False}
     assert (made.calls, made.kept) == (2, 0)
     assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
@@ -69,17 +68,17 @@ def test_a_teacher_judges_relevance_and_decomposes(tmp_path):
         return {"questions": ["1. Who painted it?", "2. Where was she born?", "3. Who painted it"]}
 
     lm, _ = scripted_lm(rule)
-    judged = label([Item(WHO, passage) for passage in PASSAGES], "relevant", lm, tmp_path / "relevant.jsonl")
+    judged = label([(WHO, str(passage)) for passage in PASSAGES], "relevant", lm, tmp_path / "relevant.jsonl")
     assert [e.label for e in judged.records] == [True, True, False]
     assert judged.records[0].passage == str(PASSAGES[0])
-    parts = label([Item(WHERE)], "decompose", lm, tmp_path / "decompose.jsonl")
+    parts = label([(WHERE, "")], "decompose", lm, tmp_path / "decompose.jsonl")
     assert parts.records[0].label == ["Who painted it?", "Where was she born?"]
     with pytest.raises(UsageError, match="give a teacher"):
-        label([Item(WHO)], "know", None, tmp_path / "know.jsonl")
+        label([(WHO, "")], "know", None, tmp_path / "know.jsonl")
 
 
 def test_what_is_missing_is_asked_for_again_and_of_the_same_teacher_only(tmp_path):
-    items, file = [Item(example(f"Question {n}?")) for n in range(4)], tmp_path / "d.jsonl"
+    items, file = [(example(f"Question {n}?"), "") for n in range(4)], tmp_path / "d.jsonl"
     replies: dict = {"Question 1?": UNREADABLE, "Question 2?": None}
 
     def rule(outputs, inputs):
