@@ -115,7 +115,7 @@ class Index(NeverCopied, ABC):
 
     @property
     def digest(self) -> str | None:
-        """A digest of what the index is made of; it equals that of an index built from the same passages."""
+        """A digest of what the index is made of and how it was changed."""
         return self.manifest.digest
 
     @property

@@ -52,17 +52,6 @@ class FolderIndex(Index):
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         """The positions and scores of at least the `k` best of the admitted passages for a query that is not blank."""
 
-    @property
-    def corpus_digest(self) -> str:
-        """The digest of the passages as they are now."""
-        return self._snapshot().corpus_digest
-
-    @property
-    def digest(self) -> str:
-        """A digest of what the index is made of; it equals that of an index built from the same passages."""
-        corpus = self.corpus_digest  # the first look at the index reads its manifest
-        return self.manifest.digest_with(corpus)
-
     def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
         """The index as this object sees it, read from its folder at the first call and after `refresh`."""
         with self._lock:

@@ -105,12 +105,8 @@ class Manifest:
     @property
     def digest(self) -> str:
         """A digest of what the index is made of (engine, settings, corpus, checkpoint), wherever it was built."""
-        return self.digest_with(self.corpus_digest)
-
-    def digest_with(self, corpus_digest: str) -> str:
-        """The digest that this index would have with another corpus, given by its digest."""
         encoder = self.checkpoint.get("fitted", self.checkpoint.get("digest"))
-        identity = [self.engine, self.settings, corpus_digest, encoder, FORMAT_VERSION]
+        identity = [self.engine, self.settings, self.corpus_digest, encoder, FORMAT_VERSION]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
     @classmethod

@@ -37,21 +37,6 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def corpus_digest(passages: Iterable[Passage]) -> str:
-    """The SHA-256 of a corpus: ids, titles and texts in their order, in hexadecimal."""
-    sha = hashlib.sha256()
-    for passage in passages:
-        _update(sha, [_encode(passage.id), _encode(passage.title), _encode(passage.text)])
-    return sha.hexdigest()
-
-
-def _update(sha: Any, parts: Iterable[bytes]) -> None:
-    """Add parts to a digest, each after its length, so that no two corpora give the same bytes."""
-    for part in parts:
-        sha.update(len(part).to_bytes(8, "little"))
-        sha.update(part)
-
-
 class PassageStore(Sequence[Passage]):
     """A read-only, memory-mapped sequence of the passages that `build` wrote to a folder."""
 
@@ -68,7 +53,7 @@ class PassageStore(Sequence[Passage]):
         """Write passages to an existing folder while they are read, which takes about 50 bytes of memory per passage.
 
         Returns:
-            The open store, and the digest of the corpus (see `corpus_digest`).
+            The open store, and the SHA-256 of ids, titles and texts in their order.
 
         Raises:
             DataError: two passages have the same id.
@@ -83,7 +68,8 @@ class PassageStore(Sequence[Passage]):
                     end += len(part)
                     offsets.append(end)
                     file.write(part)
-                _update(sha, parts)
+                    sha.update(len(part).to_bytes(8, "little"))  # so that no two corpora give the same bytes
+                    sha.update(part)
         entries = np.empty(len(hashes), dtype=_ID_ENTRY)
         np.save(folder / OFFSETS, np.frombuffer(offsets, dtype=np.int64))
         del offsets

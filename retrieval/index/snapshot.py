@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore, Positions, corpus_digest
+from knowgap.retrieval.index.passage_store import PassageStore, Positions
 from knowgap.retrieval.index.vectors import Block, Vectors
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.postings import Postings, WeighedWords
@@ -80,12 +80,6 @@ class Snapshot:
 
     def __iter__(self) -> Iterator[Passage]:
         return (self[position] for position in self.live.tolist())
-
-    @cached_property
-    def corpus_digest(self) -> str:
-        """The digest of the passages that are not deleted."""
-        changed = len(self.segments) > 1 or len(self) < len(self.alive)
-        return corpus_digest(self) if changed else self.manifest.corpus_digest
 
     def position(self, identifier: str) -> int | None:
         """The position of the passage with this id; None if there is none, or if it is deleted."""

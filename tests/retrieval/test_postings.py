@@ -15,16 +15,6 @@ def texts():
     return [rng.choices(VOCABULARY, weights, k=rng.randint(0, 30)) for _ in range(200)]
 
 
-def test_an_index_in_folders_is_the_one_in_memory(texts, tmp_path):
-    counted = Postings.count(texts)
-    counted.save(tmp_path / "words")
-    opened = Postings.open(tmp_path / "words")
-    for name in ("words", "starts", "passages", "times", "lengths"):
-        assert getattr(opened, name).dtype == getattr(counted, name).dtype
-        assert getattr(opened, name).tolist() == getattr(counted, name).tolist()
-    assert opened.lengths.tolist() == [len(text) for text in texts]
-
-
 @pytest.mark.parametrize("cuts", [[200], [1, 199], [0, 80, 90, 200]])
 def test_segments_and_deletions_weigh_as_one_index_of_what_is_left(texts, cuts):
     parts = [Postings.count(part) for part in np.split(np.array(texts, dtype=object), cuts)]

@@ -55,25 +55,15 @@ def test_the_embedded_checkpoint_is_one_for_other_tools(tmp_path):
     assert len(query) < len(filled_up)
     weights = np.linalg.norm(query, axis=1, keepdims=True)
     np.testing.assert_allclose(query, filled_up[: len(query)] * weights, atol=1e-4)  # nothing attends to a [MASK]
+    assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
+    plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
+    assert plain == pointed  # punctuation has no vectors
 
 
 def test_loading_a_checkpoint_draws_no_random_weights(checkpoint):
     before = torch.get_rng_state()
     Bert.load(checkpoint, "bert.")
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_vectors_are_unit_vectors_of_passages_in_order(checkpoint):
-    encoder = TokenEncoder(checkpoint)
-    vectors, lengths = encoder.encode_passages(TEXTS)
-    assert (len(lengths), lengths.sum()) == (len(TEXTS), len(vectors))
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    start = lengths[:7].sum()
-    alone, _ = encoder.encode_passages([TEXTS[7]])
-    np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=1e-4)
-    plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
-    assert plain == pointed  # punctuation has no vectors
-    assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
 
 
 @pytest.mark.parametrize(

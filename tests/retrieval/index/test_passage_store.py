@@ -5,7 +5,7 @@ import pytest
 
 from knowgap.errors import DataError
 from knowgap.retrieval import Passage, PassageStore
-from knowgap.retrieval.index.passage_store import corpus_digest, scored_hits
+from knowgap.retrieval.index.passage_store import scored_hits
 from tests.retrieval.conformance import corpus
 
 ODD = [
@@ -40,11 +40,8 @@ def test_ids_with_the_same_hash(monkeypatch, tmp_path):
 
 
 def test_digest_depends_on_content_and_order(tmp_path):
-    passages = corpus()
-    store, digest = PassageStore.build(iter(passages), tmp_path)
-    assert digest == corpus_digest(passages) == corpus_digest(store)
-    assert digest != corpus_digest(passages[::-1])
-    assert corpus_digest([Passage("a", "b", "")]) != corpus_digest([Passage("a", "", "b")])
+    corpora = [corpus(), corpus()[::-1], [Passage("a", "b", "")], [Passage("a", "", "b")]]
+    assert len({PassageStore.build(iter(passages), tmp_path)[1] for passages in [*corpora, corpus()]}) == len(corpora)
 
 
 def test_duplicate_ids_are_refused(tmp_path):

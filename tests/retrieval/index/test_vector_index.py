@@ -44,15 +44,12 @@ def folders(index):
 
 def test_digests_and_merging(index, tmp_path):
     before = index.digest
-    assert before == index.manifest.digest
     index.add(NEW)
     index.delete(passage.id for passage in corpus()[::2])
     left = corpus()[1::2] + NEW
-    digest = index.corpus_digest
     assert index.digest != before
     index.merge()
     assert_same(index, left, tmp_path)
-    assert index.corpus_digest == digest == index.manifest.corpus_digest
     assert index.digest == build(left, tmp_path / "fresh").digest
     assert folders(index) == {index.manifest.segments[0].name}
     moved = shutil.move(index.path, tmp_path / "moved")
@@ -176,7 +173,7 @@ def test_damage_after_a_change_is_refused(index):
 def test_an_index_that_was_built_again_before_its_first_search_is_the_new_one(index):
     late = reopen(index)
     again = DenseIndex.build(NEW, index.path, encoder=count_words, overwrite=True)
-    assert (late.digest, len(late)) == (again.digest, len(NEW))
+    assert (len(late), late.digest) == (len(NEW), again.digest)
     assert late.search(QUERIES, 5) == again.search(QUERIES, 5)
 
 
