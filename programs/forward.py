@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -96,9 +95,9 @@ class Forward(dspy.Module):
         self, predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequence[Passage]
     ) -> tuple[dspy.Prediction | None, str]:
         """The outputs, or None and why they could not be read."""
-        recorder, started = current_recorder(), time.perf_counter()
+        recorder = current_recorder()
         prediction, problem, usage = ask_until_read(predictor, inputs)
-        recorder.count_request(usage, time.perf_counter() - started)
+        recorder.cost.critical_calls += usage.asked
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
             recorder.cost.unreadable += usage.asked

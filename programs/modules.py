@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -150,7 +149,7 @@ class ModuleProgram(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` by calling the module."""
-        recorder, started, output = current_recorder(), time.perf_counter(), None
+        recorder, output = current_recorder(), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
         lm = metered(dspy.settings.lm, **default_sampling(dspy.settings.lm))
         with track_usage(UsageTracker()) as tracker, dspy.context(adapter=adapter_in_use(), lm=lm, **index):
@@ -167,7 +166,7 @@ class ModuleProgram(Program):
             given = fields.get("passages")
             passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []
         usage = tracker.usage
-        recorder.count_request(usage, time.perf_counter() - started)  # as if its calls waited for one another
+        recorder.cost.critical_calls += usage.asked  # as if they waited for one another
         if not (usage.asked or usage.uncounted_calls):  # no call was seen, so it was made around DSPy
             recorder.tracker.add(Usage(uncounted_calls=1))
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 
 import dspy
@@ -95,12 +94,11 @@ class LMEntailment(NeverCopied):
         if not pairs or budget.left <= budget.reserved:
             return GroundingEntailment().entails(pairs)
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
-        started = time.perf_counter()
         with dspy.context(trace=None):  # no demonstration of a program
             reply = ask_until_read(self._which, {"passages": passages, "statements": statements})
         if recorder is not None:
             recorder.budget.left -= 1
-            recorder.count_request(reply.usage, time.perf_counter() - started)
+            recorder.cost.critical_calls += reply.usage.asked
         named = (reply.prediction.sources or []) if reply.prediction is not None else []
         stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}
         number = {premise: n for n, premise in enumerate(premises, start=1)}

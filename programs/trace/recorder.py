@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import dspy
 
 from knowgap.lms.cancelling import run_cancellable
-from knowgap.lms.metering import Usage, UsageTracker
+from knowgap.lms.metering import UsageTracker
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
@@ -89,7 +89,6 @@ class TraceRecorder:
         """Append a step, with the passages it names."""
         step.iteration = step.iteration or self.iteration
         step.branch = step.branch or self.branch
-        step.at = round(time.perf_counter() - self.started, 6)
         self.steps.append(step)
         if isinstance(step, Prompted):
             self.model_texts.add(step.text)
@@ -100,11 +99,6 @@ class TraceRecorder:
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages, with the length of the text in the prompt, as read by the language model."""
         self._take(passages, {passage.id: len(passage.text) for passage in passages})
-
-    def count_request(self, usage: Usage, seconds: float) -> None:
-        """Add one request to the language model, and the seconds it took, to the longest chain of calls."""
-        self.cost.critical_calls += usage.asked
-        self.cost.critical_seconds += seconds
 
     def request_once(self, key: Any, request: Callable[[], T]) -> T:
         """Make a request, unless the same one was made for this question; return its reply in either case."""
@@ -130,8 +124,7 @@ class TraceRecorder:
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run concurrently with others."""
         path = "/".join(part for part in (self.branch, branch) if part)
-        cost = Cost(critical_calls=self.cost.critical_calls, critical_seconds=self.cost.critical_seconds)
-        own = {"steps": [], "passages": {}, "shown": {}, "cost": cost, "model_texts": set(self.model_texts)}
+        own = {"steps": [], "passages": {}, "shown": {}, "cost": Cost(), "model_texts": set(self.model_texts)}
         return replace(self, branch=path, **own)
 
     def join(self, children: Sequence[TraceRecorder]) -> None:
@@ -143,10 +136,8 @@ class TraceRecorder:
             for name in _SUMMED:
                 setattr(self.cost, name, getattr(self.cost, name) + getattr(child.cost, name))
             self.cost.iterations = max(self.cost.iterations, child.cost.iterations)
-        for name in ("critical_calls", "critical_seconds"):
-            before = getattr(self.cost, name)
-            added = [getattr(child.cost, name) - before for child in children]
-            setattr(self.cost, name, before + (max(added) if self.concurrent else sum(added)))
+        calls = [child.cost.critical_calls for child in children]
+        self.cost.critical_calls += max(calls) if self.concurrent else sum(calls)
 
     def finish(self, program: str) -> Trace:
         """Make the trace of the whole question.

@@ -17,7 +17,6 @@ class Step(BaseModel):
 
     iteration: int = Field(default=0, description="from 1; 0 before the first iteration")
     branch: str = Field(default="", description="path in a tree or recursion; empty outside of branches")
-    at: float = Field(default=0.0, description="seconds from the start of the question")
 
     @computed_field
     @property

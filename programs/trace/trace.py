@@ -27,8 +27,8 @@ class Cost(BaseModel):
     """The cost of one question.
 
     A call answered from a cache counts in both `lm_calls` and `cached_calls`, and so do its tokens: the cost of a
-    method does not depend on what was asked before. `critical_calls` and `critical_seconds` measure the longest chain
-    of language-model calls that wait for one another.
+    method does not depend on what was asked before. `critical_calls` counts the longest chain of language-model
+    calls that wait for one another.
 
     `knowledge_tokens` is the consumption of external knowledge (MIGRES, table 5): the words of titles and texts of
     retrieved passages that the model reads, once per call. Questions, instructions, demonstrations and what the model
@@ -59,7 +59,6 @@ class Cost(BaseModel):
     iterations: int = Field(default=0, description="iterations of the method")
     seconds: float = Field(default=0.0, description="wall time of the question")
     critical_calls: int = Field(default=0, description="calls in the longest chain that wait for one another")
-    critical_seconds: float = Field(default=0.0, description="seconds of that chain")
 
     def __add__(self, other: Cost) -> Cost:
         """The cost of both, one after the other."""
