@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import dspy
+from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
@@ -30,13 +31,24 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
+class _Options(TypedDict, total=False):
+    run: Run
+    split: str
+    limit: int | None
+    output: str | Path | None
+    traces: bool
+
+
 @overload
 def evaluate(
-    program: Program | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any
+    program: Program | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    program: Mapping[str, Program | dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Any
+    program: Mapping[str, Program | dspy.Module],
+    questions: Questions,
+    metrics: Metrics = ...,
+    **options: Unpack[_Options],
 ) -> Evaluations: ...
 def evaluate(
     program: Program | dspy.Module | Mapping[str, Program | dspy.Module],
