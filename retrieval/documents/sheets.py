@@ -80,7 +80,7 @@ def _merged(sheet: bytes) -> dict[int, dict[int, tuple[int, int]]]:
     places: dict[int, dict[int, tuple[int, int]]] = {}
     left = _MOST_MERGED
     for place in _MERGED.findall(sheet):
-        first, top, last, bottom = range_boundaries(place.decode())
+        first, top, last, bottom = (int(edge or 0) for edge in range_boundaries(place.decode()))
         left -= (bottom - top + 1) * (last - first + 1)
         for row in range(top, bottom + 1) if left > 0 else ():
             places.setdefault(row, {}).update(dict.fromkeys(range(first, last + 1), (top, first)))

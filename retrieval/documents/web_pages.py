@@ -46,7 +46,7 @@ def read_html(content: str) -> Text:
         if link.get_text(strip=True) in _PERMALINK:
             link.decompose()
     named = [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
-    named += [link.parent for link in soup("a", rel=["next", "prev", "up"])]
+    named += [link.parent for link in soup("a", rel=["next", "prev", "up"]) if link.parent]
     leading = {id(element): element for element in named if _leads_around(element)}
     texts = (text for text in soup(string=True) if text.strip())
     if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
