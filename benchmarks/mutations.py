@@ -140,12 +140,7 @@ class _Scripted:
         with self._lock:
             self.replies += 1
             self.changed += reply is not None
-        return respond(request, write_carelessly(prompt, values) if reply is None else reply)
-
-
-def write_carelessly(prompt: Prompt, values: dict[str, Any]) -> str:
-    """A reply as a careless model writes it: nothing in a chat reply is escaped."""
-    return write(prompt.style, values)
+        return respond(request, write(prompt.style, values) if reply is None else reply)
 
 
 def _mutated(prompt: Prompt, text: str, values: dict[str, Any], chance: random.Random) -> str | None:
@@ -154,7 +149,7 @@ def _mutated(prompt: Prompt, text: str, values: dict[str, Any], chance: random.R
     for name in values:
         if chance.random() < 0.2:
             values[name] = chance.choice([None, "", [], {}, 10**40, -1, [["x"]], {"x": {"y": []}}, "maybe?", True])
-    reply = write_carelessly(prompt, values)
+    reply = write(prompt.style, values)
     for _ in range(chance.randrange(6)):
         at = chance.randrange(len(reply) + 1)
         piece = chance.choice([*PIECES, reply[at : at + 40] * 2, reply[-at:]])
@@ -177,8 +172,8 @@ def _quoting(prompt: Prompt, text: str, values: dict[str, Any], chance: random.R
         return None  # there is no other text
     values |= written
     if prompt.style == "json" and chance.random() < 0.5:  # a model that forgets to escape quotation marks
-        return write_carelessly(prompt, values).replace('\\"', '"').replace("\\n", "\n")
-    return write_carelessly(prompt, values)
+        return write(prompt.style, values).replace('\\"', '"').replace("\\n", "\n")
+    return write(prompt.style, values)
 
 
 def _with(quote: str, part: Any) -> Any:

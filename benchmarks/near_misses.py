@@ -1,8 +1,7 @@
 """How many replies are read that are nearly, but not quite, what a signature asks for.
 
-For each signature, the deciding fields are written as models write them, alone and beside the other fields, in chat,
-JSON and XML form. A reply counts as read if the deciding fields, which the program cannot do without, have the right
-values at the first call.
+For each signature, the deciding fields are written as models write them, alone and beside the other fields, in chat
+and JSON form. A reply counts as read if the deciding fields, which the program cannot do without, have the right values.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple, get_args, get_origin
 
 import dspy
-from dspy.lm15 import Request, Response
 from dspy.utils.exceptions import AdapterParseError
-from models.prompt_engine import respond
 from table import Table
 
 from knowgap import signatures
-from knowgap.programs.base import Program
+from knowgap.programs.replies.fields import read_fields
 
 FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter}
 
@@ -273,31 +270,6 @@ def _plain(value: Any) -> Any:
     return round(value, 6) if type(value) is float else value
 
 
-class _OneReply:
-    """Gives one reply, and then nothing that can be read."""
-
-    def __init__(self, reply: str):
-        self.replies = iter([reply])
-
-    def complete(self, request: Request) -> Response:
-        return respond(request, next(self.replies, "[[ no field in sight"))
-
-
-class _Ask(Program):
-    """Asks one signature once."""
-
-    needs_retriever = False
-
-    def __init__(self, signature: Any):
-        super().__init__()
-        self.act = dspy.Predict(signature)
-        fields = signature.input_fields.items()
-        self.inputs = {name: [] if get_origin(field.annotation) is list else "x" for name, field in fields}
-
-    def forward(self, question: str) -> dspy.Prediction:
-        return dspy.Prediction(answer="", passages=[], output=self.ask(self.act, **self.inputs))
-
-
 def add_arguments(_group: Any) -> None:
     """No option."""
 
@@ -306,13 +278,10 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Yield the table of replies and what was read of them."""
     rows = []
     for name, signature in list(all_signatures().items())[: 4 if options.quick else None]:
-        replies, read, stock, program = Counter[str](), Counter[str](), Counter[str](), _Ask(signature)
+        replies, read, stock = Counter[str](), Counter[str](), Counter[str]()
         for case in near_misses(name):
-            lm = dspy.LM("test/one", engine=_OneReply(case.reply), cache=False, num_retries=0)
-            with dspy.context(lm=lm, adapter=FORMS[case.form]()):
-                output = program(question="x").output
             replies[case.form] += 1
-            read[case.form] += is_read(case, output)
+            read[case.form] += is_read(case, read_fields(signature, case.reply, case.form))
             with suppress(ValueError, AdapterParseError):
                 stock[case.form] += is_read(case, FORMS[case.form]().parse(signature, case.reply))
         rows += [[name, form, replies[form], read[form], stock[form]] for form in FORMS]
