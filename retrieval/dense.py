@@ -56,7 +56,7 @@ class DenseEncoder:
         with loading_model(folder) as (source, arguments):
             from sentence_transformers import SentenceTransformer
 
-            model = SentenceTransformer(source, device=choose_device(None), **arguments)
+            model = SentenceTransformer(source, device=choose_device(), **arguments)
 
         def locked(encode: Callable[..., Any]) -> Embed:
             def call(texts: list[str]) -> Any:

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
-from knowgap.errors import ValueOutOfBounds
-
 _WIDTH_STEP = 16
 
 
@@ -28,21 +26,11 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
-def choose_device(device: str | None) -> str:
-    """The device as torch names it; None takes a CUDA GPU if there is one, otherwise the CPU.
-
-    Raises:
-        ValueOutOfBounds: torch does not have this device.
-    """
+def choose_device() -> str:
+    """The device as torch names it: a CUDA GPU if there is one that CUDA_VISIBLE_DEVICES allows, otherwise the CPU."""
     import torch
 
-    if device is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueOutOfBounds(f"device = {device!r}: torch cannot use it ({str(error).splitlines()[0]})") from error
-    return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def bfloat16_on(device: str) -> bool:

@@ -36,13 +36,12 @@ class EntailmentModel(Protocol):
         ...
 
 
-def make_entailment(name: str | Path, *, device: str | None = None) -> EntailmentModel:
+def make_entailment(name: str | Path) -> EntailmentModel:
     """Load an entailment model by name.
 
     Args:
         name: `grounding`, the rule of words; the folder or hub name of a T5 or of a cross-encoder; or `module:Name` of
             a plugin.
-        device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
@@ -56,7 +55,7 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
         from transformers import AutoConfig
 
         is_t5 = AutoConfig.from_pretrained(source, **arguments).is_encoder_decoder
-    return T5TrueNLI(name, device=device) if is_t5 else NLICrossEncoder(name, device=device)
+    return T5TrueNLI(name) if is_t5 else NLICrossEncoder(name)
 
 
 class NLICrossEncoder(PairScorer):
@@ -65,17 +64,16 @@ class NLICrossEncoder(PairScorer):
     Args:
         model: a folder, or a name on the Hugging Face hub. One of its labels must be called entailment, or it must
             have a single label.
-        device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model, one that lacks weights, or its labels do not say which of them is entailment.
     """
 
-    def __init__(self, model: str | Path, *, device: str | None = None) -> None:
+    def __init__(self, model: str | Path) -> None:
         super().__init__(model)
         self.name = str(model)
         self.default_threshold = 0.5
-        self._model = load_cross_encoder(model, device=device)
+        self._model = load_cross_encoder(model)
         labels = {int(i): str(label).lower() for i, label in self._model.config.id2label.items()}
         entailment = [i for i, label in labels.items() if label.startswith("entail")]
         if len(labels) > 1 and len(entailment) != 1:
@@ -100,19 +98,18 @@ class T5TrueNLI(PairScorer):
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
-        device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model, or one that lacks weights.
     """
 
-    def __init__(self, model: str | Path, *, device: str | None = None) -> None:
+    def __init__(self, model: str | Path) -> None:
         import torch
 
         super().__init__(model)
         self.name = str(model)
         self.default_threshold = 0.5
-        self._device = choose_device(device)
+        self._device = choose_device()
         with loading_model(model) as (source, arguments):
             from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 

@@ -194,7 +194,7 @@ def train_reading(
             def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
                 return range(len(made))  # the batches have their order
 
-        device, examples = choose_device(None), cast("Any", made)
+        device, examples = choose_device(), cast("Any", made)
         arguments |= {"bf16": bfloat16_on(device), "use_cpu": device == "cpu"}
         given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
         return InOrder(model=network(), args=given, train_dataset=examples, data_collator=collate)

@@ -50,7 +50,7 @@ class TokenEncoder:
     width: ClassVar[int | None] = None  # of the embedded checkpoint; None takes what suits the number of passages
 
     def __init__(self, folder: str | Path, name: str | Path | None = None) -> None:
-        folder, device = Path(folder), choose_device(None)
+        folder, device = Path(folder), choose_device()
         refuse_code(folder)
         try:
             self._model: Any = EmbeddedModel(folder, device) if is_embedded(folder) else _Named(folder, device)

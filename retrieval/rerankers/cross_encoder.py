@@ -31,7 +31,6 @@ class CrossEncoderReranker(PairScorer):
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
-        device: where to compute; None takes a GPU if there is one.
         default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
             setting), and none for any other, whose δ `knowgap compile --optimizer calibrate` finds.
 
@@ -39,9 +38,9 @@ class CrossEncoderReranker(PairScorer):
         CheckpointError: no such model, one that lacks weights, or one that gives more than one score per pair.
     """
 
-    def __init__(self, model: str | Path, *, device: str | None = None, default_threshold: float | None = None) -> None:
+    def __init__(self, model: str | Path, *, default_threshold: float | None = None) -> None:
         super().__init__(model)
-        self._model = load_cross_encoder(model, device=device, labels=1)
+        self._model = load_cross_encoder(model, labels=1)
         self.name = str(model)
         if default_threshold is None:
             default_threshold = 3.0 if is_bge_base(self.name) else None
@@ -54,12 +53,11 @@ class CrossEncoderReranker(PairScorer):
         return predict_logits(self._model, pairs)[:, 0].tolist()
 
 
-def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
+def make_reranker(name: str | Path) -> Reranker:
     """Load a reranker by name.
 
     Args:
         name: `embedded`; the folder or hub name of a cross-encoder; or `module:Name` of a plugin.
-        device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
@@ -69,10 +67,10 @@ def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
         from knowgap.retrieval.rerankers.relevance import EmbeddedReranker
 
         return EmbeddedReranker()
-    return make("reranker", name, Reranker) or CrossEncoderReranker(name, device=device)
+    return make("reranker", name, Reranker) or CrossEncoderReranker(name)
 
 
-def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | None = None) -> Any:
+def load_cross_encoder(model: str | Path, *, labels: int | None = None) -> Any:
     """Load a `sentence_transformers.CrossEncoder` by folder or hub name.
 
     It must give `labels` scores to a pair; None accepts any number. A model without some of its weights, such as a
@@ -86,7 +84,7 @@ def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | N
     with loading_model(model) as (source, arguments):
         from sentence_transformers import CrossEncoder
 
-        place = choose_device(device)
+        place = choose_device()
         encoder: Any = CrossEncoder(source, device=place, activation_fn=torch.nn.Identity(), **arguments)
         if not hasattr(encoder.transformers_model, "peft_config"):
             check_trained(model, type(encoder.transformers_model), source, arguments)
