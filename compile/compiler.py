@@ -230,7 +230,7 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
         label: evaluate(program, part, metrics, run=run.named(label), split="held-out", traces=True)
         for label, program in (("held-out before", found.before), ("held-out after", found.program))
     }
-    verdict = judge(chosen, *evaluations.values(), study.objective.config.tolerance)
+    verdict = judge(chosen, *evaluations.values(), tolerance=study.objective.config.tolerance)
     program = found.program if verdict.better else found.before
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
 

@@ -81,7 +81,7 @@ def _draw(questions: Sequence[T], number: int, seed: int) -> tuple[list[T], list
     return parts, [questions[place] for place in sorted(drawn)]
 
 
-def judge(chosen: str, before: Evaluation, after: Evaluation, tolerance: float = 0.0) -> Verdict:
+def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: float = 0.0) -> Verdict:
     """Compare the choice of a study with the program as it was.
 
     The choice is better if its score is higher and the paired permutation test is significant at 5%. With a tolerance,

@@ -235,10 +235,14 @@ def _clean(compiled: Program, program: Program) -> None:
 
 
 def _of_predictor(predictor: Any, demo: Any) -> dspy.Example | None:
-    """A demonstration with the fields of its predictor alone; None if it lacks all inputs, or an output."""
-    signature = predictor.signature
+    """A demonstration with the fields of its predictor alone; None if it lacks all inputs, or an output.
+
+    A run of the program may lack some outputs; an example has to have all, reasoning aside.
+    """
+    signature, ran = predictor.signature, bool(demo.get("augmented"))
     fields = {name: demo[name] for name in signature.fields if name in demo and demo[name] is not None}
     outputs = {name for name in signature.output_fields if name not in _REASONING}
-    if not outputs <= fields.keys() or not fields.keys() & signature.input_fields.keys():
+    enough = outputs & fields.keys() if ran else outputs <= fields.keys()
+    if not enough or not fields.keys() & signature.input_fields.keys():
         return None
-    return dspy.Example(**fields, **({"augmented": True} if demo.get("augmented") else {}))
+    return dspy.Example(**fields, **({"augmented": True} if ran else {}))

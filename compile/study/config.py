@@ -48,7 +48,7 @@ class StudyConfig(Settings, frozen=True):
     tolerance: float = Field(default=0.0, ge=0, le=1)
     prune: bool = True
     include: list[str] | None = None
-    ranges: dict[str, tuple[float, float]] = Field({})
+    ranges: dict[str, tuple[float, float]] = Field(default={})
     reuse: bool = True
     heartbeat: int = Field(default=60, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
