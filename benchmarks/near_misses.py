@@ -1,7 +1,7 @@
 """How many replies are read that are nearly, but not quite, what a signature asks for.
 
 For each signature, the deciding fields are written as models write them, alone and beside the other fields, in chat
-and JSON form. A reply counts as read if the deciding fields, which the program cannot do without, have the right values.
+and JSON form. A reply counts as read if the deciding fields, which the program cannot do without, are right.
 """
 
 from __future__ import annotations

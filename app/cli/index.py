@@ -154,7 +154,7 @@ def search(
 
 
 def show_reading(reading: Reading) -> None:
-    """Say which files were read, which were left out and why, and how many documents were split."""
+    """Say which files were read, and which were left out and why."""
     said = [f"{name}: {text}; left out" for name, text in reading.problems.items()]
     said += [f"{name}: {text}" for name, text in reading.notes.items()]
     for line in said[:_NAMED]:
@@ -167,8 +167,6 @@ def show_reading(reading: Reading) -> None:
         remark(f"{_counted(len(reading.problems), 'file')} could not be read")
     if kinds := [f"{count} {kind}" for kind, count in sorted(reading.kinds.items())]:
         remark(f"files read: {', '.join(kinds)}")
-    if reading.split:
-        remark(f"{reading.split:,} of {reading.documents:,} documents were split into {reading.parts:,} passages")
 
 
 def _counted(number: int, what: str) -> str:

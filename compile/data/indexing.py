@@ -188,9 +188,8 @@ def _files(
 
     def placed() -> Iterator[tuple[Passage, Source]]:
         for line, passage in read_passages(source):
-            parts = splitter.split_passage(passage)
-            reading.count(len(parts))
-            yield from ((part, Source(name, "line", line, line)) for part in parts)
+            reading.documents += 1
+            yield from ((part, Source(name, "line", line, line)) for part in splitter.split_passage(passage))
 
     yield ReadFile(name, record, None if known.get(name) == record else placed())
 

@@ -150,8 +150,6 @@ class Reading:
         problems: files that could not be read, each with the reason.
         notes: files that were read, each with a note about how.
         documents: how many documents were read: files, or records of JSON Lines and TSV.
-        split: how many of these were split into several passages.
-        parts: how many passages these were split into.
         update: the changes to an index that existed already; None if it was built.
         until: the time, of `time.monotonic`, after which no file is read, except the first; None for no limit.
         remaining: how many files were left for another call because of `until`.
@@ -162,18 +160,9 @@ class Reading:
     problems: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     documents: int = 0
-    split: int = 0
-    parts: int = 0
     update: Update | None = None
     until: float | None = None
     remaining: int = 0
-
-    def count(self, passages: int) -> None:
-        """Count a document that was split into this many passages."""
-        self.documents += 1
-        if passages > 1:
-            self.split += 1
-            self.parts += passages
 
 
 @dataclass(frozen=True)
@@ -274,7 +263,6 @@ def read_documents(
                 reading.notes[name] = note
             texts = hashlib.sha256("".join(passage_digest(passage) for passage, _ in placed).encode()).hexdigest()
             same = original(name, texts)
-            if not same:
-                reading.count(len(placed))
+            reading.documents += not same
             reading.kinds[kind] += 1
             yield ReadFile(name, FileRecord(digest, "", texts, same), () if same else placed)

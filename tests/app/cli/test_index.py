@@ -148,7 +148,6 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert "left out: 1 of the unknown kind .png" in remarks
     assert "1 file could not be read" in remarks
     assert "files read: 1 Markdown, 1 text" in remarks
-    assert "1 of 2 documents were split into " in remarks
 
     answered = knowgap.json("search", "Who designed the bridge?", "--index", "idx", "-k", "1")
     source = answered["hits"][0]["source"]

@@ -150,9 +150,9 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
     long = " ".join(f"Sentence {n} of the long story is here." for n in range(100)) + " The key is under the mat."
     corpus = write_jsonl(tmp_path / "docs.jsonl", {"short": "A short one.", "long": long})
     done = follow(corpus, tmp_path / "ix", engine="bm25")
-    reading = done.reading
-    assert (reading.documents, reading.split) == (2, 1)
-    assert len(done.index) == reading.parts + 1
+    assert done.reading.documents == 2
+    parts = len(done.index) - 1
+    assert parts > 1
     [[hit]] = done.index.search(["Where is the key?"], 1)
     assert document_id(hit.passage.id) == "long"
     sources = sources_of(done.index)
@@ -161,7 +161,7 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
 
     write_jsonl(corpus, {"short": "A shorter one.", "long": long + " And so it ends.", "new": "New."})
     update = follow(corpus, tmp_path / "ix").update
-    assert (update.files, update.added, update.removed, update.kept) == (1, 3, 2, reading.parts - 1)
+    assert (update.files, update.added, update.removed, update.kept) == (1, 3, 2, parts - 1)
 
 
 def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
