@@ -144,7 +144,7 @@ def load(
     for part in [*given, *sub_models]:
         if part not in (*cls.part_names, *cls.sub_models):
             raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
-    given |= _load_sub_models(path, cls, config["sub_models"], sub_models)
+    given |= _load_sub_models(path, cls, config["models"], sub_models)
     program = cls(as_retriever(retriever, allow_hub=allow_hub), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
     try:
@@ -244,9 +244,7 @@ def _compared(origin: Mapping[str, Any]) -> dict[str, str | None]:
     return {
         "index": retriever.get("digest"),
         "corpus": retriever.get("corpus_digest"),
-        "reranker": origin["reranker"],
-        "entailment model": origin["entailment"],
-        **{f"sub-model {argument}": facts.get("digest") for argument, facts in origin["sub_models"].items()},
+        **{argument: facts.get("digest") or facts["name"] for argument, facts in origin["models"].items()},
         "language model": origin["lm"],
         "file of the program": origin["outside"].get("program", {}).get("sha256"),
         "DSPy version": origin["versions"].get("dspy"),

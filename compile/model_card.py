@@ -26,11 +26,9 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "Language model": ", ".join(f"`{part}`" for part in (lm or "not said", *settings)),
         "Index": f"{retriever.get('name', 'none')}, digest {_first_digits(retriever.get('digest'))}",
         "Corpus": f"{retriever.get('passages', '?')} passages, digest {_first_digits(retriever.get('corpus_digest'))}",
-        "Reranker": config["reranker"] or "none",
-        "Entailment model": config["entailment"] or "none",
         **{
-            f"Sub-model `{argument}`": each.get("name") or f"digest {_first_digits(each.get('digest'))}"
-            for argument, each in config["sub_models"].items()
+            f"Model `{argument}`": each.get("name") or f"digest {_first_digits(each.get('digest'))}"
+            for argument, each in config["models"].items()
         },
         **{
             f"From outside: {role}": f"`{each['name']}`, digest of its file {_first_digits(each.get('sha256'))}"

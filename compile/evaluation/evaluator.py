@@ -166,12 +166,11 @@ def answers_about(origin: Provenance, metrics: Iterable[str], questions: Sequenc
 
     `questions` are all questions of the split, so that the header stays the same if more of them are asked.
     """
-    kept = {"program", "state", "lm", "lm_settings", "retriever", "reranker", "entailment", "split", "outside"}
-    trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
+    kept = {"program", "state", "lm", "lm_settings", "retriever", "split", "outside"}
     return {
         "kind": "answers",
         **origin.model_dump(mode="json", include=kept),
         "data": examples_digest(questions),
-        "sub_models": trained | origin.weights,
+        "models": {name: facts.get("digest") or facts["name"] for name, facts in origin.models.items()},
         "metrics": list(metrics),
     }

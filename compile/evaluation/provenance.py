@@ -35,9 +35,7 @@ class Provenance(BaseModel, extra="allow"):
         hyperparameters: value by name.
         state: digest of demonstrations, instructions and hyperparameters together.
         retriever: see `retriever_facts`.
-        reranker: its name; empty if the program has none, as with the entailment model.
-        weights: digests of the reranker's and the entailment model's weights, as far as they are known.
-        sub_models: see `sub_model_facts`.
+        models: see `model_facts`.
         lm: model name, without secrets or endpoint.
         lm_settings: see the function `lm_settings`.
         split: the split of the data ("train", "dev", "test"); empty if the caller did not say.
@@ -52,10 +50,7 @@ class Provenance(BaseModel, extra="allow"):
     hyperparameters: dict[str, Any] = {}
     state: str = ""
     retriever: dict[str, Any] = {}
-    reranker: str = ""
-    entailment: str = ""
-    weights: dict[str, str] = {}
-    sub_models: dict[str, dict[str, str]] = {}
+    models: dict[str, dict[str, str]] = {}
     lm: str = ""
     lm_settings: dict[str, Any] = {}
     split: str = ""
@@ -82,10 +77,7 @@ def provenance_of(
         hyperparameters=program.values(),
         state=digest(state_of(program)),
         retriever=retriever_facts(program.retriever),
-        reranker=model_name(parts.get("reranker")),
-        entailment=model_name(parts.get("entailment")),
-        weights={name: sha for name in ("reranker", "entailment") if (sha := getattr(parts.get(name), "digest", ""))},
-        sub_models=sub_model_facts(program),
+        models=model_facts(program),
         lm=lm_name(lm),
         lm_settings=lm_settings(lm),
         split=split,
@@ -131,26 +123,22 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if isinstance(value, (str, int)) and retriever is not None}
 
 
-def model_name(model: Any) -> str:
-    """The name of a reranker or entailment model, or the last part of it if it is a path; empty for None."""
-    if model is None:
-        return ""
-    name = str(getattr(model, "name", type(model).__name__))
-    return Path(name).name if Path(name).is_absolute() or Path(name).is_dir() else name
-
-
-def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
-    """The program's sub-models by argument: path and digest of one that knowgap trained, the name of any other."""
+def model_facts(program: Program) -> dict[str, dict[str, str]]:
+    """The program's models by argument: the path and digest of one that knowgap trained, the name of any other."""
+    parts = {name: program.parts().get(name) for name in ("reranker", "entailment")}
+    parts |= {argument: getattr(program, attribute) for argument, attribute in program.sub_models.items()}
     facts: dict[str, dict[str, str]] = {}
-    for argument, attribute in program.sub_models.items():
-        part = getattr(program, attribute)
+    for argument, part in parts.items():
         model: Any = part.lm if isinstance(part, dspy.Predict) else part
-        name = lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)
-        folder = Path(name.removeprefix("hf/") if isinstance(model, dspy.BaseLM) else getattr(model, "name", ""))
-        if model is not None and (folder / "config.json").is_file():
+        name = lm_name(model) if isinstance(model, dspy.BaseLM) else str(getattr(model, "name", type(model).__name__))
+        folder = Path(name.removeprefix("hf/"))
+        if model is not None and argument in program.sub_models and (folder / "config.json").is_file():
             facts[argument] = {"path": str(folder.resolve()), "digest": folder_digest(folder)}
         elif model is not None:
-            facts[argument] = {"name": name}
+            digest = getattr(model, "digest", "")
+            facts[argument] = {"name": folder.name if folder.is_dir() else name} | (
+                {"digest": digest} if digest else {}
+            )
     return facts
 
 

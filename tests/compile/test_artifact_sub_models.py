@@ -48,18 +48,20 @@ def name_of(program, task):
 def test_the_models_are_taken_again(artifact, folders, recwarn):
     config = json.loads((artifact / "config.json").read_text())
     digests = {task: folder_digest(folder) for task, folder in folders.items()}
-    assert config["sub_models"] == {task: {"path": str(folders[task]), "digest": digests[task]} for task in folders}
+    assert {task: config["models"][task] for task in folders} == {
+        task: {"path": str(folders[task]), "digest": digests[task]} for task in folders
+    }
     assert all(each[:16] in (artifact / "card.md").read_text() for each in digests.values())
     loaded = load(artifact, lm=dspy.LM("openai/any"))
     named = {"know": f"hf/{folders['know']}", "decompose": f"hf/{folders['decompose']}"}
     assert {task: name_of(loaded, task) for task in folders} == {**named, "relevant": str(folders["relevant"])}
     assert loaded.answer.lm.model == loaded.relevant.lm.model == "openai/any"
-    assert [str(w.message) for w in recwarn if "sub-model" in str(w.message)] == []
+    assert [str(w.message) for w in recwarn if "another know" in str(w.message)] == []
 
 
 def test_models_that_are_given_go_over_those_recorded(artifact, models, tmp_path):
     other = write_language_model(tmp_path / "other", "causal", seed=2)
-    with pytest.warns(UserWarning, match="compiled with another sub-model know"):
+    with pytest.warns(UserWarning, match="compiled with another know"):
         loaded = load(artifact, know=str(other))
     assert name_of(loaded, "know") == f"hf/{other}"
     assert load(artifact, relevant=models["relevant"]).cross_encoder is models["relevant"]
@@ -67,7 +69,7 @@ def test_models_that_are_given_go_over_those_recorded(artifact, models, tmp_path
 
 def test_a_model_that_has_changed_is_told_and_one_that_is_gone_refused(artifact, folders):
     write_language_model(folders["know"], "causal", seed=3)
-    with pytest.warns(UserWarning, match="compiled with another sub-model know"):
+    with pytest.warns(UserWarning, match="compiled with another know"):
         load(artifact)
     shutil.rmtree(folders["decompose"])
     with pytest.raises(ArtifactError, match="decompose=FOLDER"):
@@ -77,7 +79,7 @@ def test_a_model_that_has_changed_is_told_and_one_that_is_gone_refused(artifact,
 @pytest.mark.parametrize("path", ["meta-llama/Llama-2-7b-hf", "model@http://evil.example"])
 def test_a_file_names_no_model_on_the_hub_and_no_server(artifact, path):
     config = json.loads((artifact / "config.json").read_text())
-    config["sub_models"]["know"]["path"] = path
+    config["models"]["know"]["path"] = path
     (artifact / "config.json").write_text(json.dumps(config))
     with pytest.raises(ArtifactError, match="know=FOLDER"):
         load(artifact)
@@ -86,15 +88,15 @@ def test_a_file_names_no_model_on_the_hub_and_no_server(artifact, path):
 def test_results_name_the_models(models, folders, examples, lm):
     program = RAISF(OverlapRetriever(CORPUS), relevant=models["relevant"], decompose=lm)
     origin = evaluate(program, examples[:1], ["exact_match"], run=Run(lm=lm)).provenance
-    assert origin.sub_models["relevant"]["digest"] == folder_digest(folders["relevant"])
-    assert origin.sub_models["decompose"] == {"name": lm.model}
+    assert origin.models["relevant"]["digest"] == folder_digest(folders["relevant"])
+    assert origin.models["decompose"] == {"name": lm.model}
 
 
 def test_a_generator_needs_no_other_language_model_and_is_taken_again(tiny_generator, examples, tmp_path):
     program = RQRAG(OverlapRetriever(CORPUS), generator=load_trained("generator", tiny_generator), depth=1)
     result = evaluate(program, examples[:2], ["exact_match"], output=tmp_path / "answers.jsonl")
     assert result.provenance.lm == f"hf/{tiny_generator}"
-    assert result.provenance.sub_models["generator"]["digest"] == folder_digest(tiny_generator)
+    assert result.provenance.models["generator"]["digest"] == folder_digest(tiny_generator)
     assert all(record.cost.lm_calls >= 1 for record in result.records)
     loaded = load(save(program, tmp_path / "artifact", lm=program.generator), lm=program.generator)
     assert (loaded.generator.model, loaded.depth) == (f"hf/{tiny_generator}", 1)
