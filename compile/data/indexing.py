@@ -89,7 +89,7 @@ def build_index(
             "engine": engine_name,
             "passage_tokens": passage_tokens,
             "corpus": str(source.resolve()),
-            "options": {name: _recordable(value) for name, value in options.items()},
+            "options": json.loads(json.dumps(options, default=lambda value: getattr(value, "__name__", str(value)))),
         }
         window = engine_class(engine_name).window_of(options.get("encoder"))
         splitter = Splitter(window, passage_tokens)
@@ -155,14 +155,6 @@ def recorded_engine(folder: str | Path) -> str | None:
     """The engine of the index of documents in a folder; None if there is none."""
     sources = Sources.of_index(folder)
     return sources.settings().get("engine") if sources is not None else None
-
-
-def _recordable(value: Any) -> Any:
-    """A value as JSON would return it, or a function's name."""
-    try:
-        return json.loads(json.dumps(value))
-    except TypeError:
-        return str(getattr(value, "__name__", value))
 
 
 def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]) -> None:
