@@ -16,7 +16,7 @@ from migres_script import (
     small,
     two_steps,
 )
-from support import TableEntailment, TableReranker
+from support import TableReranker
 
 from knowgap.errors import UsageError
 from knowgap.programs.migres import MIGRES
@@ -45,18 +45,12 @@ def test_delta_is_the_rerankers_own_unless_it_is_set_and_must_be_known():
         two_steps(small(threshold=None))
 
 
-@pytest.mark.parametrize(
-    ("name", "iterations", "delta", "style"),
-    [("multi_hop", 5, 3.0, "short"), ("open_domain", 3, 5.0, "short"), ("commonsense", 5, 0.0, "yes_no")],
-)
-def test_presets_are_those_of_table_12(name, iterations, delta, style):
+def test_the_delta_of_a_preset_is_for_bge_alone():
     bge, other = TableReranker(lambda *_: 0.0, 3.0), TableReranker(lambda *_: 0.0, -1.0)
     bge.name = "BAAI/bge-reranker-base"
-    program = MIGRES.from_preset(name, reranker=bge, entailment=TableEntailment())
-    assert (program.iterations, program.delta, program.style) == (iterations, delta, style)
-    assert (program.top_k, program.retrieve_k, program.max_queries) == (5, 50, 3)
-    with pytest.warns(UserWarning, match="delta"):  # δ is on the scale of BGE-reranker-base
-        assert MIGRES.from_preset(name, reranker=other).delta is None
+    assert MIGRES.from_preset("open_domain", reranker=bge).delta == 5.0
+    with pytest.warns(UserWarning, match="delta"):
+        assert MIGRES.from_preset("open_domain", reranker=other).delta is None
 
 
 def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
