@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.passage import SCORE_DECIMALS
 from knowgap.retrieval.rerankers.reranker import PairScorer, Reranker, cached, is_bge_base
-
-if TYPE_CHECKING:
-    import torch
 
 _BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as fit into its cache
 _prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model uses all cores anyway
@@ -91,8 +88,6 @@ def load_cross_encoder(model: str | Path, *, labels: int | None = None) -> Any:
     if labels is not None and encoder.num_labels != labels:
         raise CheckpointError(f"{model} gives {encoder.num_labels} scores to a pair, but must give {labels}")
     for module in encoder.modules():
-        if isinstance(module, torch.nn.Linear) and module.out_features == encoder.num_labels:
-            module.register_forward_hook(_in_full_precision)
         # RoBERTa's positions begin after that of padding, so that fewer are left than its tokenizer may state.
         positions = getattr(module, "position_embeddings", None)
         if isinstance(positions, torch.nn.Embedding) and positions.padding_idx is not None:
@@ -117,14 +112,6 @@ def check_trained(model: str | Path, network: Any, source: str, arguments: dict[
             f"{model}: not a model that scores pairs of texts: it lacks {len(missing)} of the weights of "
             f"{network.__name__} ({missing[0]}{', …' if missing[1:] else ''}), so its scores would be random"
         )
-
-
-def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-    """Forward hook: compute the last layer again in the precision of its weights; 16 bits would tie close scores."""
-    import torch
-
-    with torch.autocast(output.device.type, enabled=False):
-        return torch.nn.functional.linear(inputs[0].to(linear.weight.dtype), linear.weight, linear.bias)
 
 
 def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
