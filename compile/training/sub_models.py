@@ -23,7 +23,7 @@ from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
 from knowgap.compiling.training.language_model import conversation_row, language_model_job
-from knowgap.errors import UnknownName, UsageError
+from knowgap.errors import UsageError
 from knowgap.lms.local.loading import load_model
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
@@ -61,7 +61,6 @@ def ra_isf(
     output: str | Path,
     *,
     base: str,
-    tasks: Sequence[str] = TASKS,
     config: SubModelConfig | None = None,
     limit: int | None = None,
     run: Run = Run(),
@@ -76,20 +75,18 @@ def ra_isf(
         retriever: finds the passages whose relevance is labelled.
         output: the folder of the models.
         base: the model to start from, by folder or hub name: a T5 or a causal model.
-        tasks: which of the three to train.
         config: the settings.
         limit: take at most this many questions.
         run: the teacher as its language model, and how many examples it labels at a time.
 
     Raises:
         UsageError: there is no teacher, all labels are the same, or the output holds something else.
-        UnknownName: there is no such sub-model.
         LanguageModelError: the teacher does not answer, or the base cannot be loaded.
     """
     config, examples = config or SubModelConfig(), data.questions("train", limit)
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
     done: dict[str, TrainingResult] = {}
-    for task in check_tasks(tasks):
+    for task in TASKS:
         items, file = [(example, "") for example in examples], Path(output) / f"{task}.jsonl"
         if task == "relevant":
             found = retriever.search([example.question for example in examples], config.top_k)
@@ -100,18 +97,6 @@ def ra_isf(
         note = f"{task}: {job.examples} labels; {made.calls} calls of the teacher, {made.kept} labels from before"
         done[task] = replace(fit(job, run.progress), notes=(note,))
     return done
-
-
-def check_tasks(names: Sequence[str]) -> list[Task]:
-    """The sub-models of these names, in the order of `TASKS`.
-
-    Raises:
-        UnknownName: there is no such sub-model.
-    """
-    for name in names:
-        if name not in TASKS:
-            raise UnknownName.among("sub-model", name, TASKS)
-    return [task for task in TASKS if task in names]
 
 
 def label_items(

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import endpoint
 import pytest
-from support import in_chat_format, read_prompt, scripted_lm
+from support import scripted_lm
 from training_helpers import write_tiny_bert
 
 from knowgap.retrieval import BM25Index, make_reranker
 from knowgap.retrieval.passage import Passage
 from tests.app.cli.conftest import Knowgap, write_lines
 from tests.lms.local.tiny_models import TEXTS, write_language_model
-from tests.lms.tiny_generator import write_base_model
 
 NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
 PASSAGES = [
@@ -79,39 +77,6 @@ def test_sub_models_are_labelled_and_trained(labeller, knowgap):
     calls = len(labeller.calls)
     assert knowgap(*train("ra-isf", *SUB_MODELS))[1].count("already exists") == 3
     assert len(labeller.calls) == calls, "labels and models are taken over"
-
-
-@pytest.fixture
-def teacher(monkeypatch: pytest.MonkeyPatch):
-    """A server whose model writes transcripts of one search."""
-
-    def reply(text):
-        fields, inputs = read_prompt(text)
-        if not fields:
-            return "ready"
-        if "queries" in fields:
-            return in_chat_format({"search": "true", "queries": json.dumps([f"the age of {inputs['question']}"])})
-        return in_chat_format({"answer": "very old"})
-
-    monkeypatch.setattr(endpoint, "reply", reply)
-    with endpoint.endpoint() as server:
-        monkeypatch.setenv("KNOWGAP_API_BASE", server.api_base)
-        yield server
-
-
-GENERATOR = ["--lm", "openai/teacher", "--limit", 4, "--set", "gradient_accumulation=1"]
-GENERATOR += ["--set", "top_k=1"]
-
-
-def test_a_generator_learns_from_transcripts_of_a_teacher(teacher, tmp_path: Path, knowgap):
-    words = ["--model", write_base_model(tmp_path / "base"), *GENERATOR]
-    _, err = knowgap(*train("rq-rag", *words))
-    assert "transcripts of 4 questions: 4 kept, rewrite; 8 calls of the teacher" in err
-    assert Path("new-transcripts.jsonl").exists()
-    assert "trained new: 2 steps" in err
-    asked = len(teacher.bodies)
-    assert "already exists" in knowgap(*train("rq-rag", *words))[1]
-    assert len(teacher.bodies) == asked + 1  # whether it answers at all
 
 
 @pytest.mark.parametrize(

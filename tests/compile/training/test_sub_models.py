@@ -21,7 +21,7 @@ from knowgap.compiling.training.sub_models import (
     label_items,
     sub_model_job,
 )
-from knowgap.errors import CheckpointError, LanguageModelError, UnknownName, UsageError
+from knowgap.errors import CheckpointError, LanguageModelError, UsageError
 from knowgap.lms.trained import load_trained
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Judged
@@ -153,22 +153,23 @@ def test_judgements_and_the_form_of_a_decomposition_are_learnt(bases, tmp_path):
         assert [step.value for step in program(question="Who built the mill?").trace.of(Judged)] == [True]
 
 
-def test_a_sub_model_is_labelled_and_trained(bases, tmp_path):
+def test_the_three_are_labelled_and_trained(bases, tmp_path):
     def rule(outputs, inputs):
-        return {"relevant": int(inputs["question"].split()[-1][:-1]) % 2 == 0}
+        odd = inputs["question"].split()[-1] in ("1?", "3?", "5?")
+        replies = {"relevant": odd, "questions": ["Who?", "Where?"], "answer": "Ada Moor" if odd else "no idea"}
+        return {name: replies[name] for name in outputs if name in replies}
 
     questions = [example(f"Who painted number {n}?", "Ada Moor") for n in range(6)]
     data, (teacher, engine) = Dataset("data", {"train": questions}, PASSAGES, ""), scripted_lm(rule)
-    config = SubModelConfig(epochs=1, batch_size=4, max_length=4096, top_k=2)
-    common = {"base": str(bases["causal"]), "config": config, "run": Run(teacher), "tasks": ["relevant"]}
-    [made] = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common).values()
-    assert (tmp_path / "relevant" / "training.json").is_file()
-    assert (made.examples, made.folder, len(engine.calls)) == (6, tmp_path / "relevant", 6)
-    [again] = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common).values()
-    assert again.trained_before
-    assert len(engine.calls) == 6
-    with pytest.raises(UnknownName, match="knows"):
-        ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **{**common, "tasks": ["knows"]})
+    config = SubModelConfig(epochs=1, batch_size=8, max_length=4096, top_k=2)
+    common = {"base": str(bases["causal"]), "config": config, "run": Run(teacher)}
+    made = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common)
+    assert [(task, each.examples) for task, each in made.items()] == [("know", 6), ("relevant", 6), ("decompose", 6)]
+    assert all((tmp_path / task / "training.json").is_file() for task in made)
+    asked = len(engine.calls)
+    again = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common)
+    assert all(each.trained_before for each in again.values())
+    assert len(engine.calls) == asked == 18
 
 
 def test_lora_leaves_a_plain_model(bases, tmp_path):
