@@ -56,22 +56,6 @@ def test_results_and_steps_are_in_the_order_of_the_tasks(recorder):
     assert texts(recorder) == [f"task {n}" for n in range(20)]
 
 
-def test_steps_are_in_order_whichever_ends_first(concurrent):
-    """The first task waits for the last one to end."""
-    last_ended = threading.Event()
-
-    def first():
-        assert last_ended.wait(20)
-        say("first")
-
-    def last():
-        say("last")
-        last_ended.set()
-
-    run_concurrently([first, lambda: say("middle"), last])
-    assert texts(concurrent) == ["first", "middle", "last"]
-
-
 @pytest.mark.parametrize("place", [0, 1])
 def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent, place):
     ended = []
@@ -129,7 +113,7 @@ def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls):
     assert recorder.cost.critical_calls == calls
 
 
-def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks_and_keeps_its_limit(concurrent):
+def test_steps_and_what_an_optimizer_collects_are_in_the_order_of_the_tasks(concurrent):
     """DSPy's own trace, from which demonstrations are made, does not depend on who ends first."""
     predictor, ended = dspy.Predict("word -> echo"), [threading.Event() for _ in range(4)]
     lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
@@ -138,6 +122,7 @@ def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks_and_keeps_its_l
         if n + 1 < len(ended):
             assert ended[n + 1].wait(20)
         predictor(word=str(n))
+        say(str(n))
         ended[n].set()
 
     for limit, expected in ((100, ["before", "0", "1", "2", "3", "after"]), (3, ["2", "3", "after"])):
@@ -146,6 +131,7 @@ def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks_and_keeps_its_l
             run_concurrently([lambda n=n: task(n) for n in range(4)])
             predictor(word="after")
             assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == expected
+        assert texts(concurrent)[-4:] == ["0", "1", "2", "3"]
     with dspy.context(lm=lm, trace=None):
         assert [p.echo for p in run_concurrently([lambda: predictor(word="x")] * 2)] == ["x", "x"]
 
