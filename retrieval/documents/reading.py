@@ -92,18 +92,10 @@ def _walk(root: Path, found: Folder) -> Iterator[Path]:
         found.problems[shown_name(name)] = f"cannot be read ({error.strerror or error})"
 
     for folder, folders, names in os.walk(root, onerror=unlisted):
-        links = {name for name in folders if os.path.islink(os.path.join(folder, name))}
-        hidden = {name for name in folders if name.startswith(".")} - links
-        indexes = {name for name in {*folders} - links - hidden if _is_index(Path(folder, name))}
-        found.left_out.update({"symbolic links": len(links), "hidden folders": len(hidden), "indexes": len(indexes)})
-        folders[:] = {*folders} - links - hidden - indexes
-        for name in names:
-            path = Path(folder, name)
-            reason = _reason_to_leave_out(path)
-            if reason is None:
-                yield path
-            else:
-                found.left_out[reason] += 1
+        reasons = {name: _reason_to_leave_out(Path(folder, name)) for name in (*folders, *names)}
+        found.left_out.update(filter(None, reasons.values()))
+        folders[:] = [name for name in folders if reasons[name] is None]
+        yield from (Path(folder, name) for name in names if reasons[name] is None)
 
 
 def _is_index(folder: Path) -> bool:
@@ -114,11 +106,14 @@ def _is_index(folder: Path) -> bool:
 
 
 def _reason_to_leave_out(path: Path) -> str | None:
-    if path.name.startswith("."):
-        return "hidden"
-    if os.path.islink(path):
+    hidden = path.name.startswith(".")
+    if path.is_symlink():
         return "symbolic links"
-    if not os.path.isfile(path):
+    if path.is_dir():
+        return "hidden folders" if hidden else "indexes" if _is_index(path) else None
+    if hidden:
+        return "hidden"
+    if not path.is_file():
         return "not regular files"
     if kind_of(path) is None:
         suffix = shown_name(path.suffix.lower())
