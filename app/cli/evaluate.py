@@ -8,7 +8,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Option
 
@@ -69,8 +69,9 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
                 output=output,
                 traces=output is not None,
             )
-        for label, result in results.items() if output is not None else ():
-            remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
+        if output is not None:
+            for label, result in results.items():
+                remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
     _show(results, options, as_json)
 
 
@@ -85,7 +86,7 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
         }
         out.print_json(json.dumps(summaries if others else summaries.popitem()[1]))
         return
-    facts = base.provenance
+    facts: Any = base.provenance
     asked = "undivided" if options.whole else f"{facts.split} split"
     show_scores(f"{facts.dataset}, {asked}, {len(base.records)} questions, {facts.lm}", results)
     if not others and (types := types_of(results)):

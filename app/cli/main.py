@@ -76,7 +76,7 @@ class _FileError(KnowgapError):
         reason = error.strerror or str(error)
         file = error.filename2 or error.filename  # of two, the second is the target
         text = f"{file}: {reason}" if file else reason
-        super().__init__(f"{text}; {advice}" if (advice := _ADVICE.get(error.errno)) else text)
+        super().__init__(f"{text}; {advice}" if (advice := _ADVICE.get(error.errno or 0)) else text)
 
 
 _KEPT = "what was done is kept"

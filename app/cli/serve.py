@@ -48,10 +48,6 @@ def serve(
         int, Option("--max-questions", min=1, help="Questions answered at the same time; further ones get 429.")
     ] = 32,
     timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
-    example: Annotated[
-        list[str] | None,
-        Option("--example", help="A question that the page offers to begin with. Can be repeated."),
-    ] = None,
     show_files: Annotated[
         bool, Option("--show-files", help="Visitors may open the files that the index was made of.")
     ] = False,
@@ -68,12 +64,10 @@ def serve(
         live = LiveIndex(documents, factories.home() / "folders", engine=engine or NEW_INDEX, **told)
     with opened(options, live) as (program, lm):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
-        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout}
         if live is not None:
             live.start()
-        server = Server(
-            program, lm, host=host, port=port, key=key or None, examples=example or (), show_files=show_files, **limits
-        )
+        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout}
+        server = Server(program, lm, host=host, port=port, key=key or None, show_files=show_files, **limits)
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             server.serve_forever(lambda: remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C"))
     raise EndedAtOnce(0)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import dspy
@@ -68,7 +67,6 @@ class Server(HTTPServer):
         port: the port; 0 takes a free one.
         key: what clients send as `Authorization: Bearer KEY`; None, on a loopback address only, asks for none.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
-        examples: example questions on the page.
         show_files: visitors may open the files that the index was made of; sources link to them.
 
     Attributes:
@@ -89,7 +87,6 @@ class Server(HTTPServer):
         port: int = 8894,
         key: str | None = None,
         grace: float = 30.0,
-        examples: Sequence[str] = (),
         show_files: bool = False,
     ) -> None:
         if key is None and not is_loopback(host):
@@ -102,10 +99,10 @@ class Server(HTTPServer):
             threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
         else:
             self._answering.warm_up()
-        self.name, self._index, self._deadline = self._answering.name, index, deadline
+        self.name, self._deadline = self._answering.name, deadline
+        self._index: Any = index
         templates = Environment(loader=PackageLoader("knowgap.service"), autoescape=True, undefined=StrictUndefined)
-        shown = {"examples": list(examples), "embedded": lm.model == EXTRACTIVE}
-        self._page = templates.get_template("page.html.jinja", globals=shown)
+        self._page = templates.get_template("page.html.jinja", globals={"embedded": lm.model == EXTRACTIVE})
         routes = [
             Route("/", self._show_page),
             Route("/healthz", self._health),

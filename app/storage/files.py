@@ -161,17 +161,6 @@ def naming(path: str | Path) -> Iterator[None]:
         raise
 
 
-def check_writable(path: Path) -> None:
-    """Raise the `OSError` that says why a file cannot be written or made; SQLite says only that it cannot be opened."""
-    made = not path.exists()
-    with naming(path):
-        path.open("ab").close()
-    if made:
-        path.unlink()
-    if not os.access(path.parent, os.W_OK):  # where the journal of a database is made
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
-
-
 def sync(path: Path) -> None:
     """Have the system write a file or folder to the disk now."""
     if path.is_dir() and os.name == "nt":  # Windows has no handle for a folder

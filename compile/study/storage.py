@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from knowgap.errors import StudyError, UsageError, shorten, without_credentials
-from knowgap.storage.files import acquire_lock, check_writable
+from knowgap.storage.files import acquire_lock
 
 
 @contextmanager
@@ -43,7 +43,6 @@ def open_storage(storage: str | Path | BaseStorage | None, heartbeat: int = 60) 
         else:
             options = {"poolclass": NullPool, "connect_args": {"timeout": 120, "isolation_level": None}}
             with acquire_lock(file):
-                check_writable(file)
                 opened = _open_database(f"sqlite:///{file}", options, heartbeat)
             # SQLite has no lock on a row: without this, two processes could take the same waiting trial.
             event.listen(opened.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.files import UNFINISHED, check_writable, sync
+from knowgap.storage.files import UNFINISHED, sync
 
 NAME = "sources.db"
 Item = TypeVar("Item")
@@ -92,8 +92,6 @@ def _telling_what_is_wrong(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if "full" not in str(error):
-            check_writable(path)
         raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(path)) from error
 
 

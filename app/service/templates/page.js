@@ -225,7 +225,6 @@ at("veil").addEventListener("click", () => { showSide(false); at("menu").focus()
 at("documents").addEventListener("click", showDocuments);
 at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn?.problem?.key && !running) answerTurn(turn); });
 at("key-cancel").addEventListener("click", () => at("key-dialog").close());
-at("examples")?.addEventListener("click", event => { const button = event.target.closest("button"); if (button) ask(button.textContent); });
 document.addEventListener("keydown", event => {
   if (document.querySelector("dialog[open]")) return;
   if (event.key === "Escape") {

@@ -46,13 +46,10 @@ def service():
         yield client, engine
 
 
-def test_the_page_offers_examples_and_names_nothing_of_the_operator(service):
+def test_the_page_names_nothing_of_the_operator(service):
     client, _ = service
     page = client.get("/").text
     assert not any(secret in page for secret in ("127.0.0.1", "test/scripted", "knowgap/rag"))
-    lm, _ = scripted_lm(rule)
-    with Server(RAG(Rivers(RIVERS)), lm, port=0, examples=["Where is <Tarn>?"]) as server:
-        assert '<button type="button">Where is &lt;Tarn&gt;?</button>' in httpx.get(server.url).text
 
 
 def test_nothing_on_the_page_needs_what_its_policy_forbids(service):
@@ -66,7 +63,7 @@ def test_nothing_on_the_page_needs_what_its_policy_forbids(service):
     assert not re.search(r"\s(?:style|on\w+|src)=", markup)
     assert not re.search(r"https?://(?!www\.w3\.org/)", page)
     used, made = set(re.findall(r'at\("([\w-]+)"\)', page)), set(re.findall(r'\bid="([\w-]+)"', markup))
-    assert used - made == {"now", "examples"}  # made by the script, or on demand
+    assert used - made == {"now"}  # made by the script, or on demand
 
 
 def test_a_follow_up_question_is_completed_with_one_call(service):
