@@ -19,7 +19,7 @@ from fictional import stream_passages, stream_questions
 from real_data import NOT_THERE, real_data
 from table import Table, note, percentile, seconds
 
-from knowgap.compiling.evaluation.metrics import mrr, recall
+from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex, Manifest, Passage, PassageStore
 from knowgap.retrieval.colbert.fitting import fit_checkpoint

@@ -15,7 +15,7 @@ from dspy.utils.callback import BaseCallback
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
-from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
+from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run

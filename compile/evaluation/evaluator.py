@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
-from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
+from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions

@@ -16,7 +16,7 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.metrics import exact_match
+from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records

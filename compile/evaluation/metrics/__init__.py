@@ -16,26 +16,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from knowgap.compiling.evaluation.metrics.answers import (
-    accuracy,
-    cover_em,
-    exact_match,
-    f1,
-    popqa_match,
-    str_em,
-    str_hit,
-    upper_bound,
-)
-from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy
-from knowgap.compiling.evaluation.metrics.retrieval import (
-    found,
-    mrr,
-    precision,
-    recall,
-    shown,
-    shown_precision,
-    used,
-)
+from knowgap.compiling.evaluation.metrics.answers import OF_ANSWERS
+from knowgap.compiling.evaluation.metrics.retrieval import EVIDENCE, OF_PASSAGES
 from knowgap.errors import UsageError, ValueOutOfBounds, shorten
 from knowgap.plugins import find
 
@@ -43,25 +25,8 @@ Metric = Callable[..., float]
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 """One metric or several, by their names or as functions."""
 
-EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "used": used, "shown_precision": shown_precision}
-"""What every evaluation of questions with gold passages measures, asked for or not."""
-
-_OF_ANSWERS: tuple[Any, ...] = (exact_match, f1, accuracy, cover_em, popqa_match, str_em, str_hit, upper_bound)
-_OF_PASSAGES: tuple[Any, ...] = (recall, precision, mrr)
-METRICS: dict[str, Metric] = {
-    **{metric.__name__: metric for metric in _OF_ANSWERS},
-    "judged_accuracy": JudgedAccuracy(),
-    **{metric.__name__: metric for metric in _OF_PASSAGES},
-    **EVIDENCE,
-}
+METRICS: dict[str, Metric] = {**OF_ANSWERS, **OF_PASSAGES, **EVIDENCE}
 """Metrics by name."""
-
-_WITH_CUTOFF = [metric.__name__ for metric in _OF_PASSAGES]
-
-
-def scores_passages(metric: str) -> bool:
-    """Whether a metric, by its name, compares passages with the gold ones: it is defined where there are some."""
-    return metric.partition("@")[0] in {*_WITH_CUTOFF, *EVIDENCE}
 
 
 def get_metric(name: str) -> Metric:
@@ -76,8 +41,8 @@ def get_metric(name: str) -> Metric:
         ValueOutOfBounds: the cut-off is not a whole number of at least 1.
     """
     base, at, cutoff = name.partition("@")
-    if base not in METRICS or (at and base not in _WITH_CUTOFF):
-        known = [*METRICS, *(f"{metric}@k" for metric in _WITH_CUTOFF)]
+    if base not in METRICS or (at and base not in OF_PASSAGES):
+        known = [*METRICS, *(f"{metric}@k" for metric in OF_PASSAGES)]
         metric: Any = find("metric", name, known)
         metric = metric() if isinstance(metric, type) else metric
         if not callable(metric):

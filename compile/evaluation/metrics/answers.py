@@ -1,4 +1,4 @@
-"""Metrics that compare an answer with the references."""
+"""Metrics that compare an answer with the references, or have a language model compare them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from knowgap.compiling.evaluation.metrics.normalize import (
     refuses,
 )
 from knowgap.errors import DataError
+from knowgap.programs.replies.asking import ask_until_read
 from knowgap.programs.statements import strip_citations
+from knowgap.signatures import JudgeAnswer
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
 _YES_NO = re.compile(r"\b(yes|true|no|false)\b", re.IGNORECASE)
@@ -153,3 +155,37 @@ def upper_bound(example: Any, prediction: Any, trace: Any = None) -> float:
     fields = {"supported": getattr(prediction, "supported", None)}
     said = (dspy.Prediction(answer=answer, **fields) for answer in dict.fromkeys(answers))
     return max(exact_match(example, each) for each in said)
+
+
+class JudgedAccuracy:
+    """1.0 if a language model finds that the prediction implies a reference, else 0.0 (MIGRES, Acc†, table 11).
+
+    Args:
+        lm: the language model that judges; default: the one in DSPy's settings.
+    """
+
+    def __init__(self, lm: dspy.BaseLM | None = None) -> None:
+        self.lm, self.judge = lm, dspy.Predict(JudgeAnswer)
+
+    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        """Ask the judge, showing it all acceptable answers.
+
+        A prediction without an answer scores 0 and is not shown; an unreadable verdict scores 0 as well.
+        """
+        answer = predicted_answer(prediction)
+        if answer is None:
+            return 0.0
+        references = " or ".join(reference_answers(example))
+        asked = {"question": example.question, "prediction": answer, "reference": references}
+        # Without DSPy's trace: a judge's calls are no demonstrations of a program.
+        with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
+            verdict = ask_until_read(self.judge, asked).prediction
+        return float(verdict is not None and verdict.correct is True)
+
+
+OF_ANSWERS: dict[str, Any] = {
+    **{each.__name__: each for each in (exact_match, f1, accuracy, cover_em, popqa_match, str_em, str_hit)},
+    "upper_bound": upper_bound,
+    "judged_accuracy": JudgedAccuracy(),
+}
+"""The metrics of this file by name."""

@@ -8,8 +8,11 @@ model and used. No metric is defined for a question without gold passages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import warnings
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+
+import dspy
 
 from knowgap.errors import DataError
 from knowgap.programs.trace.evidence import found_passages, shown_passages, used_passages
@@ -86,3 +89,43 @@ def used(example: Any, prediction: Any, trace: Any = None) -> float:
 def shown_precision(example: Any, prediction: Any, trace: Any = None) -> float:
     """Fraction of the retrieved passages shown to the model that are gold, each counted once; 0 if none were shown."""
     return _precision(shown_passages(prediction.trace), example)
+
+
+OF_PASSAGES: dict[str, Any] = {each.__name__: each for each in (recall, precision, mrr)}
+"""Metrics that take a cut-off in their names, by name."""
+EVIDENCE: dict[str, Any] = {each.__name__: each for each in (found, shown, used, shown_precision)}
+"""What every evaluation of questions with gold passages measures, asked for or not."""
+
+
+def scores_passages(metric: str) -> bool:
+    """Whether a metric, by its name, compares passages with the gold ones: it is defined where there are some."""
+    return metric.partition("@")[0] in {*EVIDENCE, *OF_PASSAGES}
+
+
+def without_missing_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) -> list[dspy.Example]:
+    """Remove the gold ids of the questions that name a passage which the index does not hold.
+
+    No program could find that passage: scored by its passages, the question would count as a failure of the program.
+    A retriever without `missing_ids`, such as an index behind a URL, is assumed to hold all passages.
+
+    Raises:
+        DataError: `metric`, the main one, scores passages, and a question names none, or one that the index lacks.
+
+    Warns:
+        UserWarning: there are such questions; the message says how many, and names some passages.
+    """
+    if scores_passages(metric):
+        for example in examples:
+            gold_ids(example)
+    named = [[*map(str, example.get("gold_ids") or ())] for example in examples]
+    find, every = getattr(retriever, "missing_ids", None), list(dict.fromkeys(id for ids in named for id in ids))
+    missing = set(find(every)) if every and find is not None else set[str]()
+    lacking = [not missing.isdisjoint(ids) for ids in named]
+    if not missing:
+        return list(examples)
+    some = ", ".join(map(repr, sorted(missing)[:3])) + (", …" if len(missing) > 3 else "")
+    said = f"not in the index: {len(missing)} gold ids, of {sum(lacking)} of {len(examples)} questions ({some})"
+    if scores_passages(metric):
+        raise DataError(f"{said}, which {metric} cannot score: index their passages, or name another metric")
+    warnings.warn(f"{said}, so retrieval is not scored on these questions", stacklevel=3)
+    return [example.copy(gold_ids=[]) if lacks else example for example, lacks in zip(examples, lacking, strict=True)]

@@ -8,7 +8,7 @@ from support import scripted_lm
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
-from knowgap.compiling.evaluation.metrics import exact_match
+from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE

@@ -3,15 +3,8 @@
 import dspy
 import pytest
 
-from knowgap.compiling.evaluation.metrics import (
-    METRICS,
-    accuracy,
-    cover_em,
-    exact_match,
-    f1,
-    get_metric,
-    named_metrics,
-)
+from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metrics
+from knowgap.compiling.evaluation.metrics.answers import accuracy, cover_em, exact_match, f1
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 
 

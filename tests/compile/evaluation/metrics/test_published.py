@@ -4,13 +4,8 @@ import dspy
 import pytest
 from support import by_output, scripted_lm
 
-from knowgap.compiling.evaluation.metrics import (
-    JudgedAccuracy,
-    get_metric,
-    popqa_match,
-    str_em,
-    str_hit,
-)
+from knowgap.compiling.evaluation.metrics import get_metric
+from knowgap.compiling.evaluation.metrics.answers import JudgedAccuracy, popqa_match, str_em, str_hit
 from knowgap.errors import DataError
 
 

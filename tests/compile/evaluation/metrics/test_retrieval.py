@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import dspy
 import pytest
 
-from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric, precision
-from knowgap.compiling.evaluation.metrics.retrieval import passage_ids
+from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric
+from knowgap.compiling.evaluation.metrics.retrieval import passage_ids, precision
 from knowgap.errors import DataError
 from knowgap.programs.trace.steps import Answered, Retrieved, Step
 from knowgap.programs.trace.trace import Trace
