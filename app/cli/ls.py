@@ -29,7 +29,7 @@ def ls(
         "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
         "datasets": dict(DATASETS),
         "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
-        "costs": {name: cost.summary for name, cost in COSTS.items()},
+        "costs": dict(COSTS),
         "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
         "checkpoints": dict(CHECKPOINTS),
         "tables": {name: read_table(name).title for name in shipped_tables()},

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from knowgap.programs.trace.trace import Cost
 
-
-class CostItem(NamedTuple):
-    """One cost of a question: what is counted, and a function that reads it from the cost of a question."""
-
-    summary: str
-    of: Callable[[Cost], float]
-
-
-COSTS: dict[str, CostItem] = {
-    **{
-        name: CostItem(f"{str(field.description).capitalize()}.", attrgetter(name))
-        for name, field in Cost.model_fields.items()
-        if name not in ("uncounted_calls", "unreported_calls", "unseen_searches")
-    },
-    "tokens": CostItem("Tokens of prompts and completions.", lambda c: c.prompt_tokens + c.completion_tokens),
+_KNOWN_BY = ("uncounted_calls", "unreported_calls", "unseen_searches")  # say which of the others are known
+COSTS: dict[str, str] = {
+    **{n: f"{str(f.description).capitalize()}." for n, f in Cost.model_fields.items() if n not in _KNOWN_BY},
+    "tokens": "Tokens of prompts and completions.",
 }
-"""Costs by name."""
+"""Costs by name, with a line on each."""
 
 SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens"})
 """The costs that are not known if a module's searches cannot be seen (`Cost.unseen_searches`)."""
@@ -37,6 +24,11 @@ REPORTED = frozenset({"prompt_tokens", "completion_tokens", "tokens"})
 
 PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
 """The costs per right answer: each is the mean of the cost named here, divided by the mean score."""
+
+
+def cost_of(cost: Cost, name: str) -> float:
+    """A cost of a question by its name."""
+    return cost.prompt_tokens + cost.completion_tokens if name == "tokens" else getattr(cost, name)
 
 
 def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
@@ -54,7 +46,7 @@ def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[st
     A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right. The
     scores are by the metric that says which answers are right; None counts as 0.
     """
-    means = {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
+    means = {name: sum(cost_of(cost, name) for cost in costs) / len(costs) for name in COSTS}
     known = {name: None if name in unknown_costs(costs) else mean for name, mean in means.items()}
     right = sum(score or 0.0 for score in scores) / len(costs)
     prices = {name: known[cost] for name, cost in PER_RIGHT_ANSWER.items()}

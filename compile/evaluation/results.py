@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.compiling.evaluation.costs import COSTS, mean_costs, unknown_costs
+from knowgap.compiling.evaluation.costs import COSTS, cost_of, mean_costs, unknown_costs
 from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import QuestionRecord
@@ -102,7 +102,7 @@ class Evaluation(BaseModel, extra="forbid"):
         name = metric or self.metrics[0]
         scores = {record.id: score for record in self.records if (score := record.scores.get(name)) is not None}
         if name in COSTS and name not in unknown_costs([r.cost for r in self.records if not r.error]):
-            scores = {record.id: COSTS[name].of(record.cost) for record in self.records if not record.error}
+            scores = {record.id: cost_of(record.cost, name) for record in self.records if not record.error}
         if not scores:
             raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
         return scores
