@@ -20,7 +20,6 @@ from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.index.folder_index import FolderIndex, write_segment
-from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.passage import Passage
@@ -35,10 +34,6 @@ class BM25Index(FolderIndex):
     """
 
     engine: ClassVar[str] = "bm25"
-
-    def __init__(self, path: Path, manifest: Manifest, encoder: None = None) -> None:
-        super().__init__(path, manifest)
-        self._analyzer = Analyzer(manifest.settings["stemmer"])
 
     @classmethod
     def build(
@@ -89,7 +84,7 @@ class BM25Index(FolderIndex):
     def _score(
         self, snapshot: Snapshot, encoder: None, query: str, k: int, admitted: Positions
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
-        scores = snapshot.words.scores(self._analyzer.query(query))[admitted]
+        scores = snapshot.words.scores(snapshot.analyzer.query(query))[admitted]
         return admitted[scores > 0], scores[scores > 0]
 
 

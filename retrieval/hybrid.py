@@ -21,13 +21,11 @@ from typing_extensions import Self
 from knowgap.retrieval.bm25 import word_settings
 from knowgap.retrieval.colbert.index import ColBERTIndex
 from knowgap.retrieval.index.folder_index import write_segment
-from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import nearest
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 from knowgap.retrieval.window import Encoder
-from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress
 
 SHARE = 0.5
@@ -38,10 +36,6 @@ class HybridIndex(ColBERTIndex):
     """An index of passages by their words and the vectors of their tokens. Made by `build` or `open`; thread-safe."""
 
     engine: ClassVar[str] = "hybrid"
-
-    def __init__(self, path: Path, manifest: Manifest, encoder: str | Path | None = None) -> None:
-        super().__init__(path, manifest, encoder)
-        self._analyzer = Analyzer(manifest.settings["stemmer"])
 
     @classmethod
     def build(
@@ -67,7 +61,7 @@ class HybridIndex(ColBERTIndex):
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         vectors = encoder.encode_query(query)
         weight = float(np.linalg.norm(vectors, axis=1).sum())  # MaxSim if each token of the query is in the passage
-        shares = snapshot.words.shares(self._analyzer.query(query))
+        shares = snapshot.words.shares(snapshot.analyzer.query(query))
         positions, scores = nearest(snapshot.vectors, vectors, k, admitted, np.float32(SHARE * weight) * shares)
         return positions, scores / weight
 

@@ -15,6 +15,7 @@ from knowgap.retrieval.index.passage_store import PassageStore, Positions
 from knowgap.retrieval.index.vectors import Block, Vectors
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.postings import Postings, WeighedWords
+from knowgap.retrieval.words import Analyzer
 
 WORDS = "bm25"
 """The folder of a segment that has its postings."""
@@ -106,6 +107,11 @@ class Snapshot:
         """The words of all segments."""
         postings = [segment.postings for segment in self.segments if segment.postings is not None]
         return WeighedWords(postings, self.alive, self.manifest.settings["k1"], self.manifest.settings["b"])
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """What reduces a query to the words that are counted."""
+        return Analyzer(self.manifest.settings["stemmer"])
 
     def blocks(self, positions: Positions) -> Iterator[Block]:
         """Yield the vectors of the passages at some positions, ascending, some passages at a time."""
