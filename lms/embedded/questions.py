@@ -29,7 +29,9 @@ _KIN = {
 }  # fmt: skip
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
 _PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
-_VERB = "[a-z]+(?:ed|[a-z]s)|made|built|held|won|wrote|sang|led|set|shot|drew|met|left|taught|bore|ran|began"
+_VERB = (
+    "(?!its |his )[a-z]+(?:ed|[a-z]s)|made|built|held|won|wrote|sang|led|set|shot|drew|met|left|taught|bore|ran|began"
+)
 _CLASSES = frozenset(words("film movie song single album book novel magazine series game play show band group company"))
 _RELATIVE = ("that", "who", "which", "whose", "where")
 _LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
@@ -38,6 +40,8 @@ _JOINED = re.compile(r" (?:for|to) (?:the )?")
 _KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
 _PAIR = rf"(?:the )?(?:(?:two )?[a-z]+ )?({_KEY}),? (?:and|or|with|versus),? (?:the )?(?:[a-z]+ )?({_KEY})"
 _PAIRS = (
+    (rf"\b(?:an?|the) (?:[a-z-]+ ){{1,2}}(?:called|named|titled) ({_KEY})", r"\1"),
+    (rf"({_KEY}), (?:the|an?) [a-z]+(?=['’,?]| [a-z]+\W*$|\W*$),?", r"\1"),
     (rf"\b(?:that|the one) of ({_KEY})", r"\1"),
     (rf"({_KEY})['’]s ([a-z]+)\b(.*?)({_KEY})['’]s \2\b", r"the \2 of \1\3the \2 of \4"),
     (
@@ -54,7 +58,7 @@ _PAIRS = (
 )
 """Ways to speak of two things, and the plainer one that each becomes: `the authors of A and B`, `which …, A or B`."""
 _OWNED = re.compile(
-    r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*)"
+    r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*(?: of (?:birth|[a-z]+(?=['’]|\W*$)))?)"
     rf"(?=['’]|\W*$| (?:{'|'.join(sorted(_AUXILIARY))}|{PLACED})\b)"
 )
 
@@ -89,7 +93,7 @@ def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
         text = re.sub(rf"({_KEY})['’]s? {kin}\b", rf"the {kin} of \1", text)
         text = text.replace(f"{kin} of ", f"{second} of the {first} of ")
     for pattern, plainer in _PAIRS:
-        text = re.sub(pattern, plainer, text, count=1, flags=re.I)
+        text = re.sub(pattern, plainer, text, flags=re.I)
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
     polar = polar and " or ".join(options) not in text if options else polar
@@ -152,7 +156,7 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
 
 def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
     """The two things that a question compares, and the question without them."""
-    body = text.rstrip(" ?")
+    body = text.rstrip(" ?.!")
     if not polar and (match := re.match(r"(.{8,}?)[,:;] (.{1,90}?),? or (.{1,90})$", body)):
         return (_bare(match[2]), _bare(match[3])), match[1]
     asked = analyse(body)
@@ -215,10 +219,11 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
 def _owned(rest: str) -> str:
     """The part of each option that is compared: the director in `Which film has the director who died first`."""
     match = re.search(
-        rf"\b(?:has|have|had) (?:an? |the )?(?:{'|'.join(sorted(_AGE))}) ([a-z -]+[a-z])"
+        rf"\b(?:has|have|had|by) (?:an? |the )?(?:{'|'.join(sorted(_AGE))}) ([a-z -]+[a-z])"
         r"|\b(?:has|have|had) (?:an? |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b"
         r"|\b(?:whose|[a-z]+['’]s) ([a-z-]+)\b|\b(?:the|both|all) ([a-z-]+?)s? of\b",
         rest,
+        re.I,
     )
     return next((noun for noun in match.groups() if noun and noun not in FUNCTION_WORDS), "") if match else ""
 
@@ -263,12 +268,12 @@ def _described(text: str) -> tuple[int, int, str] | None:
     waits = text.startswith("The ") or (
         asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
     )
-    tail = last = len(text.rstrip(" ?"))  # where the verb of the question itself begins, if it ends in one
+    tail = last = len(text.rstrip(" ?.!"))  # where the verb of the question itself begins, if it ends in one
     if does and (
-        match := re.search(rf"(?: have(?: its| his| her| their| an?)?)? [a-z-]+(?: (?:{PLACED}|out|up))?[ ?]*$", text)
+        match := re.search(rf"(?: have(?: its| his| her| their| an?)?)? [a-z-]+(?: (?:{PLACED}|out|up))?\W*$", text)
     ):
         tail = last = match.start()
-    elif waits and (match := re.search(rf"(?: (?:{_PARTICIPLE}))?(?: {PLACED})?[ ?]*$", text)):
+    elif waits and (match := re.search(rf"(?: (?:{_PARTICIPLE}))?(?: {PLACED})?\W*$", text)):
         last = match.start()
     for start, end in anchors:
         match = _OWNED.match(text, end, last)

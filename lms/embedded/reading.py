@@ -141,7 +141,7 @@ def naming(question: str, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]
     return tuple(s for s in sentences if not names or spoken[s.source, s.title])
 
 
-_SETTLED = 0.3  # the confidence from which a question counts as settled
+_SETTLED = 0.2  # the confidence from which a question counts as settled
 _LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
 _BRANCHES = 3
 _STEPS = 3  # from what a question names to the passage of its answer
@@ -199,8 +199,8 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
 def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
     """The best answers to a simple question, from passages about what it names; none is part of the whole question.
 
-    A sentence whose title is the question itself is the answer. Without a passage about a name, all are read, but
-    settle nothing.
+    A sentence whose title is the question itself is the answer. What is told of something else settles nothing, and
+    without a passage about a name, none does.
     """
     key = name_words(step)
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
@@ -219,8 +219,22 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[F
         if not set(stems(one.text)) <= known and (not sex or sex != -_sex(told.get(name_words(one.text), ())))
     ]
     rest = 1 - sum(one.probability for one in found) + sum(one.probability for one in kept)
-    share = (1.0 if about else _GUESSED) / max(rest, 1e-6)
-    return [replace(one, probability=one.probability * share) for one in kept[:_BRANCHES]]
+    aside = _of_something_else(step, sentences)
+    shares = [(1.0 if about and one.sentence not in aside else _GUESSED) / max(rest, 1e-6) for one in kept]
+    fair = [replace(one, probability=one.probability * share) for one, share in zip(kept, shares, strict=True)]
+    return sorted(fair, key=lambda one: -one.probability)[:_BRANCHES]
+
+
+def _of_something_else(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
+    """Sentences of passages that open with their title, if neither title nor sentence has a name in the question."""
+    names = names_of(question, titles_in(question, sentences))
+    opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}
+    return frozenset(
+        s
+        for s in sentences
+        if names and (s.source, s.title) in opened
+        if not any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
+    )
 
 
 def _sex(words: Iterable[str]) -> int:
