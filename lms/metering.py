@@ -89,7 +89,6 @@ class Usage(BaseModel, extra="forbid"):
         return Usage(**{name: value + getattr(other, name) for name, value in self})
 
 
-
 class UsageTracker(BaseCallback):
     """Counts the calls made under `track_usage`, in any thread that has DSPy's settings.
 

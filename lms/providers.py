@@ -33,7 +33,7 @@ from knowgap.lms.cache import cache_replies
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.metering import ask_patiently, metered
 
-EXTRACTIVE = "knowgap/extractive-5"
+EXTRACTIVE = "knowgap/extractive-6"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
 apart."""
 

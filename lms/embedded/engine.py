@@ -20,7 +20,7 @@ from knowgap.lms.embedded.inputs import (
     write_reply,
 )
 from knowgap.lms.embedded.questions import plan
-from knowgap.lms.embedded.text import analyse, dates, fold, mentions, name_words, normal, stems, value_of
+from knowgap.lms.embedded.text import analyse, fold, mentions, name_words, normal, stems, value_of
 from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
@@ -138,14 +138,6 @@ def _reasoning(prompt: Prompt) -> str:
     if "finished" in prompt.outputs and (unwritten := _unwritten(prompt)):
         return unwritten[0]
     return _explanation(prompt, closing=prompt.found.settled or "finished" not in prompt.outputs)
-
-
-def _correct(prompt: Prompt) -> bool:
-    """Whether a prediction has the same date as the reference, or all its words."""
-    said, meant = str(prompt.inputs["prediction"]), str(prompt.inputs["reference"])
-    same = any(a == b or (not b[2] and a[0] == b[0]) for _, _, a in dates(said) for _, _, b in dates(meant))
-    words = set(name_words(meant))
-    return same or bool(words and words <= set(name_words(said))) or fold(said.strip(" .")) == fold(meant.strip(" ."))
 
 
 def _statements(prompt: Prompt) -> list[dict[str, Any]]:
@@ -270,7 +262,6 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "better": (_better, "question best_note new_note"),
     "complete_question": (_complete_question, "conversation follow_up"),
     "confidence": (_confidence, "question"),
-    "correct": (_correct, "prediction reference"),
     "explanation": (_explanation, "question"),
     "finished": (_finished, "question"),
     "knows": (lambda prompt: False, "question", "query", "queries"),

@@ -21,12 +21,6 @@ _PERSON = re.compile(
     r"(?:(?<!riv)(?<!numb)(?<!tow)(?<!cent)(?<!pap)er|[chst]or|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child"
     r"|uncle|aunt|parent|star))s?$"
 )
-_KIN = {
-    **{f"{side} grand{kin}": (parent, kin) for side, parent in (("paternal", "father"), ("maternal", "mother"))
-       for kin in ("father", "mother")},
-    "father-in-law": ("spouse", "father"),
-    "mother-in-law": ("spouse", "mother"),
-}  # fmt: skip
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
 _PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
 _VERB = (
@@ -35,28 +29,20 @@ _VERB = (
 _CLASSES = frozenset(words("film movie song single album book novel magazine series game play show band group company"))
 _RELATIVE = ("that", "who", "which", "whose", "where")
 _LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
-_KINDS_OF_PLACE = frozenset(words("city town village island state province county district river kingdom republic"))
-_JOINED = re.compile(r" (?:for|to) (?:the )?")
 _KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
 _PAIR = rf"(?:the )?(?:(?:two )?[a-z]+ )?({_KEY}),? (?:and|or|with|versus),? (?:the )?(?:[a-z]+ )?({_KEY})"
-_PAIRS = (
+_PLAINER = (
     (rf"\b(?:an?|the) (?:[a-z-]+ ){{1,2}}(?:called|named|titled) ({_KEY})", r"\1"),
-    (rf"({_KEY}), (?:the|an?) [a-z]+(?=['’,?]| [a-z]+\W*$|\W*$),?", r"\1"),
+    (r"\bwhoever\b", "the person who"),
     (rf"\b(?:that|the one) of ({_KEY})", r"\1"),
-    (rf"({_KEY})['’]s ([a-z]+)\b(.*?)({_KEY})['’]s \2\b", r"the \2 of \1\3the \2 of \4"),
     (
         rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
         rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
         r"the \1s of \2 and \5\3 \4",
     ),
-    (r"\b(?:share|have) (?:an?|the|one) (?!same)([a-z]+)(?: (?:and|with))?(?= *\W*$)", r"have the same \1"),
-    (r"\bof (?:one|a single) ", "of the same "),
-    (rf"^(?:Is|Was) the ([a-z]+) of (.*{_KEY} and {_KEY}) (?:the same|identical)\b.*", r"Do \2 have the same \1?"),
     (rf"^(?:(?:out )?of|between|among|compare|comparing)? ?{_PAIR} ?[,:;-] *(.+?)\W*$", r"\3, \1 or \2?"),
-    (rf"^(which|who|whose)(?: one)? of {_PAIR}(.*?)\W*$", r"\1\4, \2 or \3?"),
-    (rf"^(wh[^,]+), (?:either )?({_KEY}) or ({_KEY}),? (.{{4,}}?)\W*$", r"\1 \4, \2 or \3?"),
 )
-"""Ways to speak of two things, and the plainer one that each becomes: `the authors of A and B`, `which …, A or B`."""
+"""Ways to speak of one or two things, and the plainer one that each becomes: `the authors of A and B`, `…, A or B`."""
 _OWNED = re.compile(
     r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*(?: of (?:birth|[a-z]+(?=['’]|\W*$)))?)"
     rf"(?=['’]|\W*$| (?:{'|'.join(sorted(_AUXILIARY))}|{PLACED})\b)"
@@ -88,11 +74,8 @@ def fill(question: str, answers: dict[int, str]) -> str:
 @lru_cache(maxsize=4_000)
 def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
     """Plan a question, in which these titles are names; one without known syntax is a single step."""
-    text, names = _hide(_plain(" ".join(question.split())), titles)
-    for kin, (first, second) in _KIN.items():
-        text = re.sub(rf"({_KEY})['’]s? {kin}\b", rf"the {kin} of \1", text)
-        text = text.replace(f"{kin} of ", f"{second} of the {first} of ")
-    for pattern, plainer in _PAIRS:
+    text, names = _hide(" ".join(question.split()), titles)
+    for pattern, plainer in _PLAINER:
         text = re.sub(pattern, plainer, text, flags=re.I)
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
@@ -107,15 +90,6 @@ def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
 
     steps, options = tuple(map(shown, made.steps)), tuple(map(shown, made.options))
     return replace(made, steps=steps, options=options, rest=shown(made.rest.replace("|", " ")))
-
-
-def _plain(text: str) -> str:
-    """A question without an opening such as `Please tell me`, whose first description begins with an article."""
-    text = re.sub(r"^(?!wh|how)I?[^A-Z:?.]*[:?.] (?=\w)", "", text[:1].lower() + text[1:])
-    text = re.sub(r"^(?:please |(?:can|could) you |tell me |i (?:want|would like) to know )+", "", text)
-    text = re.sub(r"^(?:name|give|state|tell)(?: me)? (?=the )", "what is ", text[:1].lower() + text[1:])
-    text = re.sub(r"\bwhoever\b", "the person who", text)
-    return text[:1].upper() + text[1:]
 
 
 @lru_cache(maxsize=20_000)
@@ -143,8 +117,8 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
     spans: list[tuple[int, int]] = []
     for name in analyse(text).names:
         at = text.find(name, spans[-1][1] if spans else 0)
-        joined = spans and _JOINED.fullmatch(text[spans[-1][1] : at]) and not text.endswith("from ", 0, spans[-1][0])
-        if joined and "Qx" not in text[spans[-1][0] : at] + name:
+        joined = spans and re.fullmatch(" (?:for|to) (?:the )?", text[spans[-1][1] : at])  # Farewell to Arms
+        if joined and not text.endswith("from ", 0, spans[-1][0]):
             spans[-1] = (spans[-1][0], at + len(name))
         elif at >= 0:
             spans.append((at, at + len(name)))
@@ -199,11 +173,7 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
                 asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
                 steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
         elif set(measures) & (_EARLY | _LATE):
-            verb = (
-                f" {_begun(owned or ('film' if 'out' in said else ''.join(kind)))}"
-                if set(measures) & _AGE or not verb
-                else verb
-            )
+            verb = " born" if set(measures) & _AGE else verb or (" released" if "out" in said else " born")
             steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
         elif left:
             counted = {"more", "most", "less", "fewer", "fewest"} & set(measures)
@@ -228,18 +198,6 @@ def _owned(rest: str) -> str:
     return next((noun for noun in match.groups() if noun and noun not in FUNCTION_WORDS), "") if match else ""
 
 
-def _begun(noun: str) -> str:
-    """How something of this kind begins: a person is born, a work released, anything else founded."""
-    works = r"(?:film|movie|song|single|album|book|novel|magazine|series|game|play|show)s?$"
-    return (
-        "released"
-        if re.search(works, noun)
-        else "born"
-        if not noun or noun in _AUXILIARY or _PERSON.search(noun)
-        else "founded"
-    )
-
-
 def _who(noun: str) -> str:
     return "Who" if _PERSON.search(noun) else "What"
 
@@ -256,8 +214,7 @@ def _chain(text: str) -> list[str]:
             break
         steps.append(asked)
         text = rest
-    is_same = re.fullmatch(r"(?:What|Which) (\w+) is #\d\W*", text)  # Which city is the capital of X?
-    return steps if is_same and steps and is_same[1] in _KINDS_OF_PLACE | _CLASSES else [*steps, text]
+    return [*steps, text]
 
 
 def _described(text: str) -> tuple[int, int, str] | None:
@@ -281,17 +238,13 @@ def _described(text: str) -> tuple[int, int, str] | None:
             return start, match.end(), f"{_who(match[1])} is the {match[1]} of {text[start:end]}?"
         lead = re.search(r"\b(?:the|an?) ((?:[a-z-]+ ){1,3})$", text[:start])  # the town Ann Lee lived in
         verb = re.match(rf" (?:(?:is|was|has|had) )?(?:{_PARTICIPLE}|{_VERB})(?: {PLACED}\b)?", text[end:last])
-        verb = verb or re.match(
-            rf" [a-z]+(?: [a-z]+)? {PLACED}\b(?= (?:has|have|is|was|does|do|lie|stand)\b| ?\W?$)", text[end:last]
-        )
         if lead and verb and not set(lead[1].split()) & FUNCTION_WORDS and lead[1].split()[-1] not in _CLASSES:
             told = f"{lead[1]}that {text[start : end + verb.end()]}"
             return lead.start(), end + verb.end(), f"{_who(lead[1].strip())} is the {told}?"
-    found, starts = None, dict(anchors)
+    found = None
     for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
-        is_name = match[2] == "of" and match[1].strip() in _KINDS_OF_PLACE and match.end() in starts
-        if later and not is_name and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
+        if later and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
             found = match, min(later) if match[2] == "of" else max(later)
     if found is None:
         return None
@@ -302,14 +255,8 @@ def _described(text: str) -> tuple[int, int, str] | None:
             return None  # the crew of the Apollo mission
     if match[2] != "of":
         owner = re.match(r"(?:the |an? |[A-Z#])", text[match.end() :]) is not None  # the city where X was born
-        verb = re.match(rf"(?: (?:is|was|are|were|has|had))?(?: its| their)? [a-z-]+(?: {PLACED}\b)?", text[end:tail])
         within = re.search(r"\b(?:that|which|where|who|whose) $", text[: match.start()])  # a clause whose verb follows
-        contact = re.search(r"\b(?:the|an?) [a-z-]+ $", text[: match.start()])  # the town the man who made X lived in
-        if within and owner and verb and match[2] in _RELATIVE:
-            end += verb.end()
-        elif contact:
-            pass
-        elif (does or not waits) and not within:
+        if (does or not waits) and not within:
             end = tail
         elif owner and match[2] in _RELATIVE:
             told = text[end:last].strip()

@@ -6,19 +6,18 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from knowgap.lms.embedded.questions import Plan, fill, names_of, plan
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
-from knowgap.lms.embedded.text import Sentence, akin, analyse, dates, fold, mentions, name_words, stems, value_of
+from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, stems, value_of
 from knowgap.retrieval.logistic import softmax
-from knowgap.retrieval.words import words
 
 _MOST_PASSAGES = 6
 
@@ -71,11 +70,10 @@ def features(
     chosen = sorted(passages.values(), key=lambda own: -max(scores[s] + links[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     places = [
-        (text, sentence, candidate)
+        (candidate.text.strip(' .,;:"“”'), _place(own, candidate), candidate)
         for own, candidates in zip(chosen, (head or span_head()).candidates(question, given), strict=True)
         for candidate in candidates
-        for text, sentence in [_placed(own, candidate, "year" not in question)]
-        if not set(stems(text)) <= query.weights.keys()
+        if not set(stems(candidate.text)) <= query.weights.keys()
     ]
     counts = Counter(name_words(text) for text, _, _ in places)
     top = max((c.margin for _, _, c in places), default=-20.0)
@@ -88,15 +86,10 @@ def features(
     return [(text, sentence) for text, sentence, _ in places], np.array([*rows, none])
 
 
-def _placed(sentences: Sequence[Sentence], candidate: Candidate, whole_dates: bool) -> tuple[str, Sentence]:
-    """A span with the rest of a word, name or date that it cuts, and the sentence where it begins."""
+def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
+    """The sentence of a passage in which a span begins; the first one for a span of the title."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
-    sentence = sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
-    told = sentence.text if candidate.start >= 0 else ""
-    cut = re.search(rf"[\w'’-]*{re.escape(candidate.text)}[\w'’-]*", told)
-    text = (cut[0] if cut else candidate.text).strip(' .,;:"“”')
-    larger = [told[start:end] for start, end, _ in dates(told)] if whole_dates else []
-    return next((one for one in (*sentence.names, *larger) if f" {text} " in f" {one} "), text), sentence
+    return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
 
 
 def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float]:
@@ -127,27 +120,20 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     return sorted(best, key=lambda one: -one.probability)
 
 
-def naming(question: str, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
-    """The sentences of the passages that speak of a name in a question; all if it names nothing."""
+def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
+    """The sentences that have a name in a question, themselves or in their titles; all if it names nothing."""
     names = names_of(question, titles_in(question, sentences))
-    spoken = {(s.source, s.title): set[str]() for s in sentences}
-    for s in sentences:
-        spoken[s.source, s.title].update(
-            name for name in names if mentions(s.words, name) or set(stems(name)) <= set(stems(s.title))
-        )
-    if len(names) == 1 and not any(spoken.values()):  # Italian, of Italy
-        for s in sentences:
-            spoken[s.source, s.title].update(name for name in names if any(akin(fold(name), word) for word in s.words))
-    return tuple(s for s in sentences if not names or spoken[s.source, s.title])
+    return frozenset(
+        s
+        for s in sentences
+        if not names or any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
+    )
 
 
-_SETTLED = 0.2  # the confidence from which a question counts as settled
+_SETTLED = 0.25  # the confidence from which a question counts as settled
 _LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
-_BRANCHES = 3
 _STEPS = 3  # from what a question names to the passage of its answer
-_MALE = frozenset(words("father husband son brother grandfather uncle he his him"))
-_FEMALE = frozenset(words("mother wife daughter sister grandmother aunt she her hers"))
-_GUESSED = 0.3  # what is left of the probability of an answer from sentences about something else
+_GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +168,6 @@ class Answer:
         """The simple questions that are not settled."""
         return tuple(fact.asked for fact in self.facts if not fact.settled)
 
-    @property
-    def closed(self) -> tuple[str, ...]:
-        """The simple questions that are settled."""
-        return tuple(fact.asked for fact in self.facts if fact.settled)
-
 
 def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
     """Answer a question from sentences."""
@@ -196,99 +177,67 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
     return (_compare if planned.form in ("order", "same") else _judge)(planned, sentences)
 
 
-def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
-    """The best answers to a simple question, from passages about what it names; none is part of the whole question.
+def _ask(step: str, sentences: Sequence[Sentence]) -> Found | None:
+    """The best answer to a simple question, from passages about what it names.
 
-    A sentence whose title is the question itself is the answer. What is told of something else settles nothing, and
-    without a passage about a name, none does.
+    A sentence whose title is the question itself is the answer. Without a passage about a name, all are read, but
+    settle nothing.
     """
     key = name_words(step)
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
-        return [Found(said.text, said, 0.9)]
+        return Found(said.text, said, 0.9)
     text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
     is_known = all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step)))  # codes, numbers and years
-    about = naming(step, sentences) if is_known else ()
-    found, known = read(step, tuple(about or sentences)), set(stems(question))
-    sex = _sex(fold(step).split())
-    told: dict[tuple[str, ...], list[str]] = {}
-    for s in sentences if sex else ():
-        told.setdefault(name_words(s.title), []).extend(s.words)
-    kept = [
-        one
-        for one in found
-        if not set(stems(one.text)) <= known and (not sex or sex != -_sex(told.get(name_words(one.text), ())))
-    ]
-    rest = 1 - sum(one.probability for one in found) + sum(one.probability for one in kept)
-    aside = _of_something_else(step, sentences)
-    shares = [(1.0 if about and one.sentence not in aside else _GUESSED) / max(rest, 1e-6) for one in kept]
-    fair = [replace(one, probability=one.probability * share) for one, share in zip(kept, shares, strict=True)]
-    return sorted(fair, key=lambda one: -one.probability)[:_BRANCHES]
-
-
-def _of_something_else(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
-    """Sentences of passages that open with their title, if neither title nor sentence has a name in the question."""
-    names = names_of(question, titles_in(question, sentences))
+    naming = named(step, sentences) if is_known else frozenset[Sentence]()
+    places = {(s.source, s.title) for s in naming}
+    about = tuple(s for s in sentences if (s.source, s.title) in places)
+    # A passage that opens with its title tells of that; what else it says settles only what is asked of those it names.
     opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}
-    return frozenset(
-        s
-        for s in sentences
-        if names and (s.source, s.title) in opened
-        if not any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
-    )
 
+    def worth(one: Found) -> float:
+        is_title = name_words(one.text) == name_words(one.sentence.title)
+        aside = (one.sentence.source, one.sentence.title) in opened and one.sentence not in naming
+        return one.probability * (1.0 if about and (is_title or not aside) else _GUESSED)
 
-def _sex(words: Iterable[str]) -> int:
-    """1 if more of the words stand for men, -1 if more stand for women, else 0."""
-    return int(np.sign(sum((word in _MALE) - (word in _FEMALE) for word in words)))
+    best = max(read(step, about or tuple(sentences)), key=worth, default=None)
+    return best and replace(best, probability=worth(best))
 
 
 def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
-    """The titles, without a bracketed addition, that a question contains, and names joined as a sentence joins them."""
-    low = fold(question)
+    """The titles, without a bracketed addition, that a question contains."""
     titles = {re.sub(r"\s*\([^()]*\)$", "", s.title) for s in sentences if s.title}
-    spans = [(at, at + len(name)) for name in analyse(question).names if (at := question.find(name)) >= 0]
-    joined = {question[one[0] : other[1]] for one, other in pairwise(spans) if one[1] < other[0] <= one[1] + 9}
-    titles |= {name for name in joined if " " in name and any(name in s.text for s in sentences)}
-    return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in low))
+    return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in fold(question)))
 
 
-def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]) -> list[Found]:
-    """The most probable combination of answers to the remaining steps of a chain; shorter if a step has none."""
-    n = len(filled)
-    if n == len(planned.steps):
-        return []
-    paths = [
-        [found, *_follow(planned, {**filled, n + 1: found.text}, sentences)]
-        for found in _ask(fill(planned.steps[n], filled), sentences, planned.rest)
-    ]
-    return max(paths, key=lambda path: (len(path), math.prod(found.probability for found in path)), default=[])
+def _follow(steps: Sequence[str], sentences: Sequence[Sentence]) -> dict[int, Fact]:
+    """The simple questions, by their numbers, without those that need an answer which was not found."""
+    facts: dict[int, Fact] = {}
+    for n, step in enumerate(steps, start=1):
+        asked = fill(step, {i: fact.found.text for i, fact in facts.items() if fact.found})
+        if not re.search(r"#\d", asked):
+            facts[n] = Fact(asked, _ask(asked, sentences))
+    return facts
 
 
 def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Follow the steps; where that settles nothing, read the whole question at once."""
-    path = _follow(planned, {}, sentences)
-    whole = len(path) == len(planned.steps)
-    sure = min((found.probability for found in path), default=0.0) if whole else 0.0
-    facts: list[Fact] = []
-    for n, step in enumerate(planned.steps):
-        asked = fill(step, {i: f.text for i, f in enumerate(path[:n], 1)})
-        facts.append(Fact(asked, path[n] if n < len(path) else None))
-        if not facts[-1].settled:
-            break
+    facts = [*_follow(planned.steps, sentences).values()]
+    path = [fact.found for fact in facts if fact.found]
+    sure = min(found.probability for found in path) if len(path) == len(planned.steps) else 0.0
+    known = next((n for n, fact in enumerate(facts, start=1) if not fact.settled), len(facts))
     if sure < _SETTLED:
         between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
         for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
             trail = _trail(question, sentences, direct)
-            leads = bool(trail) or len(planned.steps) == 1  # where there are several, the last is in another passage
-            if trail is not None and leads and direct.probability >= _SETTLED:
+            if trail is not None and direct.probability >= _SETTLED:
                 read_on = pairwise([*trail, direct.sentence])
                 steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
                 told = (*steps, Fact(question, direct))
                 return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
             if sure < min(_LEAST, direct.probability):
-                return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts))
+                return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts[:known]))
     support = tuple(dict.fromkeys(found.sentence for found in path))
-    return Answer(path[-1].text if path else "", sure, support, tuple(facts))
+    return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]))
 
 
 def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[Sentence, ...] | None:
@@ -296,7 +245,7 @@ def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[
 
     Empty if the passage itself speaks of what is named; None if nothing leads to it.
     """
-    trails: dict[tuple[int, str], tuple[Sentence, ...]] = {(s.source, s.title): () for s in naming(question, sentences)}
+    trails: dict[tuple[int, str], tuple[Sentence, ...]] = {(s.source, s.title): () for s in named(question, sentences)}
     titles = dict.fromkeys((s.source, s.title) for s in sentences if s.title)
     for _ in range(_STEPS):
         for here in titles:
@@ -308,35 +257,18 @@ def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Answer the questions on each option, and compare the two last answers."""
-    found: dict[int, Found] = {}
-    facts: list[Fact] = []
-    last = len(planned.steps)
-    for n, step in enumerate(planned.steps, start=1):
-        asked = fill(step, {i: f.text for i, f in found.items()})
-        if "#" in asked:
-            continue
-        candidates = _ask(asked, sentences)
-        if n > last - 2 and planned.form == "order":
-            candidates = [f for f in candidates if value_of(f.text)]
-        if candidates:
-            found[n] = candidates[0]
-        facts.append(Fact(asked, found.get(n)))
+    facts, last = _follow(planned.steps, sentences), len(planned.steps)
+    found = {n: fact.found for n, fact in facts.items() if fact.found}
     support = tuple(dict.fromkeys(f.sentence for f in found.values()))
     one, other = found.get(last - 1), found.get(last)
     if one is None or other is None:
         text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
-        return Answer(text, 0.0, support, tuple(facts))
+        return Answer(text, 0.0, support, tuple(facts.values()))
     ordered = planned.form == "order"
-    first = value_of(one.text) <= value_of(other.text) if ordered else _alike(one.text, other.text)
+    first = value_of(one.text) <= value_of(other.text) if ordered else name_words(one.text) == name_words(other.text)
     texts = ("yes", "no") if planned.polar else planned.options
     sure = min(f.probability for f in found.values()) if len(found) == last else 0.0
-    return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(facts))
-
-
-def _alike(one: str, other: str) -> bool:
-    """Whether two texts have the same words, but for the end of a name: Italian, Italy."""
-    pairs = zip_longest(name_words(one), name_words(other), fillvalue="")
-    return all(akin(a, b) for a, b in pairs)
+    return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(facts.values()))
 
 
 def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
@@ -368,7 +300,7 @@ def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
 
 def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
     """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
-    proposals = list(found.open or reversed(found.closed))
+    proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
     scores = dict(zip(sentences, coverages(question, sentences), strict=True))
     ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
     for sentence in (*found.support, *ranked):

@@ -97,12 +97,6 @@ def mentions(words: tuple[str, ...], name: str) -> bool:
     return any(words[i : i + len(key)] == key or (len(key) > 1 and key[-1] in words[i + 1 : i + 4]) for i in places)
 
 
-def akin(one: str, other: str) -> bool:
-    """Whether two folded words are the same but for the end of a name: italian, italy."""
-    stem = max(len(one), len(other)) - 3
-    return one == other or (min(len(one), len(other)) > 3 and one[:stem] == other[:stem])
-
-
 def dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
     """Find dates and years in a text: start, end, (year, month, day)."""
     found = []

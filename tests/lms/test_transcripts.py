@@ -80,21 +80,6 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole_transcript(tiny_
     assert direct["confidence"] == pytest.approx(torch.tensor(expected).exp().item(), rel=1e-3)
 
 
-def test_one_by_one_it_writes_the_same(tiny_generator):
-    together, alone = (
-        answer(load_trained("generator", tiny_generator), depth=1, concurrent=concurrent)
-        for concurrent in (True, False)
-    )
-    assert (together.answer, together.passages) == (alone.answer, alone.passages)
-    assert [(s.kind, s.branch) for s in together.trace.steps] == [(s.kind, s.branch) for s in alone.trace.steps]
-    assert together.trace.cost.critical_calls < alone.trace.cost.critical_calls == alone.trace.cost.lm_calls
-
-
-def test_a_beam_holds(tiny_generator):
-    narrow = answer(load_trained("generator", tiny_generator), depth=2, beam_width=1)
-    assert len(narrow.leaves) <= 7
-
-
 @pytest.mark.parametrize(
     ("reply", "read"),
     [
@@ -147,18 +132,3 @@ def test_a_transcript_is_learnt_but_for_prompt_and_evidence(make):
     assert "".join(tokenizer.decode(learnt).split()) == "".join("".join(own).split())
     prefix = transcript("short", "who </s> painted it?", steps, "[A_Response]")
     assert encode(tokenizer, prefix)["input_ids"] == row["input_ids"][: len(encode(tokenizer, prefix)["input_ids"])]
-
-
-def test_a_passage_that_leaves_no_room_is_left_out(tiny_generator):
-    """As from any prompt that is longer than the model's window."""
-    import json
-    import shutil
-
-    place = tiny_generator.parent / "short-window"
-    shutil.copytree(tiny_generator, place, dirs_exist_ok=True)
-    config = json.loads((place / "config.json").read_text())
-    (place / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 200}))
-    long = [Passage(str(n), f"Ada Moor {n}", "She painted ships in the harbour of Tarn. " * 6) for n in range(3)]
-    program = RQRAG(OverlapRetriever(long), generator=load_trained("generator", place), depth=1, top_k=3)
-    prediction = program(question=QUESTION)
-    assert any(step.kind == "shortened" and step.passages for step in prediction.trace.steps)

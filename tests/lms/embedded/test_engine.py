@@ -14,7 +14,6 @@ from knowgap.lms import ExtractiveEngine, extractive_lm
 from knowgap.signatures import (
     STYLES,
     AnswerFromPassages,
-    JudgeAnswer,
     MissingInfo,
     PassageRelevance,
     SourcePassage,
@@ -105,18 +104,6 @@ def test_what_is_known_decides_between_answer_and_missing():
     assert second.confidence >= 4
 
 
-@pytest.mark.parametrize(
-    ("prediction", "reference", "correct"),
-    [
-        ("on 4 May 1920", "May 4, 1920", True), ("5 May 1920", "4 May 1920", False), ("1920", "1920", True),
-        ("It was Ilse Morn.", "Ilse Morn", True), ("Ola Fisk", "Ilse Morn", False), ("", "Ilse Morn", False),
-        ("no", "yes", False),
-    ],
-)  # fmt: skip
-def test_judging(prediction, reference, correct):
-    assert ask(JudgeAnswer, question="Q?", prediction=prediction, reference=reference).correct is correct
-
-
 def test_a_search_tool_is_used_step_by_step():
     hits = {
         "Who is the director of Blue Sea?": "[1] Blue Sea: Blue Sea is a film directed by Ilse Morn.",
@@ -147,7 +134,7 @@ def test_values_that_look_like_markers_stay_values():
 def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     with (
         patch.object(ExtractiveEngine, "complete", autospec=True, side_effect=ExtractiveEngine.complete) as complete,
-        dspy.context(lm=dspy.LM("knowgap/extractive-5", engine=ExtractiveEngine(), cache=False)),
+        dspy.context(lm=dspy.LM("knowgap/extractive-6", engine=ExtractiveEngine(), cache=False)),
         pytest.raises(SignatureNotServed, match="dataset_description -> proposed_instruction") as refusal,
     ):
         ask("dataset_description -> proposed_instruction", dataset_description="questions")
@@ -160,7 +147,7 @@ def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     [("You are helpful.", "no field list"), ("Your input fields are:\nYour output fields are:\n", "no output field")],
 )
 def test_prompts_of_no_adapter_are_refused(system, problem):
-    request = Request(model="knowgap/extractive-5", messages=(Message.user("Who?"),), system=system)
+    request = Request(model="knowgap/extractive-6", messages=(Message.user("Who?"),), system=system)
     for reply in (ExtractiveEngine().complete, lambda request: list(ExtractiveEngine().stream(request))):
         with pytest.raises(SignatureNotServed, match=problem):
             reply(request)
