@@ -229,10 +229,8 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
         between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
         for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
             trail = _trail(question, sentences, direct)
-            leads = (
-                trail if len(planned.steps) > 1 else trail is not None
-            )  # of several facts, the last is told elsewhere
-            if trail is not None and leads and direct.probability >= _SETTLED:
+            # Where several facts are asked for, the last is told in another passage.
+            if trail is not None and (trail or len(planned.steps) == 1) and direct.probability >= _SETTLED:
                 read_on = pairwise([*trail, direct.sentence])
                 steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
                 told = (*steps, Fact(question, direct))
