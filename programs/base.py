@@ -47,10 +47,10 @@ class Program(Streamable, Forward):
         needs_retriever: whether the program searches an index.
         part_names: names of the attributes that copies of a program share: the index and models.
         sub_models: arguments that take a model trained for part of the method, each with the attribute that holds it.
+        concurrent: whether independent calls within a question run at the same time; the answer is the same either way.
 
     Args:
         retriever: the index to search, its folder, or the URL of its server; None for programs that retrieve nothing.
-        concurrent: run independent calls within a question at the same time; the answer is the same either way.
         **hyperparameters: values for the declared hyperparameters.
 
     Raises:
@@ -83,10 +83,10 @@ class Program(Streamable, Forward):
         if "name" not in vars(cls):
             cls.name = cls.__name__
 
-    def __init__(self, retriever: RetrieverLike | None = None, *, concurrent: bool = True, **hyperparameters: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
         super().__init__()
         self.retriever = as_retriever(retriever)
-        self.concurrent = concurrent
+        self.concurrent = True
         defaults = {name: declared.default for name, declared in self.hyperparameters().items()}
         self.configure(**defaults | hyperparameters)
 
