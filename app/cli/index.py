@@ -42,8 +42,8 @@ def index(
         str | None,
         Option(
             "--corpus",
-            help="Folder of documents (text, Markdown, HTML, CSV; PDF, Word, Excel with the extra documents), "
-            ", one document, or passages in JSON Lines, TSV or CSV.",
+            help="Folder of documents (text, Markdown, HTML, CSV; PDF, Word, PowerPoint, Excel with the extra "
+            "documents), one document, or passages in JSON Lines, TSV or CSV.",
         ),
     ] = None,
     engine: o.Engine = None,

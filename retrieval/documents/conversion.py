@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from knowgap.retrieval.documents.encodings import BOMS, decode
 from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
-from knowgap.retrieval.documents.office import checked_office, read_word
+from knowgap.retrieval.documents.office import checked_office, read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.sheets import read_sheets, read_table
 from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
@@ -70,6 +70,7 @@ _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "HTML": _read_page,
     "PDF": lambda content: read_pdf(content, _TEXT),
     "Word": read_word,
+    "PowerPoint": read_slides,
     "Excel": lambda content: read_sheets(checked_office(content)),
     "CSV": _read_with(read_table),
 }

@@ -1,15 +1,16 @@
-"""The text of Word files, and what is common to Office files."""
+"""The text of Word and PowerPoint files, and what is common to Office files."""
 
 from __future__ import annotations
 
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 from xml.etree.ElementTree import iterparse
 
+from knowgap.retrieval.documents.tables import markdown
 from knowgap.retrieval.documents.text import Text, Unreadable, without_private
 from knowgap.retrieval.documents.web_pages import read_html
 
@@ -63,3 +64,30 @@ def _paragraphs(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
                 yield "".join(words)
                 words = []
             words.append({"t": element.text or "", "tab": " ", "br": " "}.get(kind, ""))
+
+
+def read_slides(content: bytes) -> Text:
+    """Read a PowerPoint file slide by slide: titles as headings, texts, tables, and the notes of the speaker."""
+    from pptx import Presentation
+
+    text, places = io.StringIO(), []
+    for number, slide in enumerate(Presentation(io.BytesIO(checked_office(content))).slides, start=1):
+        places.append((text.tell(), number))
+        heading = slide.shapes.title
+        title = " ".join(heading.text_frame.text.split()) if heading is not None else ""
+        text.write(f"# {title or f'Slide {number}'}\n\n")
+        notes = [slide.notes_slide.notes_text_frame.text] if slide.has_notes_slide else []
+        for words in (*_words_of(shape for shape in slide.shapes if shape != heading), *notes):
+            text.write(f"{words}\n\n")
+    return Text(without_private(text.getvalue()), markdown=True, unit="slide", pages=places)
+
+
+def _words_of(shapes: Iterable[Any]) -> Iterator[str]:
+    """The texts and tables of shapes, and of those that are grouped."""
+    for shape in shapes:
+        if shape.has_text_frame:
+            yield "\n\n".join(paragraph.text for paragraph in shape.text_frame.paragraphs)
+        elif shape.has_table:
+            yield markdown([[cell.text for cell in row.cells] for row in shape.table.rows])
+        else:
+            yield from _words_of(getattr(shape, "shapes", ()))

@@ -28,6 +28,7 @@ KINDS = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
     ".pdf": "PDF",
     ".docx": "Word",
+    ".pptx": "PowerPoint",
     ".xlsx": "Excel",
     ".csv": "CSV",
 }

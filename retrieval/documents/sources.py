@@ -58,7 +58,7 @@ class Source:
 
     Args:
         file: its file, relative to the folder that was indexed; control characters are escaped.
-        unit: the unit of `first` and `last`: "page", "row" or "line"; empty for none.
+        unit: the unit of `first` and `last`: "page", "slide", "row" or "line"; empty for none.
         first: the first page, row or line of the passage, from 1; 0 for none.
         last: the last one.
         copies: other files with the same text.

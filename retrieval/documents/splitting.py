@@ -83,9 +83,9 @@ class Splitter:
         """Split a file into passages with their places.
 
         Headings, from Markdown or from `text`, become part of the titles. Every title begins with the name of the file
-        where one heading does not cover all of it, as in sheets. Tables are cut between their rows.
+        where one heading does not cover all of it, as on slides and sheets. Tables are cut between their rows.
         """
-        name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit == "row"
+        name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit in ("slide", "row")
         body = text.text if text.markdown else _unwrap(text.text, text.rows)
         headings, tables = find_blocks(body) if text.markdown else (text.headings, [])
         tables = sorted([*tables, *(Table(start, end, "") for start, end in text.rows)])

@@ -54,8 +54,8 @@ class Text:
         text: the text of the file.
         title: its own title; empty if it has none.
         markdown: whether it is Markdown, whose headings and tables are found in the text.
-        unit: the unit of `pages`: "page" or "row"; empty for none.
-        pages: where each page or row begins: (position in the text, number), ascending.
+        unit: the unit of `pages`: "page", "slide" or "row"; empty for none.
+        pages: where each page, slide or row begins: (position in the text, number), ascending.
         headings: the headings of plain text, in order.
         rows: ranges of plain text, (start, end), whose lines are rows of a table, with the names of their columns.
         note: a note for the user about how the file was read, or empty.

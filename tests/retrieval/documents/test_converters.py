@@ -297,3 +297,25 @@ def test_letters_that_are_set_apart_are_joined_to_words():
     apart = [(60.0 + 14 * n + 20 * (n > 6), 700.0, letter) for n, letter in enumerate("WARNUNGVORNE")]
     made = convert("PDF", drawn((60, 740, "S p e r r u n g of the bridge, plan A or B"), *apart, (60, 600, "A B C")))
     assert made.text == "Sperrung of the bridge, plan A or B\nWARNUNG VORNE\nA B C"
+
+
+def test_slides_are_read_with_their_titles_tables_and_notes():
+    from pptx import Presentation
+    from pptx.util import Inches
+
+    talk, file = Presentation(), io.BytesIO()
+    place = [Inches(1)] * 4
+    first, second = (talk.slides.add_slide(talk.slide_layouts[5]) for _ in range(2))
+    first.shapes.title.text = "Towns"
+    first.shapes.add_group_shape().shapes.add_textbox(*place).text_frame.text = "Tarn lies on the Orle."
+    first.notes_slide.notes_text_frame.text = "Show the map."
+    table = second.shapes.add_table(2, 2, *place).table
+    for cell, text in zip(table.iter_cells(), ("town", "founded", "Tarn", "1931"), strict=True):
+        cell.text = text
+    talk.save(file)
+    made = convert("PowerPoint", file.getvalue())
+    assert passages(made) == [
+        ("file / Towns", "Tarn lies on the Orle.\n\nShow the map."),
+        ("file / Slide 2", "| town | founded |\n| --- | --- |\n| Tarn | 1931 |"),
+    ]
+    assert (made.unit, [number for _, number in made.pages]) == ("slide", [1, 2])
