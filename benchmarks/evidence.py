@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import dspy
 from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
-from models.knowing_reader import KnowingReader
+from models.knowing_reader import HesitantReader, KnowingReader
 from real_data import FILES, real_file
 from table import Table, note, some_of
 
@@ -31,6 +31,7 @@ from knowgap.retrieval import ColBERTIndex, Passage
 DATA = ("sample", "HotpotQA", "2WikiMultihopQA")
 TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 """The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""
+READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
 PROGRAMS = ("knowgap", "rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
@@ -48,6 +49,12 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--evidence-questions", type=int, help="questions of each data set at most")
     group.add_argument("--evidence-programs", default=",".join(PROGRAMS), help="programs, joined by commas")
     group.add_argument(
+        "--evidence-readers",
+        type=some_of(READERS),
+        default="knowing",
+        help=f"readers, joined by commas: {', '.join(READERS)}",
+    )
+    group.add_argument(
         "--evidence-data", type=some_of(DATA), default=",".join(DATA), help="data sets, joined by commas: %(default)s"
     )
 
@@ -59,7 +66,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         path = real_file(options, name, FILES[name]) if name in FILES else None
         if name in FILES and path is None:
             continue
-        yield from _tables(_load(name, path, limit), options.evidence_programs.split(","))
+        questions = _load(name, path, limit)
+        for reader in options.evidence_readers:
+            yield from _tables(questions, options.evidence_programs.split(","), reader)
 
 
 def _load(name: str, path: Path | None, limit: int | None) -> Questions:
@@ -72,7 +81,7 @@ def _load(name: str, path: Path | None, limit: int | None) -> Questions:
     return Questions(name, list(data.splits["dev"]), read_gold_questions(path), list(data.corpus))
 
 
-def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
+def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Iterator[Table]:
     evaluations: dict[str, Evaluation] = {}
     with tempfile.TemporaryDirectory() as folder:
         index = ColBERTIndex.build(questions.corpus, Path(folder) / "index")
@@ -80,9 +89,9 @@ def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
             kind, task = get_program(name), TASKS.get(questions.name, "multi_hop")
             preset = next((each for each in (task, "multi_hop") if each in kind.presets), None)
             program = kind(index) if preset is None else kind.from_preset(preset, index)
-            evaluations[name] = _evaluated(program, questions)
+            evaluations[name] = _evaluated(program, questions, reader)
             note(" ".join([name, *_figures(evaluations[name])]))
-    title = f"{questions.name}, knowing reader: {len(questions.examples)} questions over {len(questions.corpus)} "
+    title = f"{questions.name}, {reader} reader: {len(questions.examples)} questions over {len(questions.corpus)} "
     title += "paragraphs"
     yield Table(
         title,
@@ -100,8 +109,8 @@ def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
     )
 
 
-def _evaluated(program: Program, questions: Questions) -> Evaluation:
-    lm = dspy.LM("knowgap/knowing", engine=KnowingReader(questions.gold), cache=False, num_retries=0)
+def _evaluated(program: Program, questions: Questions, reader: str) -> Evaluation:
+    lm = dspy.LM(f"knowgap/{reader}", engine=READERS[reader](questions.gold), cache=False, num_retries=0)
     cached = share_results({"": program})[""]
     with dspy.context(disable_history=True):
         return evaluate(cached, questions.examples, "exact_match", run=Run(lm=lm, num_threads=2))

@@ -15,6 +15,7 @@ answer. In every act it does what an ideal reader could do from the prompt:
 
 from __future__ import annotations
 
+import random
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -92,7 +93,9 @@ class KnowingReader(PromptEngine):
             return {name: _nothing(name, kind) for name, kind in prompt.outputs.items()}
         if goals[1:]:
             goal = _Goal(goal.root, tuple(dict.fromkeys(fact for each in goals for fact in each.facts)), goal.answer)
-        view = self._view(goal, {"question": " ".join(texts), **prompt.inputs})
+        return self._reply(prompt, self._view(goal, {"question": " ".join(texts), **prompt.inputs}))
+
+    def _reply(self, prompt: Prompt, view: _View) -> dict[str, Any]:
         return {name: self._output(name, prompt, view) for name in prompt.outputs}
 
     def _view(self, goal: _Goal, inputs: Mapping[str, Any]) -> _View:
@@ -114,8 +117,9 @@ class KnowingReader(PromptEngine):
         inputs, wanted = prompt.inputs, prompt.outputs
         if name == "answer":
             return self._answer(view, prompt)
-        if wanted[name] == "bool":
-            return self._verdict(name, view, inputs)
+        if wanted[name] in ("bool", "NoulEvidence"):
+            yes = self._verdict(name, view, inputs)
+            return yes if wanted[name] == "bool" else {"noul": 0.95 if yes else 0.05}
         if name == "confidence":
             top, least = (5, 1) if wanted[name].startswith("int") else (0.95, 0.05)
             return top if view.complete else least
@@ -177,6 +181,52 @@ class KnowingReader(PromptEngine):
         return texts[:4]
 
 
+class HesitantReader(KnowingReader):
+    """A knowing reader that misses the end and repeats itself, as small models do; a prompt has one reply.
+
+    Half of the time, it says that something is missing when nothing is, and asks on. A fifth of its extractions and
+    notes repeat what is known instead of what is new; what it has missed it finds when it is shown again.
+    """
+
+    def __init__(self, questions: Sequence[GoldQuestion]):
+        super().__init__(questions)
+        self._missed: set[tuple[str, Fact]] = set()  # by gold question
+
+    def _reply(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        values = super()._reply(prompt, view)
+        draw = random.Random(repr((sorted(prompt.inputs.items(), key=str), [*prompt.outputs])))
+        if view.complete and _MAY_ASK_ON & prompt.outputs.keys() and draw.random() < 0.5:
+            values |= self._asks_on(prompt, view)
+        if {"statements", "note"} & prompt.outputs.keys() and draw.random() < 0.2:
+            values |= self._misses(prompt, view)
+        return values
+
+    def _asks_on(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        asked = {text for name in ("asked", "searched") for text in _units(prompt.inputs.get(name))}
+        further = [f"{fact.title}: further facts {n}?" for n in range(1, 9) for fact in view.goal.facts]
+        query = next((text for text in further if text not in asked), further[0])
+        said = {"answerable": False, "finished": False, "needed": True, "query": query, "missing": query}
+        said |= {"queries": [query], "questions": [query]}
+        closed = {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs
+        said |= {"answer": ""} if closed else {}  # beside queries, an answer is a guess
+        said |= {"confidence": 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5}
+        return {name: value for name, value in said.items() if name in prompt.outputs}
+
+    def _misses(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        before = _units(prompt.inputs.get("known") or prompt.inputs.get("best_note") or "")
+        with self._lock:
+            new = {(view.goal.root.question, fact) for fact in view.settled} - self._missed
+            self._missed |= new
+        if not new:
+            return {}
+        said = {"statements": [{"statement": text, "sources": [1]} for text in before], "note": "\n".join(before)}
+        return {name: value for name, value in said.items() if name in prompt.outputs}
+
+
+_MAY_ASK_ON = {"answerable", "finished", "needed", "query", "queries", "questions", "missing", "confidence"}
+"""Outputs by which a reply can say that something is missing."""
+
+
 def _holds(passage: Any, facts: Sequence[Fact]) -> bool:
     text = normal("\n".join(_units(passage)))
     return any(fact.stands_in(text) for fact in facts)
@@ -230,6 +280,8 @@ def _nothing(name: str, kind: str) -> Any:
     """An output field of a reply to a question that the reader has no evidence for."""
     if kind.startswith("list"):
         return []
+    if kind == "NoulEvidence":
+        return {"noul": 0.05}
     return {"bool": False, "int": 1, "float": 0.05}.get(kind, UNKNOWN if name == "answer" else "")
 
 
