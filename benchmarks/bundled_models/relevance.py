@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bundled_models.ranked_questions import QuestionSet, read_question_sets
-from knowgap.retrieval.colbert.checkpoint import fit_projection
+from knowgap.retrieval.colbert.fitting import fit_projection
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.rerankers.relevance import (
     RelevanceFeatures,
