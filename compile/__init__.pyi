@@ -1,5 +1,4 @@
 from .artifact import load as load
-from .artifact import read_config as read_config
 from .artifact import save as save
 from .compiler import Compiled as Compiled
 from .compiler import compile as compile

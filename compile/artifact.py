@@ -138,7 +138,7 @@ def load(
     'direct'
     """
     path = Path(folder)
-    config, state = read_config(path), _read_json(path / "program.json")
+    config, state = _read_config(path), _read_json(path / "program.json")
     cls = _class_of(path, config, expect)
     given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
     for part in [*given, *sub_models]:
@@ -163,7 +163,7 @@ def load(
 
 def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
     """The class of the program in an artifact, see `get_program`; raises `ArtifactError` as `load` does."""
-    return _class_of(Path(folder), read_config(folder), expect)
+    return _class_of(Path(folder), _read_config(folder), expect)
 
 
 def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | ModuleLike | None) -> type[Program]:
@@ -196,7 +196,7 @@ def _load_sub_models(
     return models
 
 
-def read_config(folder: str | Path) -> dict[str, Any]:
+def _read_config(folder: str | Path) -> dict[str, Any]:
     """The `config.json` of an artifact.
 
     Raises:
