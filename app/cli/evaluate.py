@@ -43,7 +43,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     """
     from knowgap.compiling import Run, estimate, evaluate
     from knowgap.compiling.evaluation.evaluator import file_name
-    from knowgap.reports.sources import write_comparison
+    from knowgap.reports.report import write_comparison
 
     checked = factories.check_programs(options)
     split, output = options.split, options.output_dir

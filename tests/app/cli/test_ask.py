@@ -94,13 +94,6 @@ def test_says_that_an_answer_is_not_supported(indexed):
     assert "this is a guess" in indexed(*doubting, "--set", "style=short")[0]
 
 
-def test_greets_without_asking_anything(indexed):
-    [line] = indexed("ask", "Good morning!", "--index", "idx")[0].splitlines()
-    said = indexed.json("ask", "Good morning!", "--index", "idx")
-    assert said["answer"] == line
-    assert (said["sources"], said["passages"], said["trace"]["cost"]["retrievals"]) == ([], [], 0)
-
-
 def test_answers_as_json(indexed):
     answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2", "--set", "style=short")
     assert (answer["answer"], answer["cited_answer"]) == ("Ada Venn", "Ada Venn [1]")
@@ -143,10 +136,6 @@ def test_debug_shows_what_a_question_failed_of(indexed, monkeypatch):
     printed = indexed("--debug", *data)[1]
     assert words.strip() in printed
     assert "Traceback" in printed
-
-
-def test_the_version(knowgap):
-    assert knowgap("--version")[0].startswith("knowgap ")
 
 
 def test_options_reach_the_model(indexed, monkeypatch):

@@ -122,10 +122,8 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     assert indexed.json(*EVAL)["failed"] == 0
     assert len(asked) == 3 + 2
     refusing = True
-    for demos in ("none", "search"):
-        asked.clear()
-        study = (*TUNE[:-2], "--study", f"demos={demos}", "--output-dir", demos, "--program", "rag")
-        assert says in indexed.refusal(*study, "--num-threads", "1")
+    asked.clear()
+    assert says in indexed.refusal(*TUNE[:-2], "--output-dir", "study", "--num-threads", "1")
     asked.clear()
     bootstrap = ("compile", *TUNE[1:-4], "--limit", "6", "--optimizer", "bootstrap", "--output-dir", "boot")
     assert says in indexed.refusal(*bootstrap)

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib.util import find_spec
 
 import pytest
 
 from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval import Passage, open_index
+from knowgap.retrieval import open_index
 from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
-from tests.retrieval.tiny import write_colbert
 
-needs_qdrant = pytest.mark.skipif(
-    find_spec("qdrant_client") is None,
-    reason="Qdrant is an extra: pip install 'knowgap[qdrant]'",
-)
 INDEX = ("index", "--corpus", "docs.jsonl", "--index", "idx")
 ASK = ("ask", "Who designed the Orle Bridge?", "--program", "rag")
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole")
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    texts = [str(Passage(**document)) for document in DOCUMENTS]
-    return str(write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts))
 
 
 def search(knowgap, query: str, place: str = "idx", *options: str) -> list[str]:
@@ -94,15 +82,6 @@ def test_an_index_of_another_format_version_is_built_again_in_the_cache_folder(k
     knowgap(*search)
     folders = {path.name.rsplit("-", 1)[1] for path in (knowgap.folder / "home" / "indexes").iterdir() if path.is_dir()}
     assert folders == {f"format{version}", f"format{version + 1}"}
-
-
-@needs_qdrant
-def test_builds_in_a_folder_of_qdrant(knowgap, checkpoint: str, monkeypatch: pytest.MonkeyPatch):
-    options = ["--engine-option", "url=points", "--engine-option", f"encoder={checkpoint}"]
-    knowgap(*INDEX, "--engine", "qdrant", *options)
-    assert "QDRANT_URL" in knowgap.refusal("search", "Orle Bridge", "--index", "idx")
-    monkeypatch.setenv("QDRANT_URL", "points")
-    assert search(knowgap, "Orle Bridge")
 
 
 def test_another_index_is_replaced_when_that_is_said(indexed):

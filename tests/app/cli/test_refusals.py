@@ -31,9 +31,6 @@ REFUSED = {
         (f"{ASK} --lm openai/none --api-base http://127.0.0.1:9/v1", "127.0.0.1:9"),
         (f"{ASK} --api-base http://127.0.0.1:9/v1", "--lm openai/NAME"),
         (f"{ASK} --lm extractive --api-base http://127.0.0.1:9", "runs in this process"),
-        (f"{ASK} --lm-option temperature=0.2", "does not take the options temperature"),
-        (f"{ASK} --lm openai/x --api-base {{server}} --lm-option temprature=1", "did you mean 'temperature'"),
-        (f"{ASK} --lm openai/x --api-base {{server}} --lm-option temperature=warm", "temperature=warm"),
         (f"{ASK} --lm openai/x --api-base {{server}} --lm-option api_key=sk-secret", "environment variable"),
     ],
     "search": [
