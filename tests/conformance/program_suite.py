@@ -100,10 +100,6 @@ class ProgramConformance:
         if not self.program.__module__.startswith("knowgap.programs.baselines"):
             assert prediction.answer, "a method never returns nothing"
 
-    def assert_same(self, one, other):
-        """What holds of two predictions that were made in the same way."""
-        assert_same(one, other)
-
     def test_answers_with_passages_and_trace(self):
         program = self.make()
         prediction, engine = self.ask(program)
@@ -231,7 +227,7 @@ class ProgramConformance:
     def test_max_calls_that_are_not_spent_change_nothing(self, value):
         for settings in self.settings():
             unbounded, _ = self.ask(self.small(**settings), value)
-            self.assert_same(self.ask(self.small(**settings, max_calls=1000), value)[0], unbounded)
+            assert_same(self.ask(self.small(**settings, max_calls=1000), value)[0], unbounded)
 
     @pytest.mark.parametrize("value", [settling, *NEVER])
     def test_the_same_is_not_asked_twice_for_a_question(self, value):
