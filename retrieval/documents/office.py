@@ -76,7 +76,8 @@ def read_slides(content: bytes) -> Text:
         heading = slide.shapes.title
         title = " ".join(heading.text_frame.text.split()) if heading is not None else ""
         text.write(f"# {title or f'Slide {number}'}\n\n")
-        notes = [slide.notes_slide.notes_text_frame.text] if slide.has_notes_slide else []
+        spoken = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+        notes = [spoken.text] if spoken is not None else []
         for words in (*_words_of(shape for shape in slide.shapes if shape != heading), *notes):
             text.write(f"{words}\n\n")
     return Text(without_private(text.getvalue()), markdown=True, unit="slide", pages=places)
