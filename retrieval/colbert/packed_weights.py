@@ -15,14 +15,11 @@ class _PackedLinear(torch.nn.Module):
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
-        self.linear = linear
         self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
         self._bias = None if linear.bias is None else linear.bias.detach()
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """[..., in] to [..., out]; as torch computes it under autocast to another precision."""
-        if torch.is_autocast_enabled("cpu"):
-            return self.linear(values)
+        """[..., in] to [..., out]."""
         return torch.ops.mkldnn._linear_pointwise(values, self._weight, self._bias, "none", [], "")
 
 

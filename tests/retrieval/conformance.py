@@ -65,10 +65,8 @@ class RetrieverConformance:
     def retriever(cls, passages, folder):
         return cls.make(passages, folder / "index")
 
-    def test_is_a_retriever(self, retriever):
-        assert isinstance(retriever, Retriever)
-
     def test_order_ranks_and_uniqueness(self, retriever, passages):
+        assert isinstance(retriever, Retriever)
         for hits in retriever.search(QUERIES, 10):
             assert 0 < len(hits) <= 10
             assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))

@@ -128,17 +128,14 @@ def test_digest_is_that_of_names_and_contents(checkpoint, tmp_path):
     assert checkpoint_digest(mine) != checkpoint_digest(checkpoint)
 
 
-def test_projection_keeps_the_strongest_directions():
+def test_projection_keeps_the_strongest_directions_and_damps_them():
     rng = np.random.default_rng(4)
     vectors = rng.normal(size=(500, 12)) * np.array([9, 7, 5] + [0.1] * 9)
     matrix = fit_projection(vectors, 3)
-    assert matrix.shape == (3, 12)
-    energy = (matrix**2).sum(axis=0)
-    assert energy[:3].sum() > 0.99 * energy.sum()
+    assert (matrix[:, :3] ** 2).sum() > 0.99 * (matrix**2).sum()
     lengths = np.linalg.norm(matrix, axis=1)
     # Each direction is scaled by its eigenvalue to the power -1/4: the strongest least.
     np.testing.assert_allclose(lengths / lengths[0], [1, (9 / 7) ** 0.5, (9 / 5) ** 0.5], rtol=0.1)
-    np.testing.assert_array_equal(fit_projection(vectors, 3), matrix)
 
 
 def test_a_projection_of_full_width_gives_the_cosines_of_the_principal_directions_and_is_hardly_moved_by_noise():

@@ -24,16 +24,6 @@ class TestColBERTIndex(IndexConformance, UpdateConformance):
         cls.options = {"encoder": checkpoint}
 
 
-def test_scores_are_maxsim(checkpoint, tmp_path):
-    index = ColBERTIndex.build(corpus(), tmp_path / "index", encoder=checkpoint)
-    (hits,) = index.search(QUERIES[:1], len(corpus()))
-    query = index.encoder.encode_query(QUERIES[0]).astype(float)
-    assert len(hits) == len(corpus())
-    for hit in hits:
-        vectors, _ = index.encoder.encode_passages([str(hit.passage)])
-        assert hit.score == pytest.approx((query @ vectors.astype(float).T).max(axis=1).sum(), abs=0.05)
-
-
 @pytest.fixture
 def scattered():
     """2,000 passages of 3 to 12 vectors about 60 directions, in three segments; and queries like some of them."""

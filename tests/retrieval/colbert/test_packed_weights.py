@@ -23,18 +23,6 @@ def test_results_stay_the_same_but_for_the_last_digits(model, rows):
     torch.testing.assert_close(packed(values), model(values), rtol=1e-4, atol=1e-5)
 
 
-@torch.inference_mode()
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_that_of_torch(model, dtype):
-    packed = copy.deepcopy(model)
-    pack_linear_layers(packed)
-    values = torch.randn(5, 48)
-    with torch.autocast("cpu", dtype):
-        found, expected = packed[0](values), model[0](values)
-    assert found.dtype == dtype
-    assert torch.equal(found, expected)
-
-
 def test_without_onednn_nothing_is_packed(model, monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     pack_linear_layers(model)
