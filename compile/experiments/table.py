@@ -1,7 +1,7 @@
 """The table of an experiment: which programs, on which data, by which metrics, and what a paper reports for them.
 
-A table is a TOML file: `tables/own_questions.toml` explains each line. A row's `paper` lists the paper's figures in the
-order of all columns' metrics, with `nan` for figures that the paper does not have.
+A table is a TOML file: `tables/own_questions.toml` explains each line. A row's `paper` lists the paper's figures, the
+scores in percent, in the order of all columns' metrics, with `nan` for figures that the paper does not have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.errors import DataError, UnknownName
 
 if sys.version_info >= (3, 11):
@@ -73,7 +72,7 @@ class Row(BaseModel, extra="forbid", frozen=True):
         settings: hyperparameters.
         left_out: why the row is not run, instead of a program.
         differs: how our row differs from the paper's.
-        paper: the paper's figures as printed, in the order of the columns' metrics.
+        paper: the paper's figures, scores in percent, in the order of the columns' metrics.
     """
 
     label: str
@@ -103,7 +102,6 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
         name: the file's stem.
         paper: the paper and the table or figure in it; empty for a table without one.
         setting: what the paper's figures were measured with: language model, retriever, corpus, other models.
-        scale: factor that makes the printed scores percentages: 1 for percentages, 100 for fractions.
         baseline: label of the row that the others are tested against; if empty, the first row that is run.
         engine: index engine.
         notes: what a reader has to know.
@@ -113,7 +111,6 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
     title: str
     paper: str = ""
     setting: str = ""
-    scale: float = 1.0
     baseline: str = ""
     engine: str = "bm25"
     notes: tuple[str, ...] = ()
@@ -138,10 +135,9 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
         return self
 
     def printed(self, row: Row, column: Column, metric: str) -> float | None:
-        """The figure that the paper prints for a metric of a cell, a score in percent; None without one."""
+        """The paper's figure for a metric of a cell, a score in percent; None without one."""
         place = sum(len(each.metrics) for each in self.columns[: self.columns.index(column)])
-        figure = row.paper[place + column.metrics.index(metric)] if row.paper else None
-        return figure if figure is None or metric in COSTS else round(figure * self.scale, 4)
+        return row.paper[place + column.metrics.index(metric)] if row.paper else None
 
 
 def shipped_tables() -> dict[str, Path]:
