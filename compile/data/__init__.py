@@ -17,7 +17,6 @@ A JSON Lines file, one question per line (a JSON array of such objects is read t
 ``type``           optional; kind of question, for scores by kind
 ``context``        optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
 ``evidences``      optional; ``[subject, relation, object]`` triples
-``decomposition``  optional; sub-questions in order, ``{"question", "answer"}`` objects
 =================  ====================================================================================================
 
 The corpus is the ``context`` of all questions together, or a file or a folder of documents (`read_corpus`)::

@@ -86,10 +86,10 @@ def make_example(*, question: str, answers: Sequence[str], id: str = "", type: s
         id: unique within the data set; empty until one is made.
         type: kind of question.
         **more: `gold_ids`, of the passages that hold the evidence for the answer; `candidates`, the ids of the
-            question's own paragraphs; `evidences`, triples [subject, relation, object]; `decomposition`, sub-questions
-            in order, each `{"question", "answer"}`; and fields that only one data set has.
+            question's own paragraphs; `evidences`, triples [subject, relation, object]; and fields that only one data
+            set has.
     """
-    lists: dict[str, Any] = {name: [] for name in ("gold_ids", "candidates", "evidences", "decomposition")}
+    lists: dict[str, Any] = {name: [] for name in ("gold_ids", "candidates", "evidences")}
     lists |= {name: list(dict.fromkeys(more.pop(name, ()))) for name in ("gold_ids", "candidates")}
     aliases = list(dict.fromkeys(answers))
     known = {"id": id, "question": question, "answer": aliases[0], "aliases": aliases, "type": type}

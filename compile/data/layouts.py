@@ -7,7 +7,6 @@ questions, and puts the passages that come with it into a pool.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -35,24 +34,15 @@ def _as_answers(value: Any) -> Any:
     return values
 
 
-def _as_objects(key: str) -> BeforeValidator:
-    """Accept a string instead of an object that has only this key, and one string instead of a list."""
-
-    def read(value: Any) -> Any:
-        items = [value] if isinstance(value, str) else value
-        return [{key: each} if isinstance(each, str) else each for each in items] if isinstance(items, list) else items
-
-    return BeforeValidator(read)
+def _as_documents(value: Any) -> Any:
+    """Accept a text instead of an object that has nothing else, and one text instead of a list."""
+    items = _as_list(value)
+    return [{"text": each} if isinstance(each, str) else each for each in items] if isinstance(items, list) else items
 
 
 def _as_list(value: Any) -> Any:
     """One text or number as a list."""
     return [value] if isinstance(value, (str, int)) else value
-
-
-class _Step(Fields):
-    question: Text
-    answer: str = ""
 
 
 class _Document(Fields):
@@ -71,13 +61,12 @@ class Question(Fields):
     type: str = "question"
     gold_ids: Annotated[list[Id], BeforeValidator(_as_list)] = Field([])
     evidences: list[tuple[str, str, str]] = Field([])
-    decomposition: Annotated[list[_Step], _as_objects("question")] = Field([])
-    context: Annotated[list[_Document], _as_objects("text")] = Field([])
+    context: Annotated[list[_Document], BeforeValidator(_as_documents)] = Field([])
     more: dict[str, Any] = Field({}, alias="_more")  # fields of the example that only one layout has
 
     def example(self, pool: PassagePool) -> dspy.Example:
         """Make the example; its id is empty where the record has none."""
-        own = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences", "decomposition"})
+        own = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences"})
         candidates = [pool.add(each.title, each.text, each.id) for each in self.context]
         return make_example(answers=[*self.answer, *self.aliases], **own, **{"candidates": candidates, **self.more})
 
@@ -143,8 +132,8 @@ def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
         parts = [sentences] if isinstance(sentences, str) else sentences
         ids.setdefault(title, pool.add(title, " ".join(filter(None, map(str.strip, parts)))))
     gold = [ids.get(title, title) for title, _ in _rows(data["supporting_facts"])]
-    own = {"id": data.get("_id", data.get("id")), "gold_ids": gold, "decomposition": data.get("qa_pairs")}
-    return {"type": "bridge", **data, **own, "context": [], "_more": {"candidates": ids.values()}}
+    own = {"id": data.get("_id", data.get("id")), "gold_ids": gold, "context": []}
+    return {"type": "bridge", **data, **own, "_more": {"candidates": ids.values()}}
 
 
 @_layout("musique", "paragraphs", "question_decomposition")
@@ -152,19 +141,14 @@ def _musique(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022): 2 to 4 hops composed of single hops.
 
     MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. The latter has the suffix
-    `-unanswerable` in its id, and "unanswerable" as its type and answer. In a sub-question, `#1` is replaced by the
-    answer to the first one, and so on.
+    `-unanswerable` in its id, and "unanswerable" as its type and answer.
     """
     ids = [pool.add(each["title"], each["paragraph_text"]) for each in data["paragraphs"]]
     gold = [id for id, each in zip(ids, data["paragraphs"], strict=True) if each.get("is_supporting")]
-    steps, known = data["question_decomposition"], dict[str, str]()
-    for number, step in enumerate(steps, start=1):
-        step["question"] = re.sub(r"#\d+", lambda found: known.get(found[0], found[0]), step["question"])
-        known[f"#{number}"] = step["answer"]
     own = {"answer": data["answer"], "aliases": data.get("answer_aliases"), "type": data["id"].partition("__")[0]}
     if not data.get("answerable", True):
         own = {"id": f"{data['id']}-unanswerable", "answer": "unanswerable", "type": "unanswerable"}
-    return {**data, "gold_ids": gold, "decomposition": steps, **own, "_more": {"candidates": ids}}
+    return {**data, "gold_ids": gold, **own, "_more": {"candidates": ids}}
 
 
 def _leaves(value: Any) -> Iterator[str]:
@@ -207,11 +191,9 @@ def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     The example's `short_answers` has one list for each reading of the question; str-em and str-hit use it.
     """
     readings = data["qa_pairs"]
-    steps = [{"question": each.get("question"), "answer": each["short_answers"][0]} for each in readings]
     own = {"id": data["sample_id"], "question": data["question"], "answer": data["answer"], "type": "long_form"}
     more = {"short_answers": [each["short_answers"] for each in readings]}
-    steps = [step for step in steps if step["question"]]
-    return {**own, "decomposition": steps, "context": data.get("docs"), "_more": more}
+    return {**own, "context": data.get("docs"), "_more": more}
 
 
 @_layout("triviaqa", "Data", records=lambda path, pool: read_records(path, key="Data"))

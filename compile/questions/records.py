@@ -73,6 +73,4 @@ class Draft(BaseModel, extra="forbid"):
             "gold_ids": [passage["id"] for passage in self.passages],
             "from_memory": self.from_memory,
         }
-        if self.steps:
-            record["decomposition"] = self.steps
         return json.dumps(record, ensure_ascii=False) + "\n"

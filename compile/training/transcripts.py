@@ -81,11 +81,10 @@ def count_transcripts(records: Iterable[TranscriptRecord]) -> dict[str, int]:
 
 
 def action_of(example: dspy.Example) -> Action:
-    """How the queries of a question are refined: by its type in the data set, else by how many steps it takes."""
+    """How the queries of a question are refined: by its type in the data set, else by how many gold passages it has."""
     if example.get("type") in ("ambiguous", "long_form"):
         return "disambiguate"
-    several = any(len(example.get(part) or ()) > 1 for part in ("decomposition", "gold_ids"))
-    return "decompose" if several else "rewrite"
+    return "decompose" if len(example.get("gold_ids") or ()) > 1 else "rewrite"
 
 
 def construct_transcripts(
@@ -98,7 +97,7 @@ def construct_transcripts(
 ) -> TeacherRecords[TranscriptRecord]:
     """Make a transcript of every question that the record file `output` does not have yet; see `write_records`.
 
-    The questions have an `id`; `gold_ids`, `candidates`, `decomposition` and `type` are used if given. Where a question
+    The questions have an `id`; `gold_ids`, `candidates` and `type` are used if given. Where a question
     names its candidates in the corpus, BM25 searches these alone (appendix B.4), and the teacher of a question of
     several steps sees them (table 5).
 

@@ -147,8 +147,7 @@ def test_questions_in_a_table(tmp_path, mark):
 def test_every_field(tmp_path):
     row = {"id": 7, "question": " Who? ", "answer": ["Ada", "A. Venn"], "aliases": ["Venn"], "type": "who",
            "gold_ids": ["b"], "context": ["plain text", {"id": "b", "title": "T", "text": "more"}],
-           "evidences": [["bridge", "designer", "Ada"]],
-           "decomposition": [{"question": "Which?", "answer": "it"}]}  # fmt: skip
+           "evidences": [["bridge", "designer", "Ada"]]}  # fmt: skip
     others = [{"question": "Is it?", "answer": True}, {"question": "How many?", "answer": 12}]
     data = load_dataset(write(tmp_path / "mine.jsonl", [row, *others]), split_as="test")
     first, second, third = data.splits["test"]
@@ -169,7 +168,6 @@ BAD = {
     "gold_ids": [{"a": 1}],
     "id": [True],
     "evidences": [[["a", "b"]]],
-    "decomposition": [[5]],
 }
 
 

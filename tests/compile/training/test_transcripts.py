@@ -106,9 +106,9 @@ def test_a_killed_run_is_continued_and_a_file_of_something_else_refused(tmp_path
     assert construct(path, renamed)[0].calls == 4  # another question with an id that is in the file
 
 
-def test_actions_go_by_type_else_by_steps():
+def test_actions_go_by_type_else_by_gold_passages():
     assert action_of(EXAMPLES[0].copy(type="long_form")) == "disambiguate"
-    assert action_of(EXAMPLES[0].copy(decomposition=[{"question": "a"}, {"question": "b"}])) == "decompose"
+    assert action_of(EXAMPLES[0].copy(gold_ids=["a", "b"])) == "decompose"
     assert action_of(EXAMPLES[0]) == "rewrite"
 
 
