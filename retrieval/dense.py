@@ -21,8 +21,8 @@ from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder, unit
-from knowgap.retrieval.window import EMBEDDED, Window, embedded_window, model_window
+from knowgap.retrieval.minilm import MINILM_DIGEST, embedded_window, sentence_encoder, unit
+from knowgap.retrieval.window import EMBEDDED, Window, model_window
 from knowgap.storage.progress import Progress
 
 Embed: TypeAlias = Callable[[list[str]], Any]

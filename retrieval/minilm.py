@@ -19,7 +19,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import padded_batches
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.window import token_id, token_ids, tokenizer_of
+from knowgap.retrieval.window import Window, token_id, token_ids, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -212,3 +212,9 @@ class SentenceEncoder:
 def sentence_encoder() -> SentenceEncoder:
     """The encoder that this process shares, loaded at the first call."""
     return SentenceEncoder()
+
+
+@lru_cache(maxsize=1)
+def embedded_window() -> Window:
+    """The window of this encoder; the embedded ColBERT checkpoint, made from it, reads a little more."""
+    return Window(tokenizer_of(minilm_folder()), MAX_TOKENS, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -95,14 +94,6 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
     found = tokenizer.token_to_id(token)
     assert found is not None, token
     return found
-
-
-@lru_cache(maxsize=1)
-def embedded_window() -> Window:
-    """The window of the embedded MiniLM encoder; the embedded ColBERT checkpoint, made from it, reads a little more."""
-    from knowgap.retrieval.minilm import MAX_TOKENS, minilm_folder
-
-    return Window(tokenizer_of(minilm_folder()), MAX_TOKENS, 2)
 
 
 def model_window(model: Any) -> Window:

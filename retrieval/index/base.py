@@ -14,8 +14,9 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.index.build import IndexBuild, start_build
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.minilm import embedded_window
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
-from knowgap.retrieval.window import EMBEDDED, Window, embedded_window
+from knowgap.retrieval.window import EMBEDDED, Window
 from knowgap.storage.progress import Progress, no_progress
 
 Write = Callable[[IndexBuild, PassageStore, Any, Manifest, Progress], None]

@@ -3,7 +3,7 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import minilm
-from knowgap.retrieval.window import embedded_window
+from knowgap.retrieval.minilm import embedded_window
 from knowgap.retrieval.words import Stemmed, content_words
 
 

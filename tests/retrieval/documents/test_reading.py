@@ -16,7 +16,7 @@ from knowgap.retrieval.documents.converter import Converter
 from knowgap.retrieval.documents.reading import Reading, open_folder, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
-from knowgap.retrieval.window import embedded_window
+from knowgap.retrieval.minilm import embedded_window
 from tests.retrieval.documents.files import WORDS, archive, pdf, sheet, word
 
 SPLITTER = Splitter(embedded_window())

@@ -10,8 +10,8 @@ import pytest
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.minilm import embedded_window
 from knowgap.retrieval.passage import Passage, document_id
-from knowgap.retrieval.window import embedded_window
 
 WINDOW = embedded_window()
 

@@ -11,7 +11,7 @@ import pytest
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.tables import spread
-from knowgap.retrieval.window import embedded_window
+from knowgap.retrieval.minilm import embedded_window
 from tests.retrieval.documents.files import sheet, word
 
 SPLITTER = Splitter(embedded_window())
