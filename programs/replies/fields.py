@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
@@ -52,7 +52,7 @@ _LEAD = re.compile(
     re.I,
 )
 """The words that introduce an answer."""
-_LISTS: dict[Any, Any] = {list[str]: values.read_strings, list[int]: values.read_ids}
+_READERS: dict[Any, Any] = {bool: values.read_bool, list[str]: values.read_strings, list[int]: values.read_ids}
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
@@ -99,29 +99,27 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
 
 def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     """Read a value by the reader that the field's type carries, else by its type; DSPy reads other types."""
-    kind: Any = field.annotation
+    kind, own = cast("Any", field.annotation), _own(value, name)
     if isinstance(value, str) and re.match(rf"\W*[{{<\[(]{name}[}}>\])]", value):  # what the prompt shows in its place
         raise ValueError(f"the name of the field: {value!r:.80}")
     if kind is str:
-        text = without_lead(values.read_text(_own(value, name)))
+        text = without_lead(values.read_text(own))
         return "" if not field.is_required() and values.says_nothing(text) else text
     if any(isinstance(mark, BeforeValidator) for mark in field.metadata):
-        return _reader(Annotated[(kind, *field.metadata)]).validate_python(_own(value, name))
-    if kind is bool:
+        return _reader(Annotated[(kind, *field.metadata)]).validate_python(own)
+    if kind in _READERS:
         with suppress(ValueError):
-            return values.read_bool(_own(value, name))
-        return values.read_bool(value)  # "Relevant: it names the painter."
-    if kind in _LISTS:
-        return _LISTS[kind](value)
+            return _READERS[kind](own)
+        return _READERS[kind](value)  # "Relevant: it names the painter."
     if get_origin(kind) is Literal:
         return values.read_option(value, get_args(kind))
     if get_origin(kind) is list:
-        return _read_items(values.read_list(value), get_args(kind)[0])
+        return _read_items(values.read_list(own), get_args(kind)[0])
     if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
-        return parse_value({"noul": _probability(value)}, kind)
-    text = values.unwrap(value) if isinstance(value, str) else value
-    parsed = values.parse_literal(text) if isinstance(text, str) else None
-    return parse_value(text if parsed is None else parsed, kind)
+        with suppress(ValueError):
+            return parse_value({"noul": values.read_fraction(value)}, kind)
+        return parse_value({"noul": float(values.read_bool(value))}, kind)
+    return parse_value(values.unwrap(value) if isinstance(value, str) else value, kind)
 
 
 def _own(value: Any, name: str) -> Any:
@@ -147,13 +145,6 @@ def without_lead(text: str) -> str:
 @functools.lru_cache(maxsize=256)
 def _reader(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
-
-
-def _probability(value: Any) -> float:
-    try:
-        return values.read_fraction(value)
-    except ValueError:
-        return float(values.read_bool(value))
 
 
 def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
