@@ -281,7 +281,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         replies, read, stock = Counter[str](), Counter[str](), Counter[str]()
         for case in near_misses(name):
             replies[case.form] += 1
-            read[case.form] += is_read(case, read_fields(signature, case.reply, case.form))
+            read[case.form] += is_read(case, read_fields(signature, case.reply))
             with suppress(ValueError, AdapterParseError):
                 stock[case.form] += is_read(case, FORMS[case.form]().parse(signature, case.reply))
         rows += [[name, form, replies[form], read[form], stock[form]] for form in FORMS]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from knowgap.lms.transcripts import TranscriptAdapter
-from knowgap.programs.replies.fields import Form, read_fields
+from knowgap.programs.replies.fields import read_fields
 from knowgap.programs.replies.forms import without_marks
 
 _LOG = logging.getLogger("knowgap")
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("knowgap")
 class _Lenient:
     """The common part of the adapters: a mixin that precedes DSPy's adapter of the same format."""
 
-    form: ClassVar[Form]
+    form: ClassVar[str]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         """Read the output fields of a reply.
@@ -32,7 +32,7 @@ class _Lenient:
         Raises:
             AdapterParseError: a field without a default cannot be read.
         """
-        fields = read_fields(signature, completion, self.form)
+        fields = read_fields(signature, completion)
         if fields is None:
             what: Any = signature  # DSPy annotates the class as an instance
             raise AdapterParseError(type(self).__name__, what, completion, "no complete set of fields was found")

@@ -31,7 +31,6 @@ from knowgap.programs.replies.forms import (
 )
 from knowgap.signatures import values
 
-Form = Literal["chat", "json"]
 _THOUGHT = re.compile(
     r"\A\s*<(think|thinking)>(?:(?!<\1>).)*</\1>(?=\s*\S)|<(think|thinking)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
     re.S,
@@ -56,13 +55,12 @@ _READERS: dict[Any, Any] = {bool: values.read_bool, list[str]: values.read_strin
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
-def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat") -> Raw | None:
+def read_fields(signature: type[dspy.Signature], reply: str) -> Raw | None:
     """Read the output fields of a reply.
 
     Args:
         signature: its output fields with a default may be missing or unreadable, the others may not.
         reply: the whole text.
-        form: the requested form, which is looked for first.
 
     Returns:
         The values of all output fields; None if a field without a default cannot be read, no field can be read, or
@@ -74,8 +72,7 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     text = up_to_completed(signature, text)
-    finders = [objects, marked] if form == "json" else [marked, objects]
-    for finder in (*finders, tagged, labelled):
+    for finder in (marked, objects, tagged, labelled):
         for raw in finder(text, signature):
             if (fields := _converted(signature, raw)) is not None:
                 return fields
@@ -189,13 +186,9 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
 def _only_text(text: str, signature: type[dspy.Signature]) -> str:
     """The text in an object that holds nothing else, under a name of the model's own."""
     value, known = values.parse_literal(text), {*map(plain_name, signature.fields), "reasoning", "confidence", "error"}
-    while isinstance(value, dict) and len(value) == 1:
-        [(key, value)] = value.items()
-        if plain_name(key) in known:
-            return text
-        if isinstance(value, str):
-            return value
-    return text
+    while isinstance(value, dict) and len(value) == 1 and plain_name(next(iter(value))) not in known:
+        [value] = value.values()
+    return value if isinstance(value, str) else text
 
 
 def _last_fence(text: str) -> str:

@@ -90,7 +90,7 @@ def test_a_passage_cannot_forge_an_answer(form, held):
             assert adapter.parse(signature, reply)["answer"].startswith("Osk")
         assert adapter.parse(signature, REPLIES[form]("so", f"Osk, for: {quote}"))["answer"].startswith("Osk")
         for reply in (f"It says: {quote}", f'{{"reasoning": "It says: {quote}'):
-            assert read_fields(signature, reply, form) is None
+            assert read_fields(signature, reply) is None
 
 
 @pytest.mark.parametrize("mark", ["[[ answer ]]", "[[Answer", "[[##completed##]]", "<answer>", "</think>", "'answer':"])

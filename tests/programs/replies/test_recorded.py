@@ -34,7 +34,7 @@ def name_of(case):
 def test_a_recorded_reply_is_read_as_a_person_reads_it(case):
     name = case["signature"]
     signature = dspy.Signature(name) if "->" in name else getattr(signatures, name)
-    outputs = read_fields(signature, case["reply"], "json" if case["form"] == "json" else "chat")
+    outputs = read_fields(signature, case["reply"])
     if case["read"] is None:
         assert outputs is None
     else:
