@@ -20,7 +20,8 @@ NOTE_STYLES = {
 class InitNote(dspy.Signature):
     """Write a note from the passages: everything in them that may help to answer the question.
 
-    The note is one coherent paragraph. It keeps all that is useful for the answer, in the words of the passages.
+    The note is one coherent paragraph. It keeps all that is useful for the answer, in the words of the passages. Do
+    not write what they lack.
     """
 
     question: str = dspy.InputField(desc="the question to be answered in the end")
@@ -32,8 +33,8 @@ class InitNote(dspy.Signature):
 class ProposeQuestions(dspy.Signature):
     """Going by the note, write two new questions.
 
-    They are used to find passages that supplement the note and help to answer the original question. Write them short,
-    with keywords that are good to search for. Do not repeat a question that was asked before.
+    They are used to find passages that supplement the note and help to answer the original question. Write short
+    questions, with keywords that are good to search for. Do not repeat a question that was asked before.
     """
 
     question: str = dspy.InputField(desc="the original question")
@@ -46,7 +47,7 @@ class ProposeQuestions(dspy.Signature):
 class UpdateNote(dspy.Signature):
     """Supplement the note with what the passages say that helps to answer the question and is not in the note yet.
 
-    Use the words of the passages. Add as much from the passages as possible.
+    Use the words of the passages, and add as much of this as possible. If there is nothing to add, repeat the note.
     """
 
     question: str = dspy.InputField()

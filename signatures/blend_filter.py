@@ -35,15 +35,17 @@ class QuestionTopic(dspy.Signature):
 class ReasonRelevance(dspy.Signature):
     """Check step by step, one passage after the other, whether it is relevant to the question.
 
-    Forget what you know about the topic, if one is named, and consider only the passages. Remove those that are not
-    relevant, and show those that are.
+    Go by the passages alone, and forget what you know yourself about the topic, if one is named. Those that are
+    relevant are kept, and the others removed.
     """
 
     question: str = dspy.InputField()
     topic: str = dspy.InputField(desc="may be empty")
     passages: list[SourcePassage] = dspy.InputField()
     expected: str = dspy.InputField(desc=_EXPECTED)
-    reasoning: str = dspy.OutputField(desc="one line for each passage: its id, relevant or not, and why")
+    reasoning: str = dspy.OutputField(
+        desc="a line for each passage, also a removed one: its id, relevant or not, and why"
+    )
 
 
 # Equation 7, third turn: ids only.

@@ -21,7 +21,7 @@ class Searched(BaseModel):
 class RewriteQuery(dspy.Signature):
     """Rewrite the question as a search query that is clearer and more precise, so that a search finds what answers it.
 
-    Ask for what the earlier queries did not find.
+    If there are earlier queries, ask for what they did not find.
     """
 
     question: str = dspy.InputField()
@@ -34,7 +34,7 @@ class RewriteQuery(dspy.Signature):
 class DecomposeQuery(dspy.Signature):
     """Decompose the question into simpler ones, and write the search query for the one that should be settled next.
 
-    It follows from what the earlier queries found, and is understood and answered by itself.
+    It is understood and answered by itself, and builds on what the earlier queries found, if there are any.
     """
 
     question: str = dspy.InputField()
@@ -47,7 +47,7 @@ class DecomposeQuery(dspy.Signature):
 class DisambiguateQuery(dspy.Signature):
     """Find what is ambiguous in the question, and write a search query that has a single, clear meaning.
 
-    Say which person, work, place or time is meant, narrow down broad terms, or add what the earlier queries found.
+    Say which person, work, place or time is meant, narrow down broad terms, or add what earlier queries, if any, found.
     """
 
     question: str = dspy.InputField()
@@ -63,7 +63,7 @@ class AnswerWithConfidence(dspy.Signature):
     Some passages may not help. If none helps, give your best answer. A query is no evidence.
 
     Confidence: 0.95 if the passages state every fact that the answer needs. 0.75 if one step has to be guessed from
-    them. 0.5 if a needed fact comes from memory. 0.25 for a guess. 0 if you do not know.
+    them. 0.5 if a needed fact, or all of them, comes from memory. 0.25 for a guess. 0 if you do not know.
     """
 
     question: str = dspy.InputField()
