@@ -14,8 +14,6 @@ _SINGULAR = {"are": "is", "were": "was", "do": "does", "have": "has"}
 _AUXILIARY = frozenset(words("is was does did has had can could would will should am")) | _SINGULAR.keys()
 _EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
 _LATE = frozenset(words("later latest younger youngest recent recently newer last after"))
-_FEW = frozenset(words("shorter smaller fewer less lower fewest"))
-_MUCH = frozenset(words("more most longer longest larger largest bigger biggest higher highest greater taller deeper"))
 _AGE = frozenset(words("older oldest younger youngest"))
 _PERSON = re.compile(
     r"(?:(?<!riv)(?<!numb)(?<!tow)(?<!cent)(?<!pap)er|[chst]or|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child"
@@ -153,17 +151,14 @@ def _bare(option: str) -> str:
 def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
     """Plan a comparison: ask for the compared property of each option, or of the part that the question names."""
     said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
-    measures = [word for word in said if word in _EARLY | _LATE | _FEW | _MUCH]
+    measures = [word for word in said if word in _EARLY | _LATE]
     same = re.search(rf"\|(?:\W|both\b|all\b)*(.*?)({PLACED})? ?\bthe same ([a-z]+)", rest) if polar else None
     if not measures and not same:
         return Plan("both" if polar else "fit", (text,), polar, rest, options)
     owned = _owned(rest)
     steps = [f"{_who(owned)} is the {owned} of {option}?" for option in options] if owned else []
-    kind = said[1:2] if said[0] in ("which", "what") else []
-    left = [word for word in said if stems(word) and word not in (*measures, *owned.split(), *kind)]
-    verb = next(
-        (f" {w}" for w in reversed(left) if re.search(r"(?:ed|born|died|built|won|written|made|begun)$", w)), ""
-    )
+    acts = [word for word in said if re.search(r"(?:ed|born|died|built|won|written|made|begun)$", word)]
+    verb = f" {acts[-1]}" if acts else ""
     for name in ("#1", "#2") if owned else options:
         if same:
             does, way, noun = same.groups()
@@ -172,17 +167,10 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
             else:
                 asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
                 steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
-        elif set(measures) & (_EARLY | _LATE):
+        else:
             verb = " born" if set(measures) & _AGE else verb or (" released" if "out" in said else " born")
             steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
-        elif left:
-            counted = {"more", "most", "less", "fewer", "fewest"} & set(measures)
-            steps.append(f"How many {left[-1]} has {name}?" if counted else f"What is the {left[-1]} of {name}?")
-        else:
-            steps.append(
-                f"How {re.sub('(?<=larg|wide)e?(?:r|st)$|(?<=big)ge(?:r|st)$|e(?:r|st)$', '', measures[0])} is {name}?"
-            )
-    least = bool(same) or bool(set(measures) & (_EARLY | _FEW))
+    least = bool(same) or bool(set(measures) & _EARLY)
     return Plan("same" if same else "order", tuple(steps), polar, rest, options, least)
 
 

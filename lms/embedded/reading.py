@@ -63,11 +63,10 @@ def features(
     """
     query = _Query(question, sentences)
     scores = {sentence: query.coverage(sentence.titled) for sentence in sentences}
-    links = _links(query, scores)
     passages: dict[tuple[int, str], list[Sentence]] = {}
     for sentence in sentences:
         passages.setdefault((sentence.source, sentence.title), []).append(sentence)
-    chosen = sorted(passages.values(), key=lambda own: -max(scores[s] + links[s] for s in own))[:_MOST_PASSAGES]
+    chosen = sorted(passages.values(), key=lambda own: -max(scores[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     places = [
         (candidate.text.strip(' .,;:"“”'), _place(own, candidate), candidate)
@@ -79,10 +78,10 @@ def features(
     top = max((c.margin for _, _, c in places), default=-20.0)
     rows: list[list[float]] = []
     for text, sentence, c in places:
-        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, links[sentence], float(c.start < 0)]
+        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, float(c.start < 0)]
         row += [math.log(counts[name_words(text)]), 1 / (1 + sentence.order), len(stems(text)) / 5]
         rows.append([*row, 0.0, 0.0, 0.0])
-    none = [*[0.0] * 8, 1.0, max(scores.values(), default=0.0), top / 10]
+    none = [*[0.0] * 7, 1.0, max(scores.values(), default=0.0), top / 10]
     return [(text, sentence) for text, sentence, _ in places], np.array([*rows, none])
 
 
@@ -90,19 +89,6 @@ def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
     """The sentence of a passage in which a span begins; the first one for a span of the title."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
     return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
-
-
-def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float]:
-    """What a sentence of another passage that mentions the title of a sentence adds to the coverage of the latter."""
-    naming = {
-        title: [other for other in scores if other.title != title and mentions(other.words, title)]
-        for title in {sentence.title for sentence in scores if sentence.title}
-        if not set(stems(title)) <= query.weights.keys()
-    }
-    return {
-        s: max((query.coverage(s.titled | other.titled) - score for other in naming.get(s.title, ())), default=0.0)
-        for s, score in scores.items()
-    }
 
 
 @lru_cache(maxsize=4_000)

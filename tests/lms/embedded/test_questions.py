@@ -49,7 +49,6 @@ def test_answers_take_the_place_of_their_numbers():
          "When did #2 die?", False),
         ("Between Ann Lee and Tom Hill, who is younger?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", False),
         ("Which album came out more recently, One or Two?", ("One", "Two"), "When was Two released?", False),
-        ("Which is longer, the Rhone or the Loire?", ("Rhone", "Loire"), "How long is Loire?", False),
         ("Which band has the older lead singer, One or Two?", ("One", "Two"), "When was #2 born?", True),
         ("Of the films Blue Sea and Red Sand, which has the older director?", ("Blue Sea", "Red Sand"),
          "When was #2 born?", True),
