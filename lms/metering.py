@@ -80,11 +80,6 @@ class Usage(BaseModel, extra="forbid"):
         """Calls of either kind that did not end in an error."""
         return self.asked - self.failed_calls
 
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens of the calls that reached the language model."""
-        return self.prompt_tokens + self.completion_tokens
-
     def __add__(self, other: Usage) -> Usage:
         return Usage(**{name: value + getattr(other, name) for name, value in self})
 

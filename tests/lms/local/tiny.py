@@ -13,16 +13,12 @@ SILENT = "{% for m in messages %}{% if m['role'] != 'system' %}[{{ m['content'] 
 QUESTIONS = [f"who wrote {'the long ' * (7 * i % 13)}book {i}?" for i in range(12)]
 
 
-def write_chat_model(folder, kind="causal", template=CHAT, *, ends=True, **changes):
-    """`ends`: whether the model has a token that ends a reply."""
-    from transformers import AutoTokenizer, GenerationConfig
+def write_chat_model(folder, kind="causal", template=CHAT, **changes):
+    from transformers import AutoTokenizer
 
     write_language_model(folder, kind, texts=["who wrote the book"], vocabulary=300, **changes)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.chat_template = template
-    if not ends:
-        tokenizer.eos_token = None
-        GenerationConfig(pad_token_id=0).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -32,13 +28,13 @@ def ask(question="who wrote it?", *, system="Answer.", **config):
 
 
 def ask_together(engine, requests):
-    """Ask from a thread for each request, so that they come in one batch."""
+    """Ask from a thread for each request."""
     with ThreadPoolExecutor(len(requests)) as threads:
         return list(threads.map(engine.complete, requests))
 
 
-def write_fixed_reply(folder, pieces, *, ends=True):
-    """A chat model that always replies with the same pieces of text, each of them one token; once, or on and on."""
+def write_fixed_reply(folder, pieces):
+    """A chat model that always replies with the same pieces of text, each of them one token."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -48,7 +44,7 @@ def write_fixed_reply(folder, pieces, *, ends=True):
     tokenizer.save_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    chain = tokenizer.convert_tokens_to_ids(["<|assistant|>", *pieces, "</s>" if ends else pieces[0]])
+    chain = tokenizer.convert_tokens_to_ids(["<|assistant|>", *pieces, "</s>"])
     with torch.no_grad():  # the layers add nothing, and the last one makes each token the next of the chain
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.zero_()
