@@ -14,8 +14,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-_SUPPORTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-
 
 class _Embedding(nn.Embedding):
     def reset_parameters(self) -> None:
@@ -44,17 +42,6 @@ class Bert(nn.Module):
         self.encoder = nn.ModuleDict(
             {"layer": nn.ModuleList(_Layer(config) for _ in range(config["num_hidden_layers"]))}
         )
-
-    @staticmethod
-    def can_load(folder: str | Path) -> bool:
-        """Whether a folder holds a BERT that this class can load, with its weights in the safetensors format."""
-        try:
-            config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return False
-        settings = {"hidden_act": "gelu", "position_embedding_type": "absolute", **config}
-        known = all(settings.get(name) == value for name, value in _SUPPORTED.items())
-        return known and all((Path(folder) / name).is_file() for name in ("model.safetensors", "tokenizer.json"))
 
     @classmethod
     def load(cls, folder: str | Path, prefix: str = "") -> tuple[Bert, dict[str, torch.Tensor]]:
