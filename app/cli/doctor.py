@@ -14,6 +14,7 @@ from knowgap.errors import KnowgapError
 
 _EXTRAS = {
     "mammoth": "Word files: pip install 'knowgap[documents]'",
+    "python-pptx": "PowerPoint files: pip install 'knowgap[documents]'",
     "openpyxl": "Excel files: pip install 'knowgap[documents]'",
     "pypdfium2": "PDF files: pip install 'knowgap[documents]'",
     "pyarrow": "Parquet and Arrow files: pip install 'knowgap[arrow]'",
