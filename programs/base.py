@@ -158,8 +158,10 @@ class Program(Streamable, Forward):
 
         Raises:
             EmptyQuestion: the question has no visible character.
-            UsageError: the question is not valid Unicode.
+            UsageError: the question is not a text, or not valid Unicode.
         """
+        if not isinstance(question, str):
+            raise UsageError(f'the question is {question!r:.80}, not a text: call program(question="…")')
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
         if without_surrogates(question) != question:

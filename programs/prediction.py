@@ -104,7 +104,7 @@ class CitedPrediction(dspy.Prediction):
         """Make a prediction, without its trace, from what a program's `forward` returned.
 
         Passages that the language model wrote itself are not cited, nor is anything by an answer in sentences that is
-        not supported.
+        not supported. The answer is the last field, which `dspy.majority` compares.
 
         Raises:
             TypeError: it is not what a program's `forward` has to return.
@@ -114,6 +114,7 @@ class CitedPrediction(dspy.Prediction):
         cited = cls()
         vars(cited).update(vars(given))
         cited._store = {"supported": None, "missing": "", "guess": "", "trace": None, **given}
+        cited._store["answer"] = cited._store.pop("answer")
         own = {step.passage for step in steps if isinstance(step, Prompted)}
         passages = [passage for passage in given.passages if passage.id not in own]
         if cited.supported is not False or style != "sentence":

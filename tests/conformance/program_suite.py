@@ -5,6 +5,7 @@ import contextvars
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+import dspy
 import pytest
 from conformance.material import (
     CORPUS,
@@ -23,7 +24,8 @@ from conformance.typed_engine import NEVER, SPOILT, UNREADABLE, TypedEngine, set
 from dspy.utils.exceptions import LMError
 from support import OverlapRetriever, TableEntailment, TableReranker, TableRetriever
 
-from knowgap.errors import KnowgapError, UnknownName, ValueOutOfBounds
+from knowgap import build_index
+from knowgap.errors import KnowgapError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Shortened, Stopped
@@ -293,6 +295,27 @@ class ProgramConformance:
         for predictor in (*program.predictors(), *twin.predictors()):
             predictor.demos = []
         assert_same(self.ask(program, NEVER[0])[0], self.ask(twin, NEVER[0])[0])
+
+    def test_a_whole_program_is_saved_with_the_path_of_its_index(self, tmp_path):
+        build_index(CORPUS, tmp_path / "index", engine="bm25")
+        program = self.program(tmp_path / "index")  # with the models that it has by default
+        for predictor in program.predictors():  # as an optimizer does, which makes another class
+            predictor.signature = predictor.signature.with_instructions(predictor.signature.instructions + " Be brief.")
+        program.save(tmp_path / "whole", save_program=True)
+        assert sum(file.stat().st_size for file in (tmp_path / "whole").iterdir()) < 100_000
+        said, _ = self.ask(program)
+        twin = dspy.load(tmp_path / "whole", allow_pickle=True)
+        assert (type(twin), twin.values()) == (type(program), program.values())
+        assert_same(self.ask(twin)[0], said)
+
+    def test_the_answer_is_what_majority_takes(self):
+        said, _ = self.ask(self.make())
+        assert dspy.majority([said, said]).answer == said.answer
+
+    @pytest.mark.parametrize("question", [None, 3, ["Where?"], b"Where?"])
+    def test_a_question_is_a_text(self, question):
+        with pytest.raises(UsageError, match=re.escape(repr(question))):
+            self.make()(question=question)
 
     def test_called_from_sixteen_threads_at_once(self):
         program = self.small()
