@@ -229,9 +229,12 @@ _PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
 
 
 def standalone(sentence: Sentence) -> str:
-    """Put the title before a sentence, or in the place of its first pronoun, unless it has all words of the title."""
+    """Put the title before a sentence, or in the place of its first pronoun, unless it has all words of the title.
+
+    A title in lower case is no name, but that of a file.
+    """
     title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
-    if not title or set(name_words(title)) <= set(sentence.words):
+    if not title or title.islower() or set(name_words(title)) <= set(sentence.words):
         return sentence.text
     if lead := _PRONOUN.match(sentence.text):
         owner = title + ("'" if title.endswith("s") else "'s")

@@ -84,7 +84,8 @@ class Cost(BaseModel):
         searched = "searches unseen" if self.unseen_searches else f"{self.retrievals} retrievals"
         tokens = "–" if self.unreported_calls else f"{self.prompt_tokens + self.completion_tokens}"
         return (
-            f"{self.lm_calls} LM calls ({self.cached_calls} from cache, {spoilt}{self.critical_calls} in sequence), "
+            f"{self.lm_calls} LM call{'s' * (self.lm_calls != 1)} ({self.cached_calls} from cache, {spoilt}"
+            f"{self.critical_calls} in sequence), "
             f"{around}{tokens} tokens\n"
             f"{searched}, {self.passages} passages read, {self.knowledge_tokens} knowledge tokens, "
             f"{self.seconds:.2f} s"
