@@ -215,8 +215,7 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
         between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
         for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
             trail = _trail(question, sentences, direct)
-            # Where several facts are asked for, the last is told in another passage.
-            if trail is not None and (trail or len(planned.steps) == 1) and direct.probability >= _SETTLED:
+            if trail and direct.probability >= _SETTLED:
                 read_on = pairwise([*trail, direct.sentence])
                 steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
                 told = (*steps, Fact(question, direct))
@@ -227,10 +226,10 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]))
 
 
-def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[Sentence, ...] | None:
+def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[Sentence, ...]:
     """Sentences that lead from what a question names to the passage of an answer: each names the title of the next.
 
-    Empty if the passage itself speaks of what is named; None if nothing leads to it.
+    Empty if the passage itself speaks of what is named, or nothing leads to it.
     """
     trails: dict[tuple[int, str], tuple[Sentence, ...]] = {(s.source, s.title): () for s in named(question, sentences)}
     titles = dict.fromkeys((s.source, s.title) for s in sentences if s.title)
@@ -239,7 +238,7 @@ def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[
             namer = (s for s in sentences if (s.source, s.title) in trails and mentions(s.words, here[1]))
             if here not in trails and (by := next(namer, None)):
                 trails[here] = (*trails[by.source, by.title], by)
-    return trails.get((found.sentence.source, found.sentence.title))
+    return trails.get((found.sentence.source, found.sentence.title), ())
 
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:

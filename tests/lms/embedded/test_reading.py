@@ -154,7 +154,7 @@ PEOPLE = read_all({
     [
         ("Who is the father of Tom Lee?", "Karl Lee"), ("Who is the mother of Tom Lee?", "Ann Lee"),
         ("When was Ann Lee born?", "4 May 1920"), ("What is part QX-4417?", "a valve"),
-        ("Where did Ann Lee die?", None), ("When was Karl Lee born?", None),
+        ("Where did Ann Lee die?", None), ("When was Karl Lee born?", None), ("When was Tom Lee born?", None),
         pytest.param("Where was Ann Lee born?", None, marks=pytest.mark.xfail(reason="takes where she worked")),
         ("Who is the father of Ann Hill?", None), ("What is part QX-4471?", None),
         ("What is the salary of the manager?", None),
@@ -165,3 +165,12 @@ def test_what_is_told_of_something_else_is_no_answer(question, expected):
     assert found.settled == (expected is not None)
     if expected:
         assert normalize_answer(found.text) == normalize_answer(expected)
+
+
+def test_a_passage_that_names_where_a_question_begins_does_not_settle_its_last_fact():
+    film, port = (
+        "Blue Sea is a film directed by Ilse Morn.",
+        "Wick is a port. The film Blue Sea was shown there in 1950.",
+    )
+    found = answer("Where was the director of Blue Sea born?", read_all({"Blue Sea": film, "Wick": port}))
+    assert (found.settled, found.open) == (False, ("Where was Ilse Morn born?",))
