@@ -163,8 +163,8 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
     return (_compare if planned.form in ("order", "same") else _judge)(planned, sentences)
 
 
-def _ask(step: str, sentences: Sequence[Sentence]) -> Found | None:
-    """The best answer to a simple question, from passages about what it names.
+def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | None:
+    """The best answer to a simple question, from passages about what it names; it is no part of the whole question.
 
     A sentence whose title is the question itself is the answer. Without a passage about a name, all are read, but
     settle nothing.
@@ -185,7 +185,9 @@ def _ask(step: str, sentences: Sequence[Sentence]) -> Found | None:
         aside = (one.sentence.source, one.sentence.title) in opened and one.sentence not in naming
         return one.probability * (1.0 if about and (is_title or not aside) else _GUESSED)
 
-    best = max(read(step, about or tuple(sentences)), key=worth, default=None)
+    known = set(stems(question))
+    found = [one for one in read(step, about or tuple(sentences)) if not set(stems(one.text)) <= known]
+    best = max(found, key=worth, default=None)
     return best and replace(best, probability=worth(best))
 
 
@@ -195,19 +197,19 @@ def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
     return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in fold(question)))
 
 
-def _follow(steps: Sequence[str], sentences: Sequence[Sentence]) -> dict[int, Fact]:
+def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
     """The simple questions, by their numbers, without those that need an answer which was not found."""
     facts: dict[int, Fact] = {}
-    for n, step in enumerate(steps, start=1):
+    for n, step in enumerate(planned.steps, start=1):
         asked = fill(step, {i: fact.found.text for i, fact in facts.items() if fact.found})
         if not re.search(r"#\d", asked):
-            facts[n] = Fact(asked, _ask(asked, sentences))
+            facts[n] = Fact(asked, _ask(asked, sentences, planned.rest))
     return facts
 
 
 def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Follow the steps; where that settles nothing, read the whole question at once."""
-    facts = [*_follow(planned.steps, sentences).values()]
+    facts = [*_follow(planned, sentences).values()]
     path = [fact.found for fact in facts if fact.found]
     sure = min(found.probability for found in path) if len(path) == len(planned.steps) else 0.0
     known = next((n for n, fact in enumerate(facts, start=1) if not fact.settled), len(facts))
@@ -243,7 +245,7 @@ def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Answer the questions on each option, and compare the two last answers."""
-    facts, last = _follow(planned.steps, sentences), len(planned.steps)
+    facts, last = _follow(planned, sentences), len(planned.steps)
     found = {n: fact.found for n, fact in facts.items() if fact.found}
     support = tuple(dict.fromkeys(f.sentence for f in found.values()))
     one, other = found.get(last - 1), found.get(last)
