@@ -3,7 +3,7 @@
 `metered` copies a DSPy language model so that each of its replies is reported, including those that a cache answers.
 The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each reply, is
 replaced. A tracker is also a DSPy callback: it sees requests that ended in an error, and the calls of unmetered models,
-such as those of a predictor in a module of the user's, which it counts from DSPy's history of all models.
+such as those of a predictor in a module of the user's, which it counts from the model's history.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import dspy
-from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -84,6 +83,11 @@ class Usage(BaseModel, extra="forbid"):
         return Usage(**{name: value + getattr(other, name) for name, value in self})
 
 
+_SMALL_HISTORY = 100
+"""Calls that DSPy keeps although history is off, since trackers count unmetered models from it. The number exceeds that
+of the threads that call one model at a time."""
+
+
 class UsageTracker(BaseCallback):
     """Counts the calls made under `track_usage`, in any thread that has DSPy's settings.
 
@@ -93,8 +97,9 @@ class UsageTracker(BaseCallback):
 
     def __init__(self, prices: Prices | None = None):
         self.usage, self._prices = Usage(), prices
+        self.keeps_history = True  # whether DSPy keeps a history of the calls that are counted
         self._lock = threading.Lock()
-        self._unmetered: set[str] = set()  # calls under way to unmetered models
+        self._unmetered: dict[str, Any] = {}  # calls under way to unmetered models
         self._asked: dict[str, int] = {}  # running predictors, and how many calls they have made
 
     def append(self, entry: Mapping[str, Any]) -> None:
@@ -112,17 +117,17 @@ class UsageTracker(BaseCallback):
         if (predictor := ACTIVE_CALL_ID.get()) in self._asked:
             self._asked[predictor] += 1
         if _meter_of(instance) is None:
-            self._unmetered.add(call_id)
+            self._unmetered[call_id] = instance
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Count a request that was sent and failed, and the reply of an unmetered model."""
-        unmetered = call_id in self._unmetered
-        self._unmetered.discard(call_id)
+        unmetered = self._unmetered.pop(call_id, None)
         if exception is not None and _was_sent(exception):
             self.add(Usage(calls=1, failed_calls=1))
-        elif exception is None and unmetered:
+        elif exception is None and unmetered is not None:
             # An entry keeps the very object that the call returns: the outputs, or the response to a whole request.
-            mine = (e for e in [*GLOBAL_HISTORY][::-1] if outputs is e["outputs"] or outputs is e["response"])
+            history = [*getattr(unmetered, "history", ())][::-1]
+            mine = (entry for entry in history if outputs is entry["outputs"] or outputs is entry["response"])
             entry = next(mine, None)
             unknown = Usage(calls=1, unpriced_calls=1, unreported_calls=1)
             self.add(unknown if entry is None else _usage_of(entry, None))
@@ -188,7 +193,8 @@ def trackers() -> list[UsageTracker]:
 
 def keeps_history() -> bool:
     """Whether DSPy is to keep a history of the calls made here."""
-    return not dspy.settings.disable_history and dspy.settings.max_history_size > 0
+    wanted = not dspy.settings.disable_history and dspy.settings.max_history_size > 0
+    return wanted and all(tracker.keeps_history for tracker in trackers())
 
 
 @contextmanager
@@ -197,9 +203,10 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
 
     Calls of a model whose class overrides `__call__` are only reported as uncounted.
     """
-    size = dspy.settings.max_history_size if keeps_history() else 0
+    tracker.keeps_history = keeps_history()
+    size = dspy.settings.max_history_size if tracker.keeps_history else _SMALL_HISTORY
     callbacks = [*(dspy.settings.callbacks or ()), tracker]
-    # DSPy makes the entries that meters read only while it is set to keep a history, be it of size 0.
+    # DSPy makes the entries that meters read only while it is set to keep a history.
     kept = dspy.context(disable_history=False, max_history_size=size, callbacks=callbacks)
     with kept, dspy.context(lm=metered(dspy.settings.lm)):
         yield tracker

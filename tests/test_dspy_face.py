@@ -62,6 +62,8 @@ def problems(source: str) -> list[str]:
 
 def test_the_sources_use_public_names_and_make_no_class():
     found = {path.relative_to(ROOT).as_posix(): problems(path.read_text(encoding="utf-8")) for path in SOURCES}
+    [wraps] = found.pop("programs/modules.py")  # a class for each module; its signature could not be pickled either
+    assert wraps.endswith("type(…)")
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 

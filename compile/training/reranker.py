@@ -120,17 +120,15 @@ def reranker_job(
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
         from sentence_transformers import CrossEncoder
-        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        class Offline(CrossEncoderTrainer):
-            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-                """Add none: it would ask the hub about the base."""
+        from knowgap.compiling.training.offline_trainer import OfflineTrainer
 
         with loading_model(_embedded().name if base == EMBEDDED else base) as (source, arguments):
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
-        return Offline(
+        return OfflineTrainer(
             model=encoder,
             args=CrossEncoderTrainingArguments(**settings),
             train_dataset=Dataset.from_dict(columns),
