@@ -21,6 +21,7 @@ from knowgap.compiling.evaluation.statistics import Comparison, holm, mean_inter
 
 RECORDED = Path(__file__).parent / "recorded"
 BASELINE = "rag"
+_WITHOUT = " without the gold passages"
 _SCORES = {"F1": "f1", "exact match": "exact_match"}
 _EVIDENCE = {"found": "found", "in the answering prompt": "answering", "named": "named", "precision": "precision"}
 
@@ -60,7 +61,9 @@ def tables(recordings: Sequence[Recording]) -> list[Table]:
     groups: dict[tuple[str, str], list[Recording]] = {}
     for recording in recordings:
         groups.setdefault((recording.about["model"], recording.about["questions"]), []).append(recording)
-    return [_verdicts(*key, rows) if "without" in key[1] else _table(*key, rows) for key, rows in groups.items()]
+    return [
+        _verdicts(*key, rows, recordings) if _WITHOUT in key[1] else _table(*key, rows) for key, rows in groups.items()
+    ]
 
 
 def _table(model: str, questions: str, rows: Sequence[Recording]) -> Table:
@@ -68,9 +71,10 @@ def _table(model: str, questions: str, rows: Sequence[Recording]) -> Table:
     others = sorted((row for row in rows if row is not baseline), key=lambda row: row.about["order"])
     compared = [_compared(baseline, row) for row in others]
     holm(compared)
-    cells = [_cells(baseline, "")]
-    cells += [_cells(row, f"{each.p_corrected:.3f}") for row, each in zip(others, compared, strict=True)]
-    columns = ["program", "questions", "F1 [95%]", "p", "exact match", *_EVIDENCE]
+    cells = [_cells(baseline, "–", "–")]
+    for row, each in zip(others, compared, strict=True):
+        cells.append(_cells(row, f"{100 * _on_the_same(baseline, row, 'f1'):.1f}", f"{each.p_corrected:.3f}"))
+    columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE]
     columns += [
         "calls",
         "tokens",
@@ -81,14 +85,21 @@ def _table(model: str, questions: str, rows: Sequence[Recording]) -> Table:
     return Table(f"{model}, {questions}", columns, cells)
 
 
-def _cells(row: Recording, p_value: str) -> list[Any]:
+def _on_the_same(whole: Recording, row: Recording, name: str) -> float:
+    """The mean of a number of one recording over the questions of another."""
+    asked = {line["id"] for line in row.lines}
+    return whole._replace(lines=[line for line in whole.lines if line["id"] in asked]).mean(name)
+
+
+def _cells(row: Recording, baseline: str, p_value: str) -> list[Any]:
     f1, calls, right = mean_interval(row.column("f1")), row.mean("calls"), row.mean("exact_match")
     cut = sum(count > 0 for count in row.column("cut")) / len(row.lines)
     return [
         row.about["label"],
         len(row.lines),
         f"{100 * f1.mean:.1f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}]",
-        p_value or "–",
+        baseline,
+        p_value,
         f"{100 * right:.1f}",
         *(f"{row.mean(name):.2f}" if any(name in line for line in row.lines) else "–" for name in _EVIDENCE.values()),
         f"{calls:.1f}",
@@ -106,12 +117,16 @@ def _compared(baseline: Recording, row: Recording) -> Comparison:
     return paired_comparison("f1", [before[name] for name in after], list(after.values()))
 
 
-def _verdicts(model: str, questions: str, rows: Sequence[Recording]) -> Table:
-    cells = [
-        [row.about["label"], len(row.lines), sum(bool(line.get("supported")) for line in row.lines)]
-        for row in sorted(rows, key=lambda row: row.about["order"])
-    ]
-    return Table(f"{model}, {questions}", ["program", "questions", "answered as supported"], cells)
+def _verdicts(model: str, questions: str, rows: Sequence[Recording], recordings: Sequence[Recording]) -> Table:
+    """How many answers are called supported, and how many of the same questions were where the index was whole."""
+    where = (model, questions.removesuffix(_WITHOUT))
+    whole = {r.about["label"]: r for r in recordings if (r.about["model"], r.about["questions"]) == where}
+    cells = []
+    for row in sorted(rows, key=lambda row: row.about["order"]):
+        beside = (f"{_on_the_same(whole[row.about['label']], row, name):.0%}" for name in ("supported", "exact_match"))
+        cells.append([row.about["label"], len(row.lines), f"{row.mean('supported'):.0%}", *beside])
+    columns = ["program", "questions", "answered as supported", "the same with the gold passages", "right with them"]
+    return Table(f"{model}, {questions}", columns, cells)
 
 
 def main() -> None:
