@@ -27,8 +27,8 @@ run "knowgap ask \"$question\" --index index"
 step "3. A question that the encyclopedia does not answer"
 run 'knowgap ask "Which company published the novel Lilnagos Rising?" --index index'
 
-step "4. A small study on the dev split; what it chooses is tested on questions that it has not seen, and saved"
-run "knowgap compile --program rag --data sample --index index --n-trials 4 --limit $few --output-dir study"
+step "4. How many rounds pay off? A small study begins with one; its choice is tested on questions that it has not seen, and saved"
+run "knowgap compile --set iterations=1 --study include=iterations --data sample --index index --n-trials 4 --limit $few --output-dir study"
 
 step "5. Plain retrieval and knowgap, compared on the test split, question by question"
 run "knowgap eval --program rag,knowgap --data sample --index index --limit $limit --output-dir scores"
@@ -38,6 +38,6 @@ run 'cat > call.py <<END
 import os, dspy, knowgap
 dspy.configure(lm=knowgap.make_lm(os.environ["KNOWGAP_LM"], api_base=os.environ.get("KNOWGAP_API_BASE")))
 program = knowgap.load("study/artifact", retriever="index")
-print(program(question="Where was the producer of the album The Ruzarion Clockmaker born?").answer)
+print(program(question="Where was the producer of the album The Ruzarion Clockmaker born?").answer)  # Rolvilock
 END
 python call.py'
