@@ -28,7 +28,7 @@ step "3. A question that the encyclopedia does not answer"
 run 'knowgap ask "Which company published the novel Lilnagos Rising?" --index index'
 
 step "4. How many rounds pay off? A small study begins with one; its choice is tested on questions that it has not seen, and saved"
-run "knowgap compile --set iterations=1 --study include=iterations --data sample --index index --n-trials 4 --limit $few --output-dir study"
+run "knowgap compile --set iterations=1 --study include=iterations --data sample --index index --n-trials 3 --limit $few --output-dir study"
 
 step "5. Plain retrieval and knowgap, compared on the test split, question by question"
 run "knowgap eval --program rag,knowgap --data sample --index index --limit $limit --output-dir scores"
