@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import json
 import multiprocessing
 import os
@@ -53,11 +54,8 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Kill every kind of job."""
     import torch
 
-    import knowgap.compiling.compiler
-    import knowgap.compiling.experiments.run
-    import knowgap.lms.embedded.engine
-    import knowgap.retrieval.dense  # noqa: F401 - a fork has what is imported before it
-
+    for name in ("compiling.compiler", "compiling.experiments.run", "lms.embedded.engine", "retrieval.dense"):
+        importlib.import_module(f"knowgap.{name}")  # a fork has what is imported before it
     torch.set_num_threads(1)  # a fork has no other threads
     sample()
     count, questions = options.job_kills or (1 if options.quick else 10), 12 if options.quick else 60

@@ -75,8 +75,10 @@ def colbert() -> ModuleType:
                 else:
                     os.environ[name] = value
         factory = _for_transformers_5(hf_colbert.class_factory)
-        for module in (hf_colbert, base_colbert, doc_tokenization, query_tokenization):
-            setattr(module, "class_factory", factory)  # noqa: B010  # a plain assignment is a type error
-        setattr(base_colbert, "DEVICE", "cpu")  # noqa: B010  # otherwise every model goes to the first GPU
+        base: Any = base_colbert
+        base.DEVICE = "cpu"  # otherwise every model goes to the first GPU
+        modules: list[Any] = [hf_colbert, base, doc_tokenization, query_tokenization]
+        for module in modules:
+            module.class_factory = factory
         ColBERT.loaded_extensions = True  # pyright: ignore[reportAttributeAccessIssue]  # or it compiles C++
         return colbert

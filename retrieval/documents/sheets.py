@@ -38,7 +38,7 @@ def read_sheets(content: bytes) -> Text:
     text, places, ranges = io.StringIO(), [], []
     for sheet in book.worksheets:
         sheet.reset_dimensions()  # the dimensions that a file states may be wrong
-        merged = _merged(archive.read(getattr(sheet, "_worksheet_path")))  # noqa: B009 - only there is its file named
+        merged = _merged(archive.read(vars(sheet)["_worksheet_path"]))  # only there is its file named
         heading = f"## {' '.join(sheet.title.split())}\n"
         for number, words in _lines(_rows(sheet, merged)):
             if heading:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 
 import pytest
@@ -159,7 +158,6 @@ def test_doctor_names_keys_and_tells_none(indexed, monkeypatch):
     assert "secret" not in printed
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
 def test_the_folder_of_caches_is_its_owners_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
     assert home().stat().st_mode & 0o777 == 0o700

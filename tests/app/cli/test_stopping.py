@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,7 +117,6 @@ def test_ctrl_c_ends_the_building_of_an_index(started):
     stop(process)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("in_the_background", [False, True], ids=["in the foreground", "in the background"])
 def test_sigterm_ends_a_server(started, in_the_background):
     """A shell that is not interactive lets what it starts in the background ignore SIGINT."""

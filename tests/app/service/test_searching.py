@@ -150,7 +150,6 @@ server.serve_forever()
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_signal_ends_it_though_a_search_hangs():
     with subprocess.Popen(
         [sys.executable, "-c", _HANGING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

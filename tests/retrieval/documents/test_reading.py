@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -122,7 +121,6 @@ def test_encodings_are_told_by_their_mark_or_else_the_common_one_is_guessed_and_
     assert made.note.startswith("is not UTF-8; read as ") != encoding.startswith("utf")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links, pipes and names")
 def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: Path):
     root, outside = tmp_path / "root", tmp_path / "outside"
     for each in (root / ".hidden", outside):
@@ -156,7 +154,6 @@ def test_an_index_among_the_documents_is_not_read(tmp_path: Path):
     assert reading.left_out["indexes"] == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
 def test_names_cannot_command_a_terminal(tmp_path: Path):
     for name in (b"a\x1b[31m\n.txt", b"b\xff.txt"):
         (tmp_path / os.fsdecode(name)).write_text("A text.", encoding="utf-8")
