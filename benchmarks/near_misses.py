@@ -53,13 +53,13 @@ WRITTEN: dict[str, list[tuple[Any, list[Any]]]] = {
         (False, ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", 0]),
     ],
     "scale": [
-        (5, ["5/5", "5 (certain)", "five", "100%", "5.0", "5 out of 5", "certain", "Confidence: 5"]),
-        (4, ["4 out of 5", "high", "80%", "4 - fairly sure", "**4**", 4.0]),
-        (2, ["low", "2/5", "two"]),
+        (5, ["5/5", "5 (certain)", "100%", "5.0", "5 out of 5", "Confidence: 5"]),
+        (4, ["4 out of 5", "80%", "4 - fairly sure", "**4**", 4.0]),
+        (2, ["2/5", "2 - unsure"]),
     ],
     "probability": [
-        (0.9, ["90%", "9/10", "very likely", "0,9", "0.9 (very sure)", "9 out of 10", 90, "about 0.9"]),
-        (0.25, ["25%", "unlikely", "1/4", "low"]),
+        (0.9, ["90%", "9/10", "0,9", "0.9 (very sure)", "9 out of 10", 90, "about 0.9"]),
+        (0.25, ["25%", "1/4"]),
     ],
     "list[str]": [
         (
@@ -202,7 +202,6 @@ def _plain_replies() -> dict[str, str]:
         "plain text behind a preamble": f"Sure! The answer is: {TEXT}",
         "plain text in a code fence behind a preamble": f"The answer is:\n\n```\n{TEXT}\n```",
         "an object under a name of the model's": json.dumps({"response": TEXT}),
-        "an object in an object": json.dumps({"result": {"response": TEXT}}),
     }
 
 

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -21,8 +21,6 @@ _REPAIRABLE = 8_000
 _LONGEST_JSON = 50_000
 _BRACKETS, _DEPTH, _QUOTES = 100, 8, 400
 """The most opening brackets, levels of nesting and quotes that damaged JSON may have to be repaired."""
-_END = 200
-"""The characters at the end of a text that are searched for a verdict: the time grows with their square."""
 _STRAIGHT = str.maketrans(dict.fromkeys("“”„«»", '"') | dict.fromkeys("‘’", "'"))
 _QUOTES_AROUND = {'"': '"', "'": "'", "`": "`", "“": "”", "«": "»", "‘": "’"}
 _FENCE = re.compile(r"\A```(?:[\w+-]*[ \t]*\n)?(?!.*```.*```)(.*?)\n?[ \t]*```\Z", re.S)
@@ -40,13 +38,6 @@ _VERDICTS: dict[str, bool] = dict.fromkeys(
     ("yes", "yeah", "y", "true", "correct", "right", "relevant", "answerable", "1"), True
 )
 _VERDICTS |= dict.fromkeys(("no", "not", "n", "false", "incorrect", "wrong", "irrelevant", "unanswerable", "0"), False)
-_DEGREES = {
-    "very unlikely": 0.1, "very low": 0.1, "very high": 0.9, "very likely": 0.9, "very confident": 0.9,
-    "very sure": 0.9, "unlikely": 0.25, "unsure": 0.25, "uncertain": 0.25, "guess": 0.0, "low": 0.25, "certain": 1.0,
-    "sure": 1.0, "high": 0.75, "likely": 0.75, "confident": 0.75, "medium": 0.5, "moderate": 0.5, "possible": 0.5,
-}  # fmt: skip
-"""Words for a degree, as fractions of its scale."""
-_NUMERALS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 _NUMBER = re.compile(r"^\s*(?:[(\[]?(\d{1,2})[.):\]]\)?)\s")
 _NAMED = re.compile(r"^\s*(?:q|query|question|sub-?(?:question|query)|step)\s*\d{1,2}\s*[:.)]\s+", re.I)
 _BULLET = re.compile(r"^\s*(?:[-*•–—·▪]|\(?\d{1,2}[.):\]]\)?|\[\d{1,2}\]|\(?[a-z][.)])\s+")
@@ -125,7 +116,7 @@ def is_unknown(text: str) -> bool:
     return bare in _UNKNOWN or any(len(text) < 250 and _DENIAL.fullmatch(text) for text in (plain, bare))
 
 
-# Yes or no, probabilities, grades, options
+# Yes or no, probabilities, grades
 
 
 def read_bool(value: Any) -> bool:
@@ -142,10 +133,9 @@ def read_bool(value: Any) -> bool:
         first = re.match(r"\W*([^\W_]+(?![.,]\d))\W*(?:(or|and)\b)?", said)
         if first and first[1] in _VERDICTS and not first[2] and not re.match(r"\W*\w+\s*/\s*\w", said):
             return _VERDICTS[first[1]]
-    words = re.findall(r"\b(?:true|false|yes|no)\b", text)
-    last = re.search(r"(?:\bis|:|=|\bso),?\W*(?:true|false|yes|no)\W*\Z", text[-_END:])
-    if words and (last or len({*map(_VERDICTS.get, words)}) == 1):
-        return _VERDICTS[words[-1]]
+    words = {_VERDICTS[word] for word in re.findall(r"\b(?:true|false|yes|no)\b", text)}
+    if len(words) == 1:
+        return words.pop()
     raise ValueError(f"neither yes nor no: {value!r:.80}")
 
 
@@ -157,59 +147,36 @@ def _only(value: Any) -> Any:
 
 
 def read_fraction(value: Any) -> float:
-    """Read a probability from 0 to 1: `0.9`, `90%`, `9/10`, `9 out of 10`, `very likely`.
+    """Read a probability from 0 to 1: `0.9`, `90%`, `9/10`, `9 out of 10`.
 
     Raises:
-        ValueError: no number and no known word.
+        ValueError: no number.
     """
-    return _fraction(value, lambda number: number if number <= 1 else number / 10 if number <= 10 else number / 100, 0)
+    number, whole = _first_number(value)
+    return min(1.0, max(0.0, number / (whole or (1 if number <= 1 else 10 if number <= 10 else 100))))
 
 
 def read_scale(value: Any, low: int = 1, high: int = 5) -> int:
-    """Read a whole number on a scale: `5/5`, `5 (certain)`, `4 out of 5`, `five`, `high`, `90%`, `4.0`, `8/10`.
+    """Read a whole number on a scale: `5/5`, `5 (certain)`, `4 out of 5`, `90%`, `4.0`, `8/10`.
 
     Raises:
-        ValueError: no number and no known word.
+        ValueError: no number.
     """
-
-    def on_scale(number: float) -> float:
-        if 0 < number < low:
-            return number
-        top = high if number <= high else 10 if number <= 10 else 100
-        return (number - low) / (high - low) if top == high else number / top
-
-    return min(high, max(low, round(low + (high - low) * _fraction(value, on_scale, high) + 1e-9)))
+    number, whole = _first_number(value)
+    whole = whole or (1 if 0 < number < low else high if number <= high else 10 if number <= 10 else 100)
+    if whole != high:
+        number = low + (high - low) * number / whole
+    return min(high, max(low, round(number + 1e-9)))
 
 
-def _fraction(value: Any, of_number: Callable[[float], float], top: int) -> float:
-    """A value as a fraction of its scale; `of_number` converts a number that stands alone, or before `/top`."""
+def _first_number(value: Any) -> tuple[float, float | None]:
+    """The first number of a value, and what it is a part of: 100 for a percentage, None if the value does not say."""
     value = _only(value)
-    text = "" if isinstance(value, (list, Mapping)) else re.sub(r"(?<=\d),(?=\d)", ".", unwrap(str(value)).casefold())
-    text = re.sub(r"\b(" + "|".join(_NUMERALS) + r")\b", lambda word: str(_NUMERALS.index(word[1])), text)
-    found = re.search(r"(-?\d*\.?\d+)\s*(?:(%|percent\b)|(?:/|out of|of)\s*(\d+(?:\.\d+)?))?", text[:400])
-    if found:
-        number, whole = float(found[1]), float(found[3] or 0)
-        fraction = number / 100 if found[2] else number / whole if whole and whole != top else of_number(number)
-    else:
-        said = (degree for words, degree in _DEGREES.items() if re.search(rf"\b{words}\b", text))
-        fraction = next(said, math.inf) if len(text.split()) <= 8 else math.inf
-        fraction = min(fraction, 0.25) if re.search(r"\bnot\b", text) else fraction
-    if not math.isfinite(fraction):
+    text = "" if isinstance(value, (list, Mapping)) else re.sub(r"(?<=\d),(?=\d)", ".", unwrap(str(value)))
+    found = re.search(r"(-?\d*\.?\d+)\s*(?:(%)|(?:/|out of|of)\s*(\d+(?:\.\d+)?))?", text[:400])
+    if found is None or not math.isfinite(number := float(found[1])):
         raise ValueError(f"no number: {value!r:.80}")
-    return min(1.0, max(0.0, fraction))
-
-
-def read_option(value: Any, options: Iterable[Any]) -> Any:
-    """Read one of a few words, whatever its case and the marks around it.
-
-    Raises:
-        ValueError: none of them.
-    """
-    text = unwrap(str(value)).strip(" .!,;:()[]").casefold()
-    for option in options:
-        if re.match(rf"{re.escape(str(option).casefold())}(?:\Z|\b(?!\w)|\()", text):
-            return option
-    raise ValueError(f"none of the options: {value!r:.80}")
+    return number, 100.0 if found[2] else float(found[3] or 0) or None
 
 
 # Lists

@@ -9,6 +9,7 @@ before it, the last complete set counts. Inputs cannot forge a field: `forms.wit
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,16 +20,7 @@ from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from pydantic import BeforeValidator, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from knowgap.programs.replies.forms import (
-    Raw,
-    labelled,
-    marked,
-    objects,
-    plain_name,
-    spelled,
-    tagged,
-    up_to_completed,
-)
+from knowgap.programs.replies.forms import Raw, found_fields, plain_name, spelled
 from knowgap.signatures import values
 
 _THOUGHT = re.compile(
@@ -51,6 +43,8 @@ _LEAD = re.compile(
     re.I,
 )
 """The words that introduce an answer."""
+_LAST_FENCE = re.compile(r"(?:.*[:`]\s*)?```\w*[ \t]*\n((?:(?!```).)+)\n[ \t]*```", re.S)
+"""A reply that ends in a code fence; group 1 is its content."""
 _READERS: dict[Any, Any] = {bool: values.read_bool, list[str]: values.read_strings, list[int]: values.read_ids}
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
@@ -71,12 +65,9 @@ def read_fields(signature: type[dspy.Signature], reply: str) -> Raw | None:
         text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
-    text = up_to_completed(signature, text)
-    for finder in (marked, objects, tagged, labelled):
-        for raw in finder(text, signature):
-            if (fields := _converted(signature, raw)) is not None:
-                return fields
-    return _converted(signature, _bare(signature, text))
+    found = itertools.chain(found_fields(text, signature), [_bare(signature, text)])
+    read = (_converted(signature, raw) for raw in found)
+    return next((fields for fields in read if fields is not None), None)
 
 
 def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
@@ -109,7 +100,8 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
             return _READERS[kind](own)
         return _READERS[kind](value)  # "Relevant: it names the painter."
     if get_origin(kind) is Literal:
-        return values.read_option(value, get_args(kind))
+        said = values.unwrap(str(value)).casefold()
+        value = next((option for option in get_args(kind) if said.startswith(str(option).casefold())), said)
     if get_origin(kind) is list:
         return _read_items(values.read_list(own), get_args(kind)[0])
     if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
@@ -166,7 +158,8 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     [(name, kind)] = required
     text = values.unwrap(text)
     if kind is str and len(signature.output_fields) == 1:
-        text = _last_fence(without_lead(_only_text(text, signature)))
+        text = without_lead(_only_text(text, signature))
+        text = fence[1].strip() if (fence := _LAST_FENCE.fullmatch(text)) else text
         formed = re.match(r"[{<]|\[.*\]\Z", text, re.S) or re.search(
             rf"\[\s*\[|#[ \t]*\]|\W{spelled([name])}[\"'”’]\s*:", text, re.I
         )
@@ -186,12 +179,5 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
 def _only_text(text: str, signature: type[dspy.Signature]) -> str:
     """The text in an object that holds nothing else, under a name of the model's own."""
     value, known = values.parse_literal(text), {*map(plain_name, signature.fields), "reasoning", "confidence", "error"}
-    while isinstance(value, dict) and len(value) == 1 and plain_name(next(iter(value))) not in known:
-        [value] = value.values()
-    return value if isinstance(value, str) else text
-
-
-def _last_fence(text: str) -> str:
-    """The content of a code fence that ends a reply after an introductory line; else the text."""
-    found = re.fullmatch(r"(?:.*[:`]\s*)?```\w*[ \t]*\n((?:(?!```).)+)\n[ \t]*```", text, re.S)
-    return found[1].strip() if found else text
+    [(name, item)] = value.items() if isinstance(value, dict) and len(value) == 1 else [("", None)]
+    return item if isinstance(item, str) and plain_name(name) not in known else text

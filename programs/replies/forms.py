@@ -1,7 +1,4 @@
-"""The forms of a reply, in which fields are found: markers, a JSON object, tags, labels; and their marks in inputs.
-
-A finder yields the fields of a reply by name, as the reply has them: the last complete set of them first.
-"""
+"""The forms of a reply, in which fields are found: markers, a JSON object, tags, labels; and their marks in inputs."""
 
 from __future__ import annotations
 
@@ -20,59 +17,60 @@ Raw = dict[str, Any]
 """Values of the fields as the reply has them: text, or decoded JSON."""
 _OBJECTS = 100
 """The most opening braces at which a JSON object is looked for."""
-_LONGEST_TEXT = 10_000
-"""The most characters in a tag."""
 
 
-def marked(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """Fields by markers: `[[ ## answer ## ]]`."""
-    yield from _sections(text, _marker(tuple(signature.output_fields)), signature)
+def found_fields(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """The fields of a reply by name, in each form that it has; the last complete set of them first.
 
-
-def labelled(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """Fields by labels (`Answer: …`), if the reply begins with one: within a text, they may be quoted."""
-    heading = _label(tuple(signature.fields))
-    text = text.strip().removeprefix("```").lstrip()
-    if heading.match(text):
-        yield from _sections(text, heading, signature)
+    Labels (`Answer: …`) count if the reply begins with one: within a text, they may be quoted.
+    """
+    names = tuple(signature.output_fields)
+    text = _up_to_completed(text, signature)
+    yield from _sections(text, _marker(names), signature)
+    yield from _objects(text, signature)
+    yield from _sections(text, _tag(names), signature)
+    label, bare = _label(tuple(signature.fields)), text.strip().removeprefix("```").lstrip()
+    if label.match(bare):
+        yield from _sections(bare, label, signature)
 
 
 def _sections(text: str, heading: re.Pattern[str], signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """The text below each heading, from the last complete set of them."""
+    """The text below each heading, from the last run of all the fields that occur, in the order of the signature.
+
+    If there is no such run, the last text of each field.
+    """
     found = list(heading.finditer(text))
     by_key = {plain_name(name): name for name in signature.output_fields}
     ends = [*(match.start() for match in found[1:]), len(text)]
     sections = [
-        (by_key.get(plain_name(match[1])), text[match.end() : end]) for match, end in zip(found, ends, strict=False)
+        (by_key.get(plain_name(match[1])), text[match.end() : end].strip())
+        for match, end in zip(found, ends, strict=False)
     ]
-    if raw := _last_set([(name, value.strip()) for name, value in sections if name], signature):
-        yield raw
-
-
-def _last_set(sections: Sequence[tuple[str, Any]], signature: type[dspy.Signature]) -> Raw:
-    """The last run of all the fields that occur, in the order of the signature; else the last value of each."""
-    present, chosen = {name for name, _ in sections}, Raw()
-    wanted = [name for name in signature.output_fields if name in present]
+    last = {name: value for name, value in sections if name}
+    wanted, chosen = [name for name in signature.output_fields if name in last], Raw()
     for name, value in reversed(sections):
         if wanted and name == wanted[-1]:
             chosen[wanted.pop()] = value
-    return dict(sections) if wanted else chosen
+    if last:
+        yield last if wanted else chosen
 
 
-def up_to_completed(signature: type[dspy.Signature], text: str) -> str:
-    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default."""
+def _up_to_completed(text: str, signature: type[dspy.Signature]) -> str:
+    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default.
+
+    Small models go on to repeat the prompt.
+    """
     fields = signature.output_fields
-    missing = {plain_name(name) for name, field in fields.items() if field.is_required()} or {
-        plain_name(next(iter(fields), ""))
-    }
-    for mark in _marker(tuple(fields)).finditer(text) if "completed" in text.casefold() else ():
+    missing = {plain_name(name) for name, field in fields.items() if field.is_required()}
+    missing = missing or {plain_name(next(iter(fields), ""))}
+    for mark in _marker(tuple(fields)).finditer(text):
         if not missing and plain_name(mark[1]) == "completed":
             return text[: mark.start()]
         missing.discard(plain_name(mark[1]))
     return text
 
 
-def objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+def _objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
     """The JSON objects with any of the fields, the last one first; without any, a damaged one is repaired."""
     found, decoder, end = list[Any](), json.JSONDecoder(strict=False), 0
     for _ in range(_OBJECTS):
@@ -83,9 +81,9 @@ def objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
             found.append(value)
         except (ValueError, RecursionError):
             end = begin + 1
-    start = text.find("{")
     named = [raw for value in found if (raw := _named(value, signature))]
-    if not named and start >= 0 and (value := parse_literal(text[start:].rstrip("`\n "))) is not None:
+    if not named and "{" in text:
+        value = parse_literal(text[text.find("{") :].rstrip("`\n "))
         named = [_named(item, signature) for item in (value if isinstance(value, list) else [value])]
     yield from filter(None, reversed(named))
 
@@ -103,18 +101,16 @@ def _named(value: Any, signature: type[dspy.Signature], depth: int = 3) -> Raw:
     return held[0] if held and all(inner == held[0] for inner in held) else raw
 
 
-def tagged(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
-    """The texts in tags: `<answer>Wick</answer>`."""
-    by_key = {plain_name(name): name for name in signature.output_fields}
-    found = re.finditer(rf"<({spelled([*signature.output_fields])})>(.{{0,{_LONGEST_TEXT}}}?)</\1>", text, re.S | re.I)
-    if raw := _last_set([(by_key[plain_name(match[1])], match[2].strip()) for match in found], signature):
-        yield raw
-
-
 @functools.lru_cache(maxsize=1024)
 def _marker(names: tuple[str, ...]) -> re.Pattern[str]:
     """`[[ ## answer ## ]]`, also without the signs or spaces, and the marker at the end; group 1 is the name."""
     return re.compile(rf"[*`]*\[\[[ \t#]*({spelled([*names, 'completed'])})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tag(names: tuple[str, ...]) -> re.Pattern[str]:
+    """`<answer>`, or the end of a tag; group 1 is the name, or None at the end."""
+    return re.compile(rf"<({spelled(names)})>|</(?:{spelled(names)})>", re.I)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -127,9 +123,9 @@ def _label(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _mark(signature: type[dspy.Signature]) -> re.Pattern[str]:
+def _mark(names: tuple[str, ...]) -> re.Pattern[str]:
     """The first character of a marker or tag, and the quotation mark behind the key of an object."""
-    named = spelled([*signature.fields])
+    named = spelled(names)
     return re.compile(
         rf"\[(?=\[[ \t]*(?:#|(?:{named}|completed)\b))|<(?=/?\s*(?:{named}|think(?:ing)?)\b)"
         rf"|(?<=[\"'“‘])(?:{named})(?=\\*[\"'”’]\s*:)",
@@ -143,9 +139,7 @@ def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
     A passage that holds `[[ ## answer ## ]]`, `<answer>` or `{"answer": …}` could otherwise end a field of a reply that
     quotes it, and begin another. Keys become `"answer (quoted)"`. Tags and keys with other names stay.
     """
-    hashable: Any = signature  # type checkers do not know that the class is hashable
-    mark = _mark(hashable)
-
+    mark = _mark(tuple(signature.fields))
     return map_texts(value, lambda text: mark.sub(lambda f: f"{f[0]} " if f[0] in "[<" else f"{f[0]} (quoted)", text))
 
 

@@ -85,9 +85,8 @@ def test_lists_of_objects():
 @pytest.mark.parametrize(
     ("written", "grade", "probability"),
     [
-        ("not sure", 2, 0.25),
         ("I am quite sure (4)", 4, 0.4),
-        ("not very confident", 2, 0.25),
+        (0.8, 4, 0.8),
         ("80 %", 4, 0.8),
         ("9/10", 5, 0.9),
         ("0", 1, 0.0),
