@@ -189,8 +189,9 @@ def _lm(place: Path, *, cache: bool = False) -> Any:
     """The embedded reader, which takes 20 ms longer and counts its calls in a file."""
     import dspy
 
+    from knowgap.lms.cache import quiet_dspy
     from knowgap.lms.embedded.engine import ExtractiveEngine
-    from knowgap.lms.providers import EXTRACTIVE, quiet_dspy
+    from knowgap.lms.providers import EXTRACTIVE
 
     class Counting(ExtractiveEngine):
         def complete(self, request: Any) -> Any:

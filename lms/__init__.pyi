@@ -1,3 +1,4 @@
+from .cache import quiet_dspy as quiet_dspy
 from .embedded.engine import AsyncExtractiveEngine as AsyncExtractiveEngine
 from .embedded.engine import ExtractiveEngine as ExtractiveEngine
 from .local.engine import AsyncHFEngine as AsyncHFEngine
@@ -6,4 +7,3 @@ from .providers import as_language_model_error as as_language_model_error
 from .providers import check_reachable as check_reachable
 from .providers import extractive_lm as extractive_lm
 from .providers import make_lm as make_lm
-from .providers import quiet_dspy as quiet_dspy

@@ -22,7 +22,7 @@ CONNECTION_OPTIONS = ("timeout", "num_retries")
 
 
 class Store:
-    """Values by key in an SQLite file, over one connection, which all threads share and a forked process makes anew.
+    """Values by key in an SQLite file, over one connection that all threads share.
 
     Args:
         folder: its folder, which is made.
@@ -32,43 +32,29 @@ class Store:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._path = Path(folder) / "cache.db"
-        self._lock, self._pid = threading.Lock(), 0
-        self._database: sqlite3.Connection | None = None
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock:
-            self._open()
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(Path(folder) / "cache.db", timeout=120, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+        self._database.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
 
     def get(self, key: str) -> Any:
         """The value of a key, or None."""
         with self._lock:
-            found = self._open().execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
+            found = self._database.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
         return None if found is None else pickle.loads(found[0])
 
     def set(self, key: str, value: Any) -> None:
         """Store a value."""
         row = key, pickle.dumps(value)
-        with self._lock, self._open() as database:
+        with self._lock, self._database as database:
             database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", row)
 
-    def __contains__(self, key: str) -> bool:
-        return self.get(key) is not None
-
     def close(self) -> None:
-        """Close the file; another use opens it again."""
+        """Close the file."""
         with self._lock:
-            if self._database is not None and self._pid == os.getpid():
-                self._database.close()
-            self._database = None
-
-    def _open(self) -> sqlite3.Connection:
-        if self._database is None or self._pid != os.getpid():
-            database = sqlite3.connect(self._path, timeout=120, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
-            self._database, self._pid = database, os.getpid()
-        return self._database
+            self._database.close()
 
 
 class _EndpointCache(Cache):
@@ -99,16 +85,21 @@ class _EndpointCache(Cache):
         return super().cache_key(request, [*ignored, *CONNECTION_OPTIONS])
 
 
-def cache_replies(folder: str | Path | None) -> None:
-    """Let DSPy cache replies of language models, separately for each endpoint, in a folder or only in memory (None).
+def quiet_dspy(cache_dir: str | Path | None = None) -> None:
+    """Keep DSPy off the network and out of the home folder.
 
-    The file of the cache that DSPy had before is closed; it is opened again if it is used again.
+    DSPy uses its packaged table of model prices, and caches replies in `cache_dir`, separately for each endpoint, or
+    only in memory where that is None. Call this once, before the first language model is used.
+
+    Raises:
+        UsageError: the cache cannot be written, or is damaged.
     """
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     module: Any = dspy
     before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read
     if isinstance(before, Store):
         before.close()
     try:
-        module.cache = _EndpointCache(None if folder is None else str(Path(folder).expanduser()))
+        module.cache = _EndpointCache(None if cache_dir is None else str(Path(cache_dir).expanduser()))
     except (sqlite3.Error, OSError) as error:
-        raise UsageError(f"{folder} cannot be used as a cache ({error}): free some space, or remove it") from error
+        raise UsageError(f"{cache_dir} cannot be used as a cache ({error}): free some space, or remove it") from error

@@ -1,9 +1,7 @@
 """Meters language models: counts the calls of a model and what they cost, and repeats calls that failed.
 
-`metered` copies a DSPy language model so that each of its replies is reported, including those that a cache answers.
-The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each reply, is
-replaced. A tracker is also a DSPy callback: it sees requests that ended in an error, and the calls of unmetered models,
-such as those of a predictor in a module of the user's, which it counts from the model's history.
+A tracker is a DSPy callback. It sees each call before it is made, and those that end in an error; and it lets a model
+report the entry that DSPy makes for its history, which tells the tokens, also of a reply from a cache.
 """
 
 from __future__ import annotations
@@ -83,23 +81,17 @@ class Usage(BaseModel, extra="forbid"):
         return Usage(**{name: value + getattr(other, name) for name, value in self})
 
 
-_SMALL_HISTORY = 100
-"""Calls that DSPy keeps although history is off, since trackers count unmetered models from it. The number exceeds that
-of the threads that call one model at a time."""
-
-
 class UsageTracker(BaseCallback):
     """Counts the calls made under `track_usage`, in any thread that has DSPy's settings.
 
     Args:
-        prices: replace the prices that DSPy knows, for metered models.
+        prices: replace the prices that DSPy knows.
     """
 
     def __init__(self, prices: Prices | None = None):
         self.usage, self._prices = Usage(), prices
         self.keeps_history = True  # whether DSPy keeps a history of the calls that are counted
         self._lock = threading.Lock()
-        self._unmetered: dict[str, Any] = {}  # calls under way to unmetered models
         self._asked: dict[str, int] = {}  # running predictors, and how many calls they have made
 
     def append(self, entry: Mapping[str, Any]) -> None:
@@ -112,25 +104,18 @@ class UsageTracker(BaseCallback):
             self.usage += usage
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Stop a cancelled question before its next call, and note an unmetered model."""
+        """Stop a cancelled question before its next call; let the model report its replies from now on."""
         check_cancelled()
         if (predictor := ACTIVE_CALL_ID.get()) in self._asked:
             self._asked[predictor] += 1
-        if _meter_of(instance) is None:
-            self._unmetered[call_id] = instance
+        if not isinstance(record := instance.update_history, _Reporting):
+            instance.update_history = _Reporting(record)
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Count a request that was sent and failed, and the reply of an unmetered model."""
-        unmetered = self._unmetered.pop(call_id, None)
-        if exception is not None and _was_sent(exception):
+        """Count a request that failed, if it may have reached the language model."""
+        kept_back = isinstance(exception, (LMConfigurationError, LMUnsupportedFeatureError))
+        if isinstance(exception, LMError) and not kept_back and not _refuses_connections(exception):
             self.add(Usage(calls=1, failed_calls=1))
-        elif exception is None and unmetered is not None:
-            # An entry keeps the very object that the call returns: the outputs, or the response to a whole request.
-            history = [*getattr(unmetered, "history", ())][::-1]
-            mine = (entry for entry in history if outputs is entry["outputs"] or outputs is entry["response"])
-            entry = next(mine, None)
-            unknown = Usage(calls=1, unpriced_calls=1, unreported_calls=1)
-            self.add(unknown if entry is None else _usage_of(entry, None))
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Note that a predictor begins to ask."""
@@ -143,50 +128,20 @@ class UsageTracker(BaseCallback):
             self.add(Usage(uncounted_calls=1))
 
 
-def _was_sent(error: BaseException) -> bool:
-    """Whether a request that ended in this error may have reached the language model."""
-    kept_back = isinstance(error, (LMConfigurationError, LMUnsupportedFeatureError))
-    return isinstance(error, LMError) and not kept_back and not _refuses_connections(error)
+class _Reporting:
+    """Stands in for a model's `update_history`: reports entries to the active trackers, and records them if wanted."""
 
-
-class _Meter:
-    """Passes the entry of each reply on: to the active trackers, and to the model's own history if one is kept."""
-
-    def __init__(self, lm: dspy.BaseLM):
-        self.lm, self._keeps = lm, keeps_history()
+    def __init__(self, record: Callable[[Any], None]):
+        self._record = record
 
     def __call__(self, entry: Mapping[str, Any]) -> None:
-        for tracker in trackers():
+        for tracker in _trackers():
             tracker.append(entry)
-        if self._keeps:
-            self.lm.update_history(entry)
+        if keeps_history():
+            self._record(entry)
 
 
-def _meter_of(lm: Any) -> _Meter | None:
-    meter = getattr(lm, "update_history", None)
-    return meter if isinstance(meter, _Meter) else None
-
-
-def unmetered(lm: Any) -> Any:
-    """The language model of which a metered one is a copy; any other object unchanged."""
-    meter = _meter_of(lm)
-    return lm if meter is None else meter.lm
-
-
-def metered(lm: Any, **changes: Any) -> Any:
-    """A copy of a language model that reports each of its replies to the active trackers.
-
-    Args:
-        lm: a DSPy language model; anything else is returned unchanged.
-        **changes: as for `dspy.LM.copy`.
-    """
-    if not isinstance(lm, dspy.BaseLM):
-        return lm
-    lm = unmetered(lm)
-    return lm.copy(update_history=_Meter(lm), **changes)
-
-
-def trackers() -> list[UsageTracker]:
+def _trackers() -> list[UsageTracker]:
     """The trackers that count the calls made here."""
     return [callback for callback in dspy.settings.callbacks or () if isinstance(callback, UsageTracker)]
 
@@ -194,7 +149,7 @@ def trackers() -> list[UsageTracker]:
 def keeps_history() -> bool:
     """Whether DSPy is to keep a history of the calls made here."""
     wanted = not dspy.settings.disable_history and dspy.settings.max_history_size > 0
-    return wanted and all(tracker.keeps_history for tracker in trackers())
+    return wanted and all(tracker.keeps_history for tracker in _trackers())
 
 
 @contextmanager
@@ -204,11 +159,8 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
     Calls of a model whose class overrides `__call__` are only reported as uncounted.
     """
     tracker.keeps_history = keeps_history()
-    size = dspy.settings.max_history_size if tracker.keeps_history else _SMALL_HISTORY
-    callbacks = [*(dspy.settings.callbacks or ()), tracker]
-    # DSPy makes the entries that meters read only while it is set to keep a history.
-    kept = dspy.context(disable_history=False, max_history_size=size, callbacks=callbacks)
-    with kept, dspy.context(lm=metered(dspy.settings.lm)):
+    # DSPy makes the entries that models report only while it is set to keep a history.
+    with dspy.context(disable_history=False, callbacks=[*(dspy.settings.callbacks or ()), tracker]):
         yield tracker
 
 
@@ -221,8 +173,18 @@ def without_history() -> Iterator[None]:
     """
     trace = dspy.settings.trace
     everybodys = contextvars.Context().run(lambda: dspy.settings.trace)  # outside of every `dspy.context`
-    with dspy.context(disable_history=not trackers(), max_history_size=0, trace=None if trace is everybodys else trace):
+    kept = None if trace is everybodys else trace
+    with dspy.context(disable_history=not _trackers(), max_history_size=0, trace=kept):
         yield
+
+
+def copy_of(lm: Any, **changes: Any) -> Any:
+    """A copy of a language model that shares its history; the model itself without changes (see `dspy.LM.copy`)."""
+    if not changes:
+        return lm
+    copied = lm.copy(**changes)
+    copied.history = lm.history
+    return copied
 
 
 def token_prices(model: str) -> Prices | None:
@@ -285,13 +247,13 @@ _answered: set[tuple[str, Any]] = set()
 """Models, with their addresses, that have answered: only for others does a refused connection mean an absent server."""
 
 
-def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
+def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T]) -> T:
     """Make a request to a language model; repeat it after a transient fault, up to `lm.num_retries` times.
 
     Transient faults are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between two
     attempts are 1, 2, 4, … seconds, or what the endpoint asks for, at most a minute. There is no second attempt if a
-    server that has never answered refuses connections or returns a page of HTML. `request` makes one attempt, without
-    DSPy's own retries.
+    server that has never answered refuses connections. `request` makes one attempt, with a copy of the model that does
+    not repeat anything itself, given as `lm`.
 
     Raises:
         ContextWindowExceededError: the prompt is too long, even if DSPy does not recognise the server's message.
@@ -299,26 +261,24 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
         LMError: the last attempt failed, or the fault is not transient.
         CallsCancelled: the question is cancelled.
     """
-    key = lm.model, lm.kwargs.get("api_base")
+    key, once = (lm.model, lm.kwargs.get("api_base")), copy_of(lm, num_retries=0)
     attempt = 0
     while True:
         check_cancelled()
         try:
-            reply = request()
-            _answered.add(key)
-            return reply
-        except LMInvalidRequestError as error:
-            if _TOO_LONG.search(str(error)) and not isinstance(error, ContextWindowExceededError):
-                raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
-            raise
+            reply = request(lm=once)
         except LMError as error:
+            absent = key not in _answered and _refuses_connections(error)
             passes = is_retryable_lm_error(error) or is_garbled(error)
-            absent = key not in _answered and (_refuses_connections(error) or _is_page(error))
-            if attempt >= lm.num_retries or absent or not passes:
-                if isinstance(error, LMServerError) and _TOO_LONG.search(str(error)):
+            if absent or not passes or attempt >= lm.num_retries:
+                refused = isinstance(error, (LMInvalidRequestError, LMServerError))
+                if refused and not isinstance(error, ContextWindowExceededError) and _TOO_LONG.search(str(error)):
                     raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
                 raise
             seconds = 2.0**attempt if error.retry_after is None else error.retry_after
+        else:
+            _answered.add(key)
+            return reply
         pause(min(seconds, _LONGEST_PAUSE))
         attempt += 1
 
@@ -329,10 +289,6 @@ def _refuses_connections(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _is_page(error: BaseException) -> bool:
-    return is_garbled(error) and "text/html" in str(error)
 
 
 def is_garbled(error: BaseException) -> bool:

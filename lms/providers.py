@@ -1,17 +1,14 @@
-"""Make language models by name and options, check that they answer, and keep DSPy off the network."""
+"""Make language models by name and options, check that they answer, and say in one line why one cannot be used."""
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import dspy
-import orjson
 from dspy.utils.exceptions import (
     LMAuthError,
     LMError,
@@ -20,18 +17,11 @@ from dspy.utils.exceptions import (
     LMTimeoutError,
     LMTransportError,
 )
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, Json, TypeAdapter, ValidationError
 
-from knowgap.errors import (
-    LanguageModelError,
-    LanguageModelUnreachable,
-    UnknownName,
-    UsageError,
-    shorten,
-)
-from knowgap.lms.cache import cache_replies
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError, shorten
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
-from knowgap.lms.metering import ask_patiently, metered
+from knowgap.lms.metering import ask_patiently
 
 EXTRACTIVE = "knowgap/extractive-6"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
@@ -39,14 +29,9 @@ apart."""
 
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 _SHORTEST_KEY = 8  # characters
-_OURS = (
-    "async_engine", "cache", "callbacks", "engine", "finetuning_model", "launch_kwargs", "logprobs", "messages",
-    "model", "n", "prompt", "prompt_cache", "provider", "request", "response_format", "rollout_id", "stream",
-    "tool_choice", "tools", "top_logprobs", "train_kwargs",
-)  # fmt: skip
 
 _COUNT = Annotated[int, Field(ge=1)]
-_TYPES: dict[str, Any] = {
+_OPTIONS: dict[str, Any] = {
     "temperature": Annotated[float, Field(ge=0, le=2)],
     "max_tokens": _COUNT,
     "timeout": Annotated[float, Field(ge=0.1, le=86_400)],
@@ -58,6 +43,7 @@ _TYPES: dict[str, Any] = {
     "presence_penalty": Annotated[float, Field(ge=-2, le=2)],
     "reasoning_effort": str,
     "model_type": Literal["chat", "text", "responses"],
+    "extra_body": Json[dict[str, Any]],
     "max_new_tokens": _COUNT,
     "device": str,
     "dtype": Literal["auto", "float32", "bfloat16", "float16"],
@@ -154,45 +140,23 @@ def is_secret(name: str) -> bool:
 
 
 def parse_options(written: Mapping[str, str]) -> dict[str, Any]:
-    """Read options from text.
-
-    Values of other options than the known ones are parsed as JSON if possible (`top_a=0.1`, `extra_body={"min_p":
-    0.1}`), and are text otherwise.
+    """Read options from text; `extra_body` is JSON, for what only some servers know (`extra_body={"min_p": 0.1}`).
 
     Raises:
-        UsageError: as for `check_option`.
+        UsageError: an option does not take this value.
+        UnknownName: there is no such option, or it is a secret.
     """
-    return {name: check_option(name, text if name in _TYPES else _parsed(text)) for name, text in written.items()}
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-
-
-def check_option(name: str, value: Any) -> Any:
-    """Convert the value of an option to the option's type.
-
-    Raises:
-        UsageError: the option does not take this value, is a secret, or is set elsewhere.
-        UnknownName: the name is not an identifier, or is nearly that of a known option and probably mistyped.
-    """
-    if name in _TYPES:
+    options: dict[str, Any] = {}
+    for name, text in written.items():
+        if name not in _OPTIONS:
+            note = "; other options go into extra_body as JSON, and keys into the provider's environment variable"
+            raise UnknownName.among("option of a language model", name, _OPTIONS, note)
         try:
-            return TypeAdapter(_TYPES[name]).validate_python(value)
+            options[name] = TypeAdapter(_OPTIONS[name]).validate_python(text)
         except ValidationError as error:
             reason = error.errors()[0]["msg"].replace("Input should be", "it should be")
-            raise UsageError(f"{name}={value}: {reason}") from None
-    if name in _OURS or is_secret(name):
-        raise UsageError(
-            f"{name} cannot be set as an option: --lm names the model and --api-base its server; the key is read from "
-            "the provider's environment variable, such as OPENAI_API_KEY, and programs set the rest"
-        )
-    if not name.isidentifier() or get_close_matches(name, _TYPES, n=1, cutoff=0.8):
-        raise UnknownName.among("option of a language model", name, _TYPES)
-    return value
+            raise UsageError(f"{name}={text}: {reason}") from None
+    return options
 
 
 def check_reachable(lm: dspy.BaseLM) -> None:
@@ -206,9 +170,8 @@ def check_reachable(lm: dspy.BaseLM) -> None:
     """
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
-    ask = functools.partial(metered(lm, num_retries=0), "Answer with one word: ready", cache=False)
     try:
-        ask_patiently(lm, ask)
+        ask_patiently(lm, lambda lm: lm("Answer with one word: ready", cache=False))
     except LMError as error:
         raise as_language_model_error(error, lm) from error
 
@@ -257,13 +220,3 @@ def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelEr
     return LanguageModelError(
         f"none of {calls} replies of the language model {lm.model!r} could be read; likely cause: {likely}"
     )
-
-
-def quiet_dspy(cache_dir: str | Path | None = None) -> None:
-    """Keep DSPy off the network and out of the home folder.
-
-    DSPy uses its packaged table of model prices, and caches replies in `cache_dir`, or only in memory where that is
-    None. Call this once, before the first language model is used.
-    """
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
-    cache_replies(cache_dir)

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
 from knowgap.errors import UnknownName, UsageError, shorten
-from knowgap.lms.metering import Usage, UsageTracker, metered, track_usage
+from knowgap.lms.metering import Usage, UsageTracker, copy_of, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Hyperparameter, Setting, declared_in
@@ -151,7 +151,7 @@ class ModuleProgram(Program):
         """Answer `question` by calling the module."""
         recorder, output = current_recorder(), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
-        lm = metered(dspy.settings.lm, **default_sampling(dspy.settings.lm))
+        lm = copy_of(dspy.settings.lm, **default_sampling(dspy.settings.lm))
         with track_usage(UsageTracker()) as tracker, dspy.context(adapter=adapter_in_use(), lm=lm, **index):
             try:
                 output = self.module(**{self.question_input: question})

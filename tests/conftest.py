@@ -56,9 +56,9 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     if any(dspy.settings.get(name) is not value for name, value in kept.items()):
         dspy.configure(**kept)
     if getattr(dspy.cache, "enable_disk_cache", False):
-        from knowgap.lms.cache import cache_replies
+        from knowgap.lms.cache import quiet_dspy
 
-        cache_replies(None)  # which closes the files of the one that the test made
+        quiet_dspy()  # which closes the files of the one that the test made
     dspy.cache = cache
     if "optuna" in sys.modules:
         import optuna

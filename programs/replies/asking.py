@@ -22,7 +22,7 @@ from dspy.utils.exceptions import (
 )
 
 from knowgap.errors import UsageError, shorten
-from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, metered, track_usage, unmetered
+from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, track_usage
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.signatures import STYLES
 
@@ -76,7 +76,7 @@ def predict_of(predictor: Any) -> Any:
 
 def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
     """The language model that answers a predictor called with these inputs."""
-    return unmetered(inputs.get("lm") or getattr(predict_of(predictor), "lm", None) or dspy.settings.lm)
+    return inputs.get("lm") or getattr(predict_of(predictor), "lm", None) or dspy.settings.lm
 
 
 class Reply(NamedTuple):
@@ -174,11 +174,11 @@ def _call(
     predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any], tracker: UsageTracker
 ) -> dspy.Prediction:
     """Call a predictor, without the options that the model refuses, which are remembered."""
-    given, refused = {**inputs, "lm": metered(lm, num_retries=0)}, set[str]()
+    refused = set[str]()
     options = {name: value for name, value in options.items() if name not in _REFUSED.get(lm, ())}
     with track_usage(tracker), dspy.context(adapter=adapter_in_use()):
         while True:
-            given["config"] = {**inputs.get("config", {}), **options}
+            given = {**inputs, "config": {**inputs.get("config", {}), **options}}
             try:
                 prediction = ask_patiently(lm, functools.partial(predictor, **given))
                 break

@@ -9,7 +9,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
-import numpy as np
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.lm15 import Message, Request
@@ -24,7 +23,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
-from knowgap.lms.metering import Usage, UsageTracker, dollars, token_prices, track_usage
+from knowgap.lms.metering import Usage, UsageTracker, token_prices, track_usage
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.retrieval.passage import Hit, Passage
@@ -101,18 +100,6 @@ def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(ser
     lm.close()
 
 
-def test_a_page_where_a_model_should_be_is_not_asked_again(server, pauses):
-    page = (200, {"Content-Type": "text/html"}, "<html>Sign in</html>")
-    server.faults = [page]
-    with pytest.raises(LMError, match="text/html"):
-        asked(server, cache=False)
-    assert pauses == []
-    assert asked(server, cache=False) == "Tarn"
-    server.faults = [page]  # a gateway that fails for once
-    assert asked(server, cache=False) == "Tarn"
-    assert pauses == [1]
-
-
 def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(server):
     begun, free, ended, searches = threading.Event(), threading.Event(), threading.Event(), []
     server.delay_of = lambda text: (begun.set(), free.wait(60), 0.0)[-1]
@@ -177,15 +164,7 @@ def test_calls_of_models_that_predictors_and_code_bring_along_are_counted():
     usage = tracker.usage
     assert (usage.calls, usage.cached_calls, usage.unreported_calls) == (160 + 2, 6, 0)
     assert usage.prompt_tokens > 20
-    assert len(other.history) <= 100
-
-
-def test_a_call_of_which_a_history_has_nothing_has_unknown_tokens():
-    other = answering()
-    other.update_history = lambda entry: None
-    with dspy.context(lm=answering()), track_usage(UsageTracker()) as tracker:
-        other("Where?")
-    assert tracker.usage == Usage(calls=1, unpriced_calls=1, unreported_calls=1)
+    assert other.history == []
 
 
 @pytest.mark.parametrize(
@@ -303,4 +282,3 @@ def test_prices_come_from_the_table_of_dspy():
     assert token_prices("knowgap/extractive-6") == (0, 0)
     assert token_prices("openai/unheard-of") is None
     assert token_prices("") is None
-    assert dollars(np.array([1e6, 2e6]), np.array([0.0, 1e6]), (2.0, 3.0)).tolist() == [2.0, 7.0]
