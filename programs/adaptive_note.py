@@ -12,7 +12,7 @@ from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.statements import joined
-from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
+from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Stopped
 from knowgap.retrieval.hybrid import fuse
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import (
@@ -98,7 +98,7 @@ class AdaptiveNote(Program):
             if note and self.review:  # equations 6 and 7
                 output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
                 better = output is not None and bool(output.better)
-                self.record(Compared(better=better))
+                self.record(Compared(better=better, passages=[passage.id for passage in passages]))
             if better:
                 best_note, sources = note, distinct([*sources, *passages])
             else:
@@ -120,7 +120,7 @@ class AdaptiveNote(Program):
         """A note from passages; empty if it could not be read."""
         note = text_of(self.ask(predictor, question=question, passages=passages, **inputs), "note")
         if note:
-            self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
+            self.record(Reasoned(what="note", text=note, passages=[passage.id for passage in passages]), *passages)
         return note
 
     def _generate(self, question: str, note: str, inlined: Sequence[Passage] = ()) -> str:

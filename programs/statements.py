@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.asking import ask_until_read
-from knowgap.programs.trace.recorder import Budget, active_recorder
+from knowgap.programs.trace.recorder import active_recorder
 from knowgap.retrieval.entailment import EntailmentModel, make_entailment
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.passage import NeverCopied, Passage
@@ -90,8 +90,7 @@ class LMEntailment(NeverCopied):
         """
         premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
         recorder = active_recorder()
-        budget = Budget() if recorder is None else recorder.budget
-        if not pairs or budget.left <= budget.reserved:
+        if not pairs or (recorder is not None and recorder.budget.left <= recorder.budget.reserved):
             return GroundingEntailment().entails(pairs)
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
         with dspy.context(trace=None):  # no demonstration of a program

@@ -128,7 +128,7 @@ class Answering:
                 stream = stream if greeting is None else _only(greeting)
             async with contextlib.aclosing(stream):
                 while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
-                    told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
+                    told.passages.update((passage.id, passage) for passage in recorded.passages)
                     step = recorded.step
                     yield StepTold(step.model_dump(mode="json"), text=told.describe(step))
             answer = await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)

@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.replies.text import text_of
-from knowgap.programs.trace.steps import Noted, Reasoned
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerFromPassages, ReadingNotes, ReasonedAnswer
 
@@ -72,5 +72,5 @@ class ChainOfNote(RAG):
         """Answer `question` from one retrieval; the prediction adds `note`."""
         passages, output = self._read(question)
         note = text_of(output, "note")
-        self.record(Noted(note=note, passages=[passage.id for passage in passages]))
+        self.record(Reasoned(what="note", text=note, passages=[passage.id for passage in passages]))
         return self.conclude(text_of(output), passages, note=note)

@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from knowgap.programs.trace.steps import (
-    Answered,
-    Compared,
-    Extracted,
-    Filtered,
-    Judged,
-    Noted,
-    Rejected,
-    Reranked,
-    Retrieved,
-)
+from knowgap.programs.trace import steps as s
+from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.passage import gold_name
 
-if TYPE_CHECKING:
-    from knowgap.programs.trace.trace import Trace
-
-FAILED = "question failed"
-"""The program failed on the question."""
-NOT_SEARCHED = "not searched for"
-"""No search returned the passage, and nothing but the question itself was searched for."""
-NOT_RETRIEVED = "not retrieved"
-"""No search of the question returned it."""
-BELOW_THRESHOLD = "below the relevance threshold"
-"""It was retrieved, but scored below δ, and the model did not see it."""
-OVER_CAP = "over a cap"
-"""It was retrieved, not below δ, but beyond the number of passages that the model may read."""
-IRRELEVANT = "judged irrelevant"
-"""The model saw it, and judged it irrelevant whenever it was asked."""
-NOTE_REJECTED = "note not kept"
-"""The model saw it, and the note that was written from it lost against an earlier one."""
-NOT_ENTAILED = "rejected by entailment"
-"""The model saw it, and every statement that cites it was rejected by the entailment model."""
-CUT = "shown in part, cut by the sentence filter"
-"""The model saw a part of it, and the answer does not rest on it."""
-NOTHING_TAKEN = "nothing taken from it"
-"""The model saw it, but took no statement from it."""
-NOT_IN_ANSWER = "not in the answering prompt"
-"""The model saw it, but when it answered, it saw neither the passage nor anything taken from it."""
-USED = "used for the answer"
-"""The model saw it, or something taken from it, when it answered."""
-
-FATES = (
-    *(FAILED, NOT_SEARCHED, NOT_RETRIEVED, BELOW_THRESHOLD, OVER_CAP, IRRELEVANT),
-    *(NOTE_REJECTED, NOT_ENTAILED, CUT, NOTHING_TAKEN, NOT_IN_ANSWER, USED),
-)
-"""What can become of a gold passage, from the first step of a method to the last."""
+FATES = {
+    "question failed": "The program failed on the question.",
+    "not searched for": "No search returned it, and nothing but the question itself was searched for.",
+    "not retrieved": "No search of the question returned it.",
+    "below the relevance threshold": "It was retrieved, but scored below δ, and the model did not see it.",
+    "over a cap": "It was retrieved, not below δ, but beyond the number of passages that the model may read.",
+    "judged irrelevant": "The model saw it, and judged it irrelevant whenever it was asked.",
+    "note not kept": "The model saw it, and the note that was written from it lost against an earlier one.",
+    "rejected by entailment": "The model saw it, and no statement that cites it passed the entailment model.",
+    "shown in part, cut by the sentence filter": "The model saw a part of it, and the answer does not rest on it.",
+    "nothing taken from it": "The model saw it, but took no statement from it.",
+    "not in the answering prompt": "When it answered, the model saw neither the passage nor anything taken from it.",
+    "used for the answer": "The model saw it, or something taken from it, when it answered.",
+}
+"""What can become of a gold passage, from the first step of a method to the last, and what each fate means."""
+FAILED, NOT_SEARCHED, *_, USED = FATES
 
 
 def found_passages(trace: Trace) -> set[str]:
     """Ids of the passages that some search of the question returned."""
-    return {passage for step in trace.of(Retrieved) for hits in step.hits for passage in hits}
+    return {passage for step in trace.of(s.Retrieved) for hits in step.hits for passage in hits}
 
 
 def shown_passages(trace: Trace) -> set[str]:
@@ -65,7 +38,7 @@ def shown_passages(trace: Trace) -> set[str]:
 
 def used_passages(trace: Trace) -> set[str]:
     """Ids of the retrieved passages that the final answer rests on, by themselves or by what was taken from them."""
-    answers = trace.of(Answered)
+    answers = trace.of(s.Answered)
     return shown_passages(trace) & set(answers[-1].passages if answers else [])
 
 
@@ -81,18 +54,23 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
         gold: ids of the passages that hold the evidence, or of their documents.
     """
     found, shown, used = found_passages(trace), shown_passages(trace), used_passages(trace)
-    searched = {query.strip() for step in trace.of(Retrieved) for query in step.queries}
-    not_found = NOT_RETRIEVED if searched - {trace.question.strip()} else NOT_SEARCHED
-    taken = {name for step in trace.of(Extracted) for sources in step.sources for name in sources}
+    queries = {query.strip() for step in trace.of(s.Retrieved) for query in step.queries}
+    not_found = "not retrieved" if queries - {trace.question.strip()} else NOT_SEARCHED
+    scored, filtered = trace.of(s.Reranked), trace.of(s.Filtered)
+    judged = {value: {j.passage for j in trace.of(s.Judged) if j.value is value} for value in (True, False)}
+    noted = {better: _named(c.passages for c in trace.of(s.Compared) if c.better is better) for better in (True, False)}
+    taken = _named(sources for step in trace.of(s.Extracted) for sources in step.sources)
+    below = _named(step.dropped for step in scored) - _named(step.kept for step in scored)
     lost = {
-        IRRELEVANT: _judged_irrelevant(trace),
-        NOTE_REJECTED: _in_rejected_notes(trace),
-        NOT_ENTAILED: {name for step in trace.of(Rejected) for name in step.passages} - taken,
-        CUT: {name for name in shown if trace.shown[name] < len(trace.passages[name]["text"])},
-        NOTHING_TAKEN: shown - taken if trace.of(Extracted) else set[str](),
+        "judged irrelevant": (judged[False] | _named(step.dropped for step in filtered))
+        - (judged[True] | _named(step.kept for step in filtered)),
+        "note not kept": noted[False] - noted[True],
+        "rejected by entailment": _named(step.passages for step in trace.of(s.Rejected)) - taken,
+        "shown in part, cut by the sentence filter": {
+            name for name in shown if trace.shown[name] < len(trace.passages[name].text)
+        },
+        "nothing taken from it": shown - taken if trace.of(s.Extracted) else set[str](),
     }
-    below = {name for step in trace.of(Reranked) for name in step.dropped}
-    below -= {name for step in trace.of(Reranked) for name in step.kept}
 
     def fate(name: str) -> str:
         if name not in found:
@@ -100,37 +78,18 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
         if name in used:
             return USED
         if name not in shown:
-            return BELOW_THRESHOLD if name in below else OVER_CAP
-        return next((fate for fate, names in lost.items() if name in names), NOT_IN_ANSWER)
+            return "below the relevance threshold" if name in below else "over a cap"
+        return next((fate for fate, names in lost.items() if name in names), "not in the answering prompt")
 
-    gold = list(gold)
-    parts: dict[str, list[str]] = {name: [name] for name in gold}
+    parts = {name: [name] for name in gold}
     for passage in found:
         name = gold_name(passage, parts)
         if name is not None and name != passage:
             parts[name].append(passage)
-    return {name: max(map(fate, parts[name]), key=FATES.index) for name in gold}
+    order = [*FATES]
+    return {name: max(map(fate, own), key=order.index) for name, own in parts.items()}
 
 
-def _judged_irrelevant(trace: Trace) -> set[str]:
-    relevant = {step.passage for step in trace.of(Judged) if step.value}
-    irrelevant = {step.passage for step in trace.of(Judged) if not step.value}
-    for step in trace.of(Filtered):
-        relevant.update(step.kept)
-        irrelevant.update(step.dropped)
-    return irrelevant - relevant
-
-
-def _in_rejected_notes(trace: Trace) -> set[str]:
-    """Passages read for notes that were compared with an earlier one and lost, and for no note that was kept."""
-    kept, rejected, last = set[str](), set[str](), set[str]()
-    for step in trace.steps:
-        if isinstance(step, Noted):
-            last = set(step.passages)
-        elif isinstance(step, Compared) and not step.better:
-            rejected |= last
-            last = set()
-        elif isinstance(step, Retrieved):  # the next note begins
-            kept |= last
-            last = set()
-    return rejected - kept - last
+def _named(groups: Iterable[Iterable[str]]) -> set[str]:
+    """All ids of some groups."""
+    return {name for group in groups for name in group}

@@ -11,7 +11,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ _SUMMED = ("unreadable", "retrievals", "unseen_searches", "knowledge_tokens")
 
 LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
 """The listener of the next question that is asked in this context."""
-_RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
+_RECORDER: contextvars.ContextVar[TraceRecorder] = contextvars.ContextVar("knowgap_recorder")
 
 
 class CallsSpent(Exception):
@@ -66,14 +66,14 @@ class TraceRecorder:
         iteration: number of the iteration that the next steps belong to; `branch` is the path of their branch.
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
-        model_texts: texts of passages that the model wrote from memory.
+        model_texts: texts of passages that the model wrote from memory, for the whole question.
         replies: the replies to requests of the whole question, by request.
     """
 
     started: float
     concurrent: bool
     question: str = ""
-    budget: Budget = field(default_factory=lambda: Budget())
+    budget: Budget = field(default_factory=Budget)
     listener: Listener | None = None
     iteration: int = 0
     branch: str = ""
@@ -87,8 +87,7 @@ class TraceRecorder:
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
-        step.iteration = step.iteration or self.iteration
-        step.branch = step.branch or self.branch
+        step.iteration, step.branch = self.iteration, self.branch
         self.steps.append(step)
         if isinstance(step, Prompted):
             self.model_texts.add(step.text)
@@ -115,7 +114,7 @@ class TraceRecorder:
         mine.set_result(reply)
         return reply
 
-    def _take(self, passages: Sequence[Passage], shown: Mapping[str, int]) -> None:
+    def _take(self, passages: Iterable[Passage], shown: Mapping[str, int]) -> None:
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
         for passage_id, characters in shown.items():
@@ -124,15 +123,13 @@ class TraceRecorder:
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run concurrently with others."""
         path = "/".join(part for part in (self.branch, branch) if part)
-        own = {"steps": [], "passages": {}, "shown": {}, "cost": Cost(), "model_texts": set(self.model_texts)}
-        return replace(self, branch=path, **own)
+        return replace(self, branch=path, steps=[], passages={}, shown={}, cost=Cost())
 
     def join(self, children: Sequence[TraceRecorder]) -> None:
         """Take over what the branches recorded, in their order; the longest branch determines the critical path."""
         for child in children:
             self.steps += child.steps
-            self._take(list(child.passages.values()), child.shown)
-            self.model_texts |= child.model_texts
+            self._take(child.passages.values(), child.shown)
             for name in _SUMMED:
                 setattr(self.cost, name, getattr(self.cost, name) + getattr(child.cost, name))
             self.cost.iterations = max(self.cost.iterations, child.cost.iterations)
@@ -144,28 +141,28 @@ class TraceRecorder:
 
         If another program asked it, the searches are in this trace only, so they count as unseen in that of the other.
         """
-        outer = _RECORDER.get()
+        outer = active_recorder()
         if outer is not None and (self.cost.retrievals or self.cost.unseen_searches):
             outer.cost.unseen_searches += 1
         self.cost = self.cost.of_calls(self.tracker.usage)
         self.cost.passages = len(self.shown)
         self.cost.seconds = time.perf_counter() - self.started
-        passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
-        facts: dict[str, Any] = {"program": program, "question": self.question, "cost": self.cost}
-        return Trace.model_construct(**facts, steps=self.steps, passages=passages, shown=self.shown)
+        facts: dict[str, Any] = {"steps": self.steps, "passages": self.passages, "shown": self.shown, "cost": self.cost}
+        return Trace.model_construct(program=program, question=self.question, **facts)
 
 
 def active_recorder() -> TraceRecorder | None:
     """The recorder of the question that is being answered in this thread; None if none is."""
-    return _RECORDER.get()
+    return _RECORDER.get(None)
 
 
 def current_recorder() -> TraceRecorder:
-    """The recorder of the question that is being answered in this thread."""
-    recorder = _RECORDER.get()
-    if recorder is None:
-        raise RuntimeError("no question is being answered here: call the program itself, not its forward method")
-    return recorder
+    """The recorder of the question that is being answered in this thread.
+
+    Raises:
+        LookupError: none is: a program's `forward` was called, not the program itself.
+    """
+    return _RECORDER.get()
 
 
 @contextmanager
@@ -228,8 +225,7 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
             further task begins, and running tasks call no model and no index.
     """
     interrupted = threading.Event()
-    contexts: list[Any] = [contextvars.copy_context() for _ in tasks]
-    steps = [functools.partial(c.run, run_cancellable, interrupted, t) for c, t in zip(contexts, tasks, strict=True)]
+    steps = [functools.partial(contextvars.copy_context().run, run_cancellable, interrupted, task) for task in tasks]
     helpers = sum(_free.acquire(blocking=False) for _ in steps)
     try:
         if helpers < 2:
@@ -244,5 +240,5 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
                 raise
         return [future.result() for future in futures]
     finally:
-        for _ in range(helpers):
-            _free.release()
+        if helpers:
+            _free.release(helpers)

@@ -103,17 +103,11 @@ class Queried(Step):
     repeated: list[str] = []
 
 
-class Noted(Step, words="note: {note}"):
-    """Write or rewrite a note."""
-
-    note: str
-    passages: list[str] = []
-
-
 class Compared(Step, words="the new note is better: {better}"):
-    """Compare a new note with the best one."""
+    """Compare a new note with the best one; its passages are those that it was written from."""
 
     better: bool
+    passages: list[str] = []
 
 
 class Judged(Step):
@@ -148,10 +142,11 @@ class Refined(Step, words="{action}: {query}"):
 
 
 class Reasoned(Step, words="{what}: {text}"):
-    """Write an intermediate text: a chain of thought, a passage from memory."""
+    """Write an intermediate text: a note on passages, a chain of thought, a passage from memory."""
 
     what: str
     text: str
+    passages: list[str] = []
 
 
 class Answered(Step):

@@ -116,7 +116,7 @@ class Trace(BaseModel):
     program: str
     question: str
     steps: list[SerializeAsAny[Step]] = []
-    passages: dict[str, dict[str, str]] = {}
+    passages: dict[str, Passage] = {}
     shown: dict[str, int] = {}
     cost: Cost = Cost()
 
@@ -128,10 +128,6 @@ class Trace(BaseModel):
     def of(self, kind: type[S]) -> list[S]:
         """The steps of one kind, in order."""
         return [step for step in self.steps if isinstance(step, kind)]
-
-    def passage(self, passage_id: str) -> Passage:
-        """The passage of this id."""
-        return Passage.from_dict(self.passages[passage_id])
 
     def describe(self, step: Step) -> list[str]:
         """Put a step into words: a headline, then one line for each detail; passages are named by their titles."""
@@ -166,8 +162,13 @@ class Trace(BaseModel):
         return [step.words.format(**texts, kind=step.kind)]
 
     def _titles(self, ids: list[str], most: int = 8) -> str:
-        titles = [self.passages.get(name, {}).get("title") or name for name in ids[:most]]
-        return (", ".join(titles) or "nothing") + (f" and {len(ids) - most} more" if len(ids) > most else "")
+        more = f" and {len(ids) - most} more" if len(ids) > most else ""
+        return (", ".join(map(self.title, ids[:most])) or "nothing") + more
+
+    def title(self, passage_id: str) -> str:
+        """The title of a passage, or its id if it has none."""
+        passage = self.passages.get(passage_id)
+        return (passage.title if passage is not None else "") or passage_id
 
     @property
     def stopped(self) -> str:

@@ -83,7 +83,7 @@ class ProgramConformance:
         named = [passage_id for step in trace.steps for passage_id in ids_of(step)]
         assert set(named) <= set(trace.passages), "a step names a passage that the trace does not hold"
         for passage in prediction.passages:
-            assert trace.passage(passage.id) == passage
+            assert trace.passages[passage.id] == passage
         assert Trace.from_json(trace.to_json()) == trace
         assert trace.__rich__().children
         assert cost.lm_calls == len(engine.calls)
@@ -93,7 +93,7 @@ class ProgramConformance:
         own = {step.text for step in trace.of(Prompted)}
         assert cost.passages == len({text if text in own else title for title, text in shown})
         characters = dict(sorted((title, len(text)) for title, text in shown if text not in own))  # the longest wins
-        assert {trace.passages[p]["title"]: n for p, n in trace.shown.items() if p[:6] != "model:"} == characters
+        assert {trace.passages[p].title: n for p, n in trace.shown.items() if p[:6] != "model:"} == characters
         retrieved = [f"{title} {text}" for title, text in shown if text not in own]
         assert cost.knowledge_tokens == sum(len(re.findall(r"\w+", text)) for text in retrieved)
         assert cost.iterations == max(step.iteration for step in trace.steps)

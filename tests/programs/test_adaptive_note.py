@@ -11,7 +11,7 @@ import pytest
 from support import TableRetriever, play
 
 from knowgap.programs.adaptive_note import AdaptiveNote
-from knowgap.programs.trace.steps import Compared, Noted, Queried, Retrieved
+from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import NOTE_STYLES, STYLES
 
@@ -81,14 +81,14 @@ def test_worked_example_of_table_a5():
     prediction, engine = example()
     trace = prediction.trace
     assert [(step.iteration, step.kind) for step in trace.steps] == [
-        *[(0, kind) for kind in ("asked", "retrieved", "noted")],
-        *[(1, kind) for kind in ("queried", "retrieved", "noted", "compared")],
-        *[(2, kind) for kind in ("queried", "retrieved", "noted", "compared", "stopped", "answered")],
+        *[(0, kind) for kind in ("asked", "retrieved", "reasoned")],
+        *[(1, kind) for kind in ("queried", "retrieved", "reasoned", "compared")],
+        *[(2, kind) for kind in ("queried", "retrieved", "reasoned", "compared", "stopped", "answered")],
     ]
     assert [step.queries for step in trace.of(Queried)] == ASKED
     assert [step.queries for step in trace.of(Retrieved)] == [[QUESTION], *ASKED]
-    assert [step.note for step in trace.of(Noted)] == NOTES
-    assert [step.passages for step in trace.of(Noted)] == [
+    assert [step.text for step in trace.of(Reasoned)] == NOTES
+    assert [step.passages for step in trace.of(Reasoned)] == [
         ["district", "amherst", "lake"],
         ["county", "town", "district"],  # county and town are second and first, first and second: a tie, by id
         ["bungalow", "gale", "amherst"],
@@ -130,7 +130,7 @@ def test_without_collection_it_is_plain_retrieval_augmented_generation():
 def test_it_stops_at_so_many_distinct_passages(top_k, cap, read):
     trace = endless(retriever=EverNew(), top_k=top_k, max_passages=cap, iterations=10)[0].trace
     assert trace.stopped == "passages"
-    assert [len(step.passages) for step in trace.of(Noted)] == [top_k] * read
+    assert [len(step.passages) for step in trace.of(Reasoned)] == [top_k] * read
     assert all(step.k == top_k for step in trace.of(Retrieved))
 
 
@@ -139,7 +139,7 @@ def test_the_two_searches_are_fused_by_reciprocal_rank(top_k):
     # 1/61 + 1/62 > 1/63 + 1/63 > 1/61 > 1/62: found by both outweighs found first by one
     table = {QUESTION: [], "new 1 a?": [TOWN, GALE, COUNTY], "new 1 b?": [LAKE, TOWN, COUNTY]}
     trace = endless(retriever=table, iterations=1, top_k=top_k)[0].trace
-    assert trace.of(Noted)[1].passages == ["town", "county", "lake", "gale"][:top_k]
+    assert trace.of(Reasoned)[1].passages == ["town", "county", "lake", "gale"][:top_k]
 
 
 @pytest.mark.parametrize(("threshold", "note"), [(0.5, NOTES[2]), (0.9, NOTES[0])])

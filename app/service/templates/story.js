@@ -22,21 +22,20 @@ function factList(facts, numbers, key) {
     make("ul", {}, ...rest.map(item)))];
 }
 
-function storyRound(round, story, numbers, key) {
-  const last = round === story.rounds.at(-1);
+function storyRound(round, place, story, numbers, key) {
+  const before = story.rounds.slice(0, place), knew = before.reduce((sum, each) => sum + each.learnt.length, 0);
   const rows = make("dl");
   const row = (name, kind, ...content) => rows.append(make("dt", { text: name }), make("dd", { class: kind }, ...content));
-  row("Knew", null, round.knew ? count(round.knew, "statement", "statements") : "nothing yet");
-  if (round.missing) row("Missing", "lack", round.missing);
-  if (round.question && !round.searches.some(search => search.query === round.question)) row("Worked on", null, round.question);
+  row("Knew", null, knew ? count(knew, "statement", "statements") : "nothing yet");
+  if (before.at(-1)?.missing) row("Missing", "lack", before.at(-1).missing);
   for (const search of round.searches) {
     row("Looked for", null, search.query);
     row(search.useful ? "Found it in" : "Read", null, make("div", { class: "chips" },
       ...search.found.map(id => passageChip(id, story, numbers, key, !search.useful)), search.found.length ? null : "nothing"));
   }
   if (round.learnt.length) row("Learnt", "facts", ...factList(round.learnt, numbers, key));
-  if (last && round.still_missing) row("Still missing", "lack", round.still_missing);
-  return make("li", { class: "round" }, make("span", { class: "step", text: round.number, "aria-label": "Round " + round.number, role: "img" }),
+  if (place === story.rounds.length - 1 && round.missing) row("Still missing", "lack", round.missing);
+  return make("li", { class: "round" }, make("span", { class: "step", text: place + 1, "aria-label": "Round " + (place + 1), role: "img" }),
     make("div", {}, rows));
 }
 
@@ -52,7 +51,7 @@ function storyBox(answer, sources, key) {
     inside);
   box.addEventListener("toggle", () => {
     if (!box.open || inside.childElementCount) return;
-    inside.append(make("ol", {}, ...story.rounds.map(round => storyRound(round, story, numbers, key))));
+    inside.append(make("ol", {}, ...story.rounds.map((round, place) => storyRound(round, place, story, numbers, key))));
     if (story.ending) inside.append(make("p", { class: "ending", text: story.ending }));
   });
   return box;

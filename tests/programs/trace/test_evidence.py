@@ -7,23 +7,20 @@ import pytest
 from knowgap.programs.trace import steps as s
 from knowgap.programs.trace.evidence import FATES, evidence_fates, found_passages, shown_passages
 from knowgap.programs.trace.trace import Trace
+from knowgap.retrieval.passage import Passage
 
 TEXT = "Ten chars."
 
 
 def trace(*steps: s.Step, **shown: int) -> Trace:
     """A trace whose search returns the passages a to e, all of ten characters."""
-    passages = {name: {"id": name, "title": name.upper(), "text": TEXT} for name in "abcde"}
+    passages = {name: Passage(name, name.upper(), TEXT) for name in "abcde"}
     search = s.Retrieved(queries=["q"], k=5, hits=[list("abcde")])
     return Trace(program="p", question="q", steps=[search, *steps], passages=passages, shown=shown)
 
 
 def found(passage: str) -> s.Retrieved:
     return s.Retrieved(queries=["r"], k=5, hits=[[passage]])
-
-
-def note(*passages: str) -> s.Noted:
-    return s.Noted(note="…", passages=list(passages))
 
 
 @pytest.mark.parametrize(
@@ -54,11 +51,9 @@ def note(*passages: str) -> s.Noted:
             s.Answered(answer="x", passages=["b"]), b=4, c=10),
          {"b": "used for the answer", "c": "nothing taken from it", "z": "not retrieved"}),
         (trace(
-            note("a"), found("b"), note("b", "c"), s.Compared(better=False), found("d"), note("c", "d"),
-            s.Compared(better=True), found("e"), s.Compared(better=False),
-            a=10, b=10, c=10, d=10, e=10),
-         {"a": "not in the answering prompt", "b": "note not kept", "c": "not in the answering prompt",
-          "d": "not in the answering prompt", "e": "not in the answering prompt"}),
+            s.Compared(better=False, passages=["b", "c"]), s.Compared(better=True, passages=["c"]),
+            a=10, b=10, c=10),
+         {"a": "not in the answering prompt", "b": "note not kept", "c": "not in the answering prompt"}),
     ],
 )  # fmt: skip
 def test_each_fate(made: Trace, fates: dict[str, str]):

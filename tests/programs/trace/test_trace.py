@@ -28,7 +28,6 @@ CASES = [
      ["missing: her birthplace"]),
     (s.Queried(queries=["Where was Ada Moor born?"], repeated=["ships"]),
      ["asks next", "Where was Ada Moor born?", "asked before: ships"]),
-    (s.Noted(note="a note about her", passages=["a"]), ["note: a note about her"]),
     (s.Compared(better=False), ["the new note is better: no"]),
     (s.Judged(what="relevance", value=True, passage="a", reason="names her"),
      ["relevance of Ada Moor: yes: names her"]),
@@ -37,7 +36,7 @@ CASES = [
     (s.Decomposed(questions=["Who is she?", "Where is she from?"]),
      ["decomposed into", "Who is she?", "Where is she from?"]),
     (s.Refined(action="rewrite", query="painter of ships"), ["rewrite: painter of ships"]),
-    (s.Reasoned(what="chain of thought", text="first this, then that"), ["chain of thought: first this, then that"]),
+    (s.Reasoned(what="note", text="a note about her", passages=["a"]), ["note: a note about her"]),
     (s.Answered(answer="Ada Moor", confidence=4, explanation="it says so", passages=["a"]),
      ["answer: Ada Moor (confidence 4)"]),
     (s.Selected(strategy="confidence", answer="Ada Moor", scores={"Ada Moor": 0.9}),
@@ -62,7 +61,7 @@ def trace_of(*steps, question="Who painted ships?", program="test"):
         program=program,
         question=question,
         steps=[copy.deepcopy(step) for step in steps],
-        passages={passage.id: passage.to_dict() for passage in PASSAGES},
+        passages={passage.id: passage for passage in PASSAGES},
         cost=COST,
     )
 
