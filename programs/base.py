@@ -158,30 +158,24 @@ class Program(Streamable, Forward):
 
         Raises:
             EmptyQuestion: the question has no visible character.
-            UsageError: the question is not a text, or not valid Unicode.
+            UsageError: the question is not a text of valid Unicode.
         """
-        if not isinstance(question, str):
-            raise UsageError(f'the question is {question!r:.80}, not a text: call program(question="…")')
+        if not isinstance(question, str) or without_surrogates(question) != question:
+            raise UsageError(f"the question is {question!r:.80}, not a text of valid Unicode")
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
-        if without_surrogates(question) != question:
-            raise UsageError(f"the question {question!r} is not valid Unicode: check the encoding it was read with")
         limit, concurrent = self.max_calls, self.concurrent and self.max_calls is None
         budget = Budget(math.inf if limit is None else limit)
         recorder = TraceRecorder(time.perf_counter(), concurrent, question, budget, LISTENER.get())
-        with (
-            recording(recorder),
-            nullcontext() if keeps_history() else without_history(),
-            track_usage(recorder.tracker),
-        ):
+        history = nullcontext() if keeps_history() else without_history()
+        with recording(recorder), history, track_usage(recorder.tracker):
             recorder.add(Asked(question=question))
             try:
                 output: Any = super().__call__(question=question)
             except CallsSpent:
                 recorder.add(Stopped(reason="calls"))
-                read = [recorder.passages[name] for name in recorder.shown if name in recorder.passages]
-                found = distinct([*read, *recorder.passages.values()])
-                output = self.last_answer(question, found[:_LAST_PASSAGES])
+                read = [recorder.passages[name] for name in recorder.shown]
+                output = self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
             wrapped = isinstance(output, tuple)  # by an optimizer
             judge, given = self.parts().get("entailment"), output[0] if wrapped else output
             prediction = CitedPrediction.of(given, question, recorder.steps, self.style, judge)

@@ -13,9 +13,8 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.programs.hyperparameters import Threshold, declared_in
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import say_unsupported
-from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of
-from knowgap.programs.replies.long_prompts import warn_of_window, without_last
-from knowgap.programs.replies.text import text_of, without_surrogates
+from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of, without_last
+from knowgap.programs.replies.text import text_of, warn_once, without_surrogates
 from knowgap.programs.shortening import SHORTEN, writer_of
 from knowgap.programs.trace.recorder import current_recorder
 from knowgap.programs.trace.steps import Answered, Malformed, Retrieved, Shortened, Step
@@ -71,12 +70,11 @@ class Forward(dspy.Module):
         signature, lm = getattr(predict_of(predictor), "signature", None), lm_of(predictor, inputs)
         while True:
             numbered, listed = number_passages(inputs, signature)
-            request = functools.partial(self._request, predictor, numbered, [*inlined, *listed])
+            sample = inputs.get("config", {}).keys() & {"temperature", "rollout_id"}
+            key = object() if sample else (predictor, lm, repr(numbered))
             try:
-                if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:  # a sample
-                    prediction, problem = request()
-                else:
-                    prediction, problem = recorder.request_once((predictor, lm, repr(numbered)), request)
+                request = functools.partial(self._request, predictor, numbered, [*inlined, *listed])
+                prediction, problem = recorder.request_once(key, request)
                 break
             except dspy.ContextWindowExceededError:
                 if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
@@ -86,7 +84,10 @@ class Forward(dspy.Module):
         recorder.count_read([*inlined, *listed])
         if shortened.passages or shortened.demonstrations:
             self.record(shortened)
-            warn_of_window(str(getattr(lm, "model", "")), self.name, shortened.act)
+            warn_once(
+                f"a prompt of {self.name} ({shortened.act}) is longer than the context window of the language model: "
+                "the last demonstrations, then passages, are left out; the trace lists them"
+            )
         if prediction is None:
             self.record(Malformed(act=shortened.act, problem=problem))
         return prediction

@@ -18,10 +18,8 @@ SHORTEN = dspy.Predict(ShortenAnswer)
 
 def writer_of(program: Any) -> Any:
     """The model that writes the answer: the configured one, unless all predictors have their own; perhaps None."""
-    own, writer = [predictor.lm for predictor in program.predictors()], lm_of(SHORTEN, {})
-    if writer is None or None not in own:
-        writer = next((lm for lm in reversed(own) if lm is not None), writer)
-    return None if program.parts().get("generator") is not None else writer
+    own = [predictor.lm for predictor in program.predictors()]
+    return lm_of(SHORTEN, {}) if None in own or not own else own[-1]
 
 
 def shorten_answer(program: Any, answer: str) -> str:

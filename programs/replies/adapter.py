@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import logging
 import textwrap
 from typing import Any, ClassVar, get_args, get_origin
 
@@ -17,8 +15,7 @@ from pydantic.fields import FieldInfo
 from knowgap.lms.transcripts import TranscriptAdapter
 from knowgap.programs.replies.fields import read_fields
 from knowgap.programs.replies.forms import without_marks
-
-_LOG = logging.getLogger("knowgap")
+from knowgap.programs.replies.text import warn_once
 
 
 class _Lenient:
@@ -95,12 +92,11 @@ def _item(kind: Any) -> Any:
     """An item of a list as JSON: a model with its fields in their order; None for a type that needs a schema."""
     if kind in (str, int):
         return "…" if kind is str else 1
-    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+    fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+    if any(field.annotation not in (str, list[int]) for field in fields.values()):
         return None
-    fields = {name: (field.annotation, field.description) for name, field in kind.model_fields.items()}
-    texts = {name: f"({said})" if said else "…" for name, (kind, said) in fields.items() if kind is str}
-    numbers = {name: [1, 2] for name, (kind, _) in fields.items() if kind == list[int]}
-    return {name: {**texts, **numbers}[name] for name in fields} if len(texts) + len(numbers) == len(fields) else None
+    said = {name: f"({field.description})" if field.description else "…" for name, field in fields.items()}
+    return {name: said[name] if field.annotation is str else [1, 2] for name, field in fields.items()} or None
 
 
 _DEFAULT = LenientChatAdapter()
@@ -116,17 +112,11 @@ def lenient(adapter: Any) -> Any:
     """A copy of DSPy's chat or JSON adapter that reads more replies; any other, with a warning, as it is."""
     if type(adapter) not in _FORMATS:
         if not isinstance(adapter, (_Lenient, TranscriptAdapter)):
-            _say_once(type(adapter))
+            warn_once(
+                f"{type(adapter).__name__} reads replies in its own way, without knowgap's repairs, and field marks in "
+                "passages stay as they are: use dspy.ChatAdapter or dspy.JSONAdapter for both"
+            )
         return adapter
     twin: Any = _FORMATS[type(adapter)]()
     vars(twin).update(vars(adapter))
     return twin
-
-
-@functools.cache
-def _say_once(adapter: type) -> None:
-    _LOG.warning(
-        "%s reads replies in its own way, without knowgap's repairs, and field marks in passages stay as they are: "
-        "use dspy.ChatAdapter or dspy.JSONAdapter for both",
-        adapter.__name__,
-    )

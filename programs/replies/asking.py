@@ -1,15 +1,14 @@
 """Asks a predictor, by default at temperature 0 and for a reply of limited length.
 
-A reply that cannot be read, or was cut off, is requested once more.
+A reply that cannot be read, or was cut off, is requested once more. A prompt that is too long can be shortened.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,9 +23,10 @@ from dspy.utils.exceptions import (
 from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, track_usage
 from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.trace.steps import Shortened
+from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 
-_LOG = logging.getLogger("knowgap")
 _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Options that a model has refused, or that cut off its thoughts, and that later requests leave out."""
 LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_000, 300
@@ -112,14 +112,14 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     lm = lm_of(predictor, inputs)
     if not isinstance(lm, dspy.BaseLM):
         raise UsageError(f"the language model is {lm!r:.80}: set one with dspy.configure(lm=…) or dspy.context(lm=…)")
-    taken = {**predict_of(predictor).config, **inputs.get("config", {})}
+    own = {**predict_of(predictor).config, **inputs.get("config", {})}
     limits = default_limits(lm, adapter_in_use(), _longest_reply(predictor, inputs))
-    limits = {name: limit for name, limit in limits.items() if name not in {*taken, *_REFUSED.get(lm, ())}}
-    added = limits if taken.keys() & _SAMPLING else {**default_sampling(lm), **limits}
-    first, text = _ask(predictor, inputs, lm, added)
+    limits = {name: limit for name, limit in limits.items() if name not in {*own, *_REFUSED.get(lm, ())}}
+    options = limits if own.keys() & _SAMPLING else {**default_sampling(lm), **limits}
+    first, text = _ask(predictor, inputs, lm, options)
     if (changed := _changes(first, text, lm, limits)) is None:
         return first
-    second, _ = _ask(predictor, inputs, lm, {**added, **changed})
+    second, _ = _ask(predictor, inputs, lm, {**options, **changed})
     usage = first.usage + second.usage
     if second.prediction is None:
         return Reply(first.prediction, second.problem, usage)
@@ -156,32 +156,19 @@ def _changes(first: Reply, text: str, lm: Any, limits: Mapping[str, Any]) -> Map
 
 
 def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any]) -> tuple[Reply, str]:
-    """The result of one request, and the text of the reply as far as it is known."""
-    tracker, prediction, problem = UsageTracker(), None, ""
-    try:
-        prediction = _call(predictor, inputs, lm, options, tracker)
-        text = "\n".join(map(str, prediction.values()))
-    except (AdapterParseError, ValueError) as error:
-        # After a reply, these errors come from parsing it. Before one, something is wrong with the request itself.
-        if not tracker.usage.answered:
-            raise
-        problem, text = shorten(error, 300) or type(error).__name__, getattr(error, "lm_response", "") or ""
-        _LOG.debug("an unreadable reply: %s", error)
-    return Reply(prediction, problem, tracker.usage), text
+    """The result of one request, and the text of the reply as far as it is known.
 
-
-def _call(
-    predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any], tracker: UsageTracker
-) -> dspy.Prediction:
-    """Call a predictor, without the options that the model refuses, which are remembered."""
-    refused = set[str]()
-    options = {name: value for name, value in options.items() if name not in _REFUSED.get(lm, ())}
+    Options that the model refuses are left out; they are remembered if it then answers.
+    """
+    tracker, refused = UsageTracker(), {*_REFUSED.get(lm, ())}
     with track_usage(tracker), dspy.context(adapter=adapter_in_use()):
         while True:
+            options = {name: value for name, value in options.items() if name not in refused}
             given = {**inputs, "config": {**inputs.get("config", {}), **options}}
             try:
                 prediction = ask_patiently(lm, functools.partial(predictor, **given))
-                break
+                _REFUSED.setdefault(lm, set()).update(refused)
+                return Reply(prediction, "", tracker.usage), "\n".join(map(str, prediction.values()))
             except ContextWindowExceededError:
                 if options.pop("max_tokens", None) is None:  # some servers reserve tokens for the longest reply
                     raise
@@ -190,10 +177,12 @@ def _call(
                 if not (named := {name for name in options if name in message}):
                     raise
                 refused |= named
-                options = {name: value for name, value in options.items() if name not in named}
-    if refused:
-        _REFUSED.setdefault(lm, set()).update(refused)
-    return prediction
+            except (AdapterParseError, ValueError) as error:
+                # After a reply, these errors come from parsing it. Before one, something is wrong with the request.
+                if not tracker.usage.answered:
+                    raise
+                problem = shorten(error, 300) or type(error).__name__
+                return Reply(None, problem, tracker.usage), getattr(error, "lm_response", "") or ""
 
 
 def _repeats_itself(text: str) -> bool:
@@ -209,3 +198,27 @@ def _ends_in_thought(text: str, usage: Usage) -> bool:
     """
     written = usage.completion_tokens + usage.cached_completion_tokens
     return re.search(r"<think(?!.*</think)", text, re.S) is not None if text else written != usage.answered
+
+
+def without_last(
+    predictor: dspy.Module, inputs: dict[str, Any], inlined: Sequence[Passage], shortened: Shortened
+) -> tuple[dict[str, Any], Sequence[Passage]] | None:
+    """The inputs and the inlined passages without the last demonstration, or else passage; None if there is neither.
+
+    The passage comes from the longest list, which keeps at least one, or else from a text that begins with something
+    else. The step `shortened` records what is left out.
+    """
+    if demos := inputs.get("demos", getattr(predict_of(predictor), "demos", None)):
+        shortened.demonstrations += 1
+        return {**inputs, "demos": demos[:-1]}, inlined
+    lists = {n: v for n, v in inputs.items() if isinstance(v, list) and len(v) > 1 and isinstance(v[-1], Passage)}
+    if lists:
+        longest = max(lists, key=lambda name: len(lists[name]))
+        shortened.passages.append(lists[longest][-1].id)
+        return {**inputs, longest: lists[longest][:-1]}, inlined
+    for name, value in inputs.items() if inlined else ():
+        before, found, after = value.rpartition(f"\n{inlined[-1]}") if isinstance(value, str) else ("", "", "")
+        if found:
+            shortened.passages.append(inlined[-1].id)
+            return {**inputs, name: before + after}, inlined[:-1]
+    return None

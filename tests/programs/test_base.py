@@ -61,7 +61,7 @@ def test_empty_question_is_refused_before_anything_is_asked(rag, question):
 
 
 def test_question_that_is_no_unicode_is_refused(rag):
-    with pytest.raises(UsageError, match=r"the question 'caf\\udce9\?' is not valid Unicode"):
+    with pytest.raises(UsageError, match=r"'caf\\udce9\?'"):
         rag(question=b"caf\xe9?".decode("utf-8", "surrogateescape"))
 
 
