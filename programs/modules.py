@@ -11,7 +11,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
-from knowgap.errors import UnknownName, UsageError, shorten
+from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, copy_of, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
@@ -81,8 +81,8 @@ class ModuleProgram(Program):
         **hyperparameters: values for the declared hyperparameters; default: what the module is set to.
 
     Raises:
-        UsageError: the module cannot be instantiated, or its input cannot be guessed.
-        UnknownName: the module has no such input, or declares no such hyperparameter.
+        UsageError: the module cannot be instantiated, has no such input, or its input cannot be guessed.
+        UnknownName: the module declares no such hyperparameter.
 
     >>> import dspy, knowgap
     >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
@@ -103,7 +103,8 @@ class ModuleProgram(Program):
         self.module = self._make(retriever) if module is None else module
         parts = self.module.named_sub_modules()
         searches = dspy.settings.rm is None and any(type(part) is dspy.Retrieve for _, part in parts)
-        self.needs_retriever = searches or "retriever" in _required(self.source)  # pyright: ignore
+        takes = _retriever_of(self.source)
+        self.needs_retriever = searches or (takes is not None and takes.default is takes.empty)  # pyright: ignore
         self.question_input = _input_of(self.module, self)
         for name, declared in self.hyperparameters().items():
             if name not in vars(self.module):
@@ -133,15 +134,15 @@ class ModuleProgram(Program):
     def _make(self, retriever: Any) -> dspy.Module:
         if not isinstance(self.source, type):
             return self.source.deepcopy()
-        required = _required(self.source)
-        if missing := [name for name in required if name != "retriever"]:
+        takes = _retriever_of(self.source)
+        wanted = takes is not None and (takes.default is takes.empty or retriever is not None)
+        try:
+            return cast("Any", self.source)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
+        except TypeError as error:
             raise UsageError(
-                f"{self.reference} cannot be made without {', '.join(missing)}: give them defaults, or make an object "
-                f"in its file, such as agent = {self.code.__name__}(…), and name that as module:agent"
-            )
-        takes = "retriever" in inspect.signature(self.source.__init__).parameters
-        wanted = takes and ("retriever" in required or retriever is not None)
-        return cast("Any", self.source)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
+                f"{self.reference} cannot be made: {error}; give its arguments defaults, or make an object in its "
+                f"file, such as agent = {self.code.__name__}(…), and name that as module:agent"
+            ) from error
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""
@@ -174,16 +175,13 @@ class ModuleProgram(Program):
 
     def _answer_of(self, output: Any, fields: Mapping[str, Any]) -> str:
         """The answer among the outputs of the module."""
-        name, chosen = self.output, output
+        chosen = output
         if fields or not isinstance(output, str):
-            texts = [
-                n for n, value in fields.items() if n not in _BESIDE and isinstance(value, (str, bool, int, float))
-            ]
-            name = name or ("answer" if "answer" in fields else texts[0] if len(texts) == 1 else "")
+            plain = [n for n, v in fields.items() if n not in _BESIDE and isinstance(v, (str, bool, int, float))]
+            name = self.output or ("answer" if "answer" in fields else plain[0] if len(plain) == 1 else "")
             if name not in fields:
                 what = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
-                wrong = f", but not {name!r}" if name else ""
-                raise UsageError(f"{self.name} has {what}{wrong}: name the answer with output= in Python")
+                raise UsageError(f"{self.name} has {what}, but not {name!r}: name the answer with output= in Python")
             chosen = fields[name]
         parts = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
@@ -226,27 +224,22 @@ def as_kind(kind: Any) -> Any:
     return wrap(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
 
 
-def _required(code: Any) -> list[str]:
-    """The arguments that a class needs; none for an object."""
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY)
-    parameters = [*inspect.signature(code.__init__).parameters.values()][1:] if isinstance(code, type) else []
-    return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
+def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:
+    """The argument of a class that takes an index; None if there is none, and for an object."""
+    return inspect.signature(source.__init__).parameters.get("retriever") if isinstance(source, type) else None
 
 
 def _input_of(module: dspy.Module, program: ModuleProgram) -> str:
     """The name of the input that takes the question."""
     forward = inspect.signature(type(module).forward).parameters  # pyright: ignore[reportAttributeAccessIssue]
     parameters = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    open_ended = any(p.kind == p.VAR_KEYWORD for p in forward.values())
     names, required = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
     if not names:
         predictors = cast("list[Any]", module.predictors())
         signature: Any = getattr(module, "signature", None) or next((p.signature for p in predictors), None)
         names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
     chosen = program.input or (required[0] if len(required) == 1 else "question" if "question" in names else "")
-    if program.input and names and program.input not in names and not open_ended:
-        raise UnknownName.among(f"input of {program.name}", program.input, names)
-    if not chosen or [name for name in required if name != chosen]:
+    if chosen not in (names or [program.input]) or [name for name in required if name != chosen]:
         raise UsageError(
             f"{program.name} takes {', '.join(required or names) or 'no input'}, but a program is given only a "
             "question: use a module whose forward has one input without a default, or name it with input= in Python"
