@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -132,23 +130,18 @@ def open_job(
         yield Job(dataset, metrics, lm, retriever)
 
 
-def show_estimates(
-    estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool = False, *, of: str = "program"
-) -> None:
-    """Show what runs would cost, by label and in total; `of` is the heading of the labels."""
+def show_estimates(estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool = False) -> None:
+    """Show what runs would cost, by label."""
     if as_json:
         out.print_json(json.dumps({label: estimate.model_dump() for label, estimate in estimates.items()}))
         return
-    if len(estimates) > 1:
-        estimates = {**estimates, "all": functools.reduce(operator.add, estimates.values())}
     rows = []
     for label, e in estimates.items():
         money = "unknown" if e.money is None else f"{e.money:,.2f}" if e.money >= 0.1 else f"{e.money:.2g}"
         counts = (e.questions, e.calls, e.prompt_tokens, e.completion_tokens)
         rows.append([label, *(f"{count:,}" for count in counts), money])
-    asked = max(estimate.asked for estimate in estimates.values())
-    caption = f"about, if no answer comes from a cache: {asked} questions were asked"
-    columns = [of, "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
+    caption = "about, if no answer comes from a cache: three questions of each were asked"
+    columns = ["program", "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
     show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 

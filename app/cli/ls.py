@@ -19,8 +19,8 @@ def ls(
     """List programs, data sets, metrics and whatever else has a name; or one program's hyperparameters."""
     from knowgap.compiling.data import DATASETS
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
-    from knowgap.compiling.evaluation.costs import COSTS
     from knowgap.compiling.evaluation.metrics import METRICS
+    from knowgap.compiling.evaluation.results import COSTS
     from knowgap.compiling.experiments.table import read_table, shipped_tables
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.retrieval.hub import CHECKPOINTS

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from knowgap.compiling.evaluation.metrics import EVIDENCE
-from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.statistics import few_questions
-from knowgap.errors import UnknownName, UsageError
 
 _COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
 """The costs beside scores, with the number of their decimals."""
@@ -103,16 +101,17 @@ def _evidence(results: Results) -> Iterator[Table]:
 
 
 def compare_with_first(results: Results) -> Table | None:
-    """Every evaluation against the first, by its main metric: difference with interval, wins and losses, p-value."""
-    (first, base), *others = results.items()
-    metric, rows = base.metrics[0], list[list[Any]]()
-    for label, result in others:
-        with suppress(UsageError, UnknownName):  # a file of answers that lacks questions, or has other metrics
-            test = compare(base, result, metric)
-            gain = f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
-            p = "< 0.001" if test.p_value < 0.001 else f"{test.p_value:.3f}"
-            rows.append([label, gain, test.wins, test.losses, test.ties, p])
-    columns = ["program", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
+    """Every evaluation against the first, by its main metric: difference with interval, wins and losses, p-value.
+
+    The p-values are corrected for the number of comparisons (Holm).
+    """
+    first, base = next(iter(results.items()))
+    rows = []
+    for label, test in Evaluations(results).comparisons().items():
+        gain = f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
+        p = "< 0.001" if test.p_corrected < 0.001 else f"{test.p_corrected:.3f}"
+        rows.append([label, gain, test.wins, test.losses, test.ties, p])
+    columns = ["program", f"{base.metrics[0]} [95% interval]", "wins", "losses", "ties", "p (paired, Holm)"]
     return Table(f"question by question against {first}", columns, rows) if rows else None
 
 

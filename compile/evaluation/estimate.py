@@ -15,7 +15,7 @@ from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run
 from knowgap.errors import UsageError
-from knowgap.lms.metering import Prices, UsageTracker, dollars, token_prices, track_usage
+from knowgap.lms.metering import UsageTracker, dollars, token_prices, track_usage
 from knowgap.programs.base import Program
 
 ASKED = 3
@@ -23,15 +23,10 @@ ASKED = 3
 
 
 class Estimate(BaseModel, extra="forbid"):
-    """About what a run costs if no answer comes from a cache.
+    """About what it costs to ask `questions` questions if no answer comes from a cache.
 
-    Attributes:
-        questions: how many questions are asked.
-        calls: calls of the language model.
-        prompt_tokens: tokens of all prompts.
-        completion_tokens: tokens of all replies.
-        money: US dollars; None if the price is not known.
-        asked: how many questions were asked for this estimate.
+    `calls` of the language model, tokens of all prompts and replies, and `money` in US dollars, None if the price of
+    the language model is not known.
     """
 
     questions: int
@@ -39,33 +34,20 @@ class Estimate(BaseModel, extra="forbid"):
     prompt_tokens: int
     completion_tokens: int
     money: float | None = None
-    asked: int = ASKED
 
     def scaled(self, questions: int) -> Estimate:
         """What another number of such questions costs."""
         share = questions / self.questions
         counts = {n: math.ceil(getattr(self, n) * share) for n in ("calls", "prompt_tokens", "completion_tokens")}
-        money = None if self.money is None else self.money * share
-        return Estimate(questions=questions, **counts, money=money, asked=self.asked)
-
-    def __add__(self, other: Estimate) -> Estimate:
-        money = None if self.money is None or other.money is None else self.money + other.money
-        names = [name for name in type(self).model_fields if name != "money"]
-        return Estimate(**{name: getattr(self, name) + getattr(other, name) for name in names}, money=money)
+        return Estimate(questions=questions, **counts, money=None if self.money is None else self.money * share)
 
 
 def estimate(
-    program: Program | dspy.Module,
-    questions: Sequence[dspy.Example],
-    metrics: Metrics = "f1",
-    *,
-    run: Run = Run(),
-    prices: Prices | None = None,
+    program: Program | dspy.Module, questions: Sequence[dspy.Example], metrics: Metrics = "f1", *, run: Run = Run()
 ) -> Estimate:
     """Estimate what it costs to ask a program questions, with the metrics that ask a language model.
 
-    Three of the questions, spread over all of them, are asked. `prices` are US dollars per million prompt and
-    completion tokens, instead of those in DSPy's table.
+    Three of the questions, spread over all of them, are asked.
 
     Raises:
         UsageError: there are no questions, the program fails on all three, or some of its calls are not counted.
@@ -74,8 +56,8 @@ def estimate(
     >>> from knowgap.compiling import estimate
     >>> data, run = knowgap.load_dataset("sample"), knowgap.Run(lm=knowgap.make_lm("extractive"))
     >>> found = estimate(knowgap.get_program("direct")(), data.questions("dev"), run=run)
-    >>> found.calls == found.questions == len(data.questions("dev")), found.asked
-    (True, 3)
+    >>> found.calls == found.questions == len(data.questions("dev"))
+    True
     """
     check_examples(questions)
     chosen = questions[:: max(1, len(questions) // ASKED)][:ASKED]
@@ -88,7 +70,7 @@ def estimate(
         raise UsageError(f"{cannot}: some calls of the language model are not counted")
     read = usage.prompt_tokens + usage.cached_prompt_tokens
     written = usage.completion_tokens + usage.cached_completion_tokens
-    known = prices or token_prices(lm_name(resolve_lm(run.lm)))
-    money = None if known is None else dollars(read, written, known)
-    counts = {"calls": usage.asked, "prompt_tokens": read, "completion_tokens": written, "money": money}
-    return Estimate(questions=len(chosen), asked=len(chosen), **counts).scaled(len(questions))
+    prices = token_prices(lm_name(resolve_lm(run.lm)))
+    counts = {"calls": usage.asked, "prompt_tokens": read, "completion_tokens": written}
+    money = None if prices is None else dollars(read, written, prices)
+    return Estimate(questions=len(chosen), **counts, money=money).scaled(len(questions))

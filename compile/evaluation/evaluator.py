@@ -101,7 +101,10 @@ def evaluate(
     facts: dict[str, Any] = {}
     if isinstance(questions, Dataset):
         split = split or "dev"
-        every, whole = _questions_of(questions, split, limit), questions.questions(split)
+        every, whole = questions.questions(split, limit), questions.questions(split)
+        elsewhere = {e.question for name, part in questions.splits.items() if name != "test" for e in part}
+        if leaked := [e.question for e in whole if split == "test" and e.question in elsewhere]:
+            raise UsageError(f"the data set {questions.name} has a test question in another split, too: {leaked[0]!r}")
         facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint}
     elif split:
         raise UsageError(f"split={split!r} works only with a data set: pass the data set itself, not its questions")
@@ -109,18 +112,14 @@ def evaluate(
         every, whole = questions[:limit], questions
     ids, named = check_examples(every), named_metrics(metrics)
 
-    def ask(program: Any, output: Path | None, run: Run) -> Evaluation:
+    def ask(program: Any, output: str | Path | None, run: Run) -> Evaluation:
         program = as_program(program)
         lm = resolve_lm(run.lm, program)
         examples = without_missing_gold(every, program.retriever, next(iter(named)))
         origin = provenance_of(program, examples, lm, metrics=named, split=split, seed=run.seed, **facts)
-        about = answers_about(origin, named, whole)
-        by_id = dict(zip(ids, examples, strict=True))
-        with (
-            RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
-            dspy.context(lm=lm),
-            without_history(),
-        ):
+        about, by_id = answers_about(origin, named, whole), dict(zip(ids, examples, strict=True))
+        answers = nullcontext() if output is None else RecordFile(output, QuestionRecord, about, "answer")
+        with answers as file, dspy.context(lm=lm), without_history():
             stream = run_questions(program, by_id, named, replace(run, lm=lm), file=file, traces=traces)
             found = Evaluation(records=list(stream), metrics=list(named), provenance=origin)
         if lost := found.lost:
@@ -130,14 +129,13 @@ def evaluate(
         return found
 
     if not isinstance(program, Mapping):
-        return ask(program, None if output is None else Path(output), run)
+        return ask(program, output, run)
     if not program:
         raise UsageError("no program: name at least one")
     results = Evaluations()
     for label, each in program.items():
         file = None if output is None else Path(output) / f"{file_name(label)}.jsonl"
-        done = len(results) * len(ids)
-        results[label] = ask(each, file, run.part(done, len(program) * len(ids), label))
+        results[label] = ask(each, file, run.part(len(results) * len(ids), len(program) * len(ids), label))
     return results
 
 
@@ -148,17 +146,6 @@ def file_name(label: str) -> str:
     ('compiled-artifact', 'mine-Again')
     """
     return re.sub(r"[/:\\]", "-", label.strip("./"))
-
-
-def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[dspy.Example]:
-    examples = dataset.questions(split, limit)
-    if split == "test":
-        elsewhere = {e.question for name, part in dataset.splits.items() if name != "test" for e in part}
-        for example in examples:
-            if example.question in elsewhere:
-                message = f"the data set {dataset.name} has a test question in another split as well"
-                raise UsageError(f"{message}: {example.question!r}")
-    return examples
 
 
 def answers_about(origin: Provenance, metrics: Iterable[str], questions: Sequence[dspy.Example]) -> dict[str, Any]:

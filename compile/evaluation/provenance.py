@@ -112,15 +112,16 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
     """Engine, digests, size and checkpoint of an index, as far as they are known; empty if there is none."""
+    if retriever is None:
+        return {}
     manifest = getattr(retriever, "manifest", None)
     facts = {
-        "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
-        "passages": getattr(manifest, "passages", None),
-        "checkpoint": (getattr(manifest, "checkpoint", None) or {}).get("name"),
+        name: getattr(retriever, name, None) or getattr(manifest, name, None) for name in ("digest", "corpus_digest")
     }
-    for name in ("digest", "corpus_digest"):
-        facts[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
-    return {key: value for key, value in facts.items() if isinstance(value, (str, int)) and retriever is not None}
+    facts["name"] = getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__
+    facts["passages"] = getattr(manifest, "passages", None)
+    facts["checkpoint"] = (getattr(manifest, "checkpoint", None) or {}).get("name")
+    return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
 
 
 def model_facts(program: Program) -> dict[str, dict[str, str]]:
@@ -130,15 +131,16 @@ def model_facts(program: Program) -> dict[str, dict[str, str]]:
     facts: dict[str, dict[str, str]] = {}
     for argument, part in parts.items():
         model: Any = part.lm if isinstance(part, dspy.Predict) else part
+        if model is None:
+            continue
         name = lm_name(model) if isinstance(model, dspy.BaseLM) else str(getattr(model, "name", type(model).__name__))
         folder = Path(name.removeprefix("hf/"))
-        if model is not None and argument in program.sub_models and (folder / "config.json").is_file():
+        if argument in program.sub_models and (folder / "config.json").is_file():
             facts[argument] = {"path": str(folder.resolve()), "digest": folder_digest(folder)}
-        elif model is not None:
-            digest = getattr(model, "digest", "")
-            facts[argument] = {"name": folder.name if folder.is_dir() else name} | (
-                {"digest": digest} if digest else {}
-            )
+            continue
+        facts[argument] = {"name": folder.name if folder.is_dir() else name}
+        if digest := getattr(model, "digest", ""):
+            facts[argument]["digest"] = digest
     return facts
 
 

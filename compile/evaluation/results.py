@@ -1,8 +1,9 @@
-"""The result of an evaluation, with its intervals, and the comparison of two results."""
+"""The result of an evaluation, with its intervals and costs, and the comparison of two results."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,33 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.compiling.evaluation.costs import COSTS, cost_of, mean_costs, unknown_costs
 from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, holm, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
+from knowgap.programs.trace.trace import Cost
 from knowgap.storage.files import write_file
+
+_KNOWN_BY = ("uncounted_calls", "unreported_calls", "unseen_searches")  # say which of the others are known
+COSTS: dict[str, str] = {
+    **{n: f"{str(f.description).capitalize()}." for n, f in Cost.model_fields.items() if n not in _KNOWN_BY},
+    "tokens": "Tokens of prompts and completions.",
+}
+"""The costs of a question by name, with a line on each: counts and seconds, where less is better."""
+
+SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens"})
+"""The costs that are not known if a module's searches cannot be seen (`Cost.unseen_searches`)."""
+
+METERED = frozenset(COSTS) - SEARCHED - {"iterations", "seconds"}
+"""The costs that are not known if calls went around the meter (`Cost.uncounted_calls`)."""
+
+REPORTED = frozenset({"prompt_tokens", "completion_tokens", "tokens"})
+"""The costs that are not known if replies do not state their tokens (`Cost.unreported_calls`)."""
+
+PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
+"""The costs per right answer: each is the mean of the cost named here, divided by the mean score."""
 
 
 class Evaluation(BaseModel, extra="forbid"):
@@ -41,10 +61,10 @@ class Evaluation(BaseModel, extra="forbid"):
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {self.interval(name)}" for name in self.metrics if self.defines(name))
-        uncounted = self.spoilt()["uncounted"]
-        calls = f"{uncounted} uncounted" if uncounted else f"{self.costs()['lm_calls']:.1f} per question"
+        calls = self.costs()["lm_calls"]
         asked = f"{len(self.records)} questions, {len(self.failures)} failed"
-        return f"Evaluation({self.provenance.program} {self.provenance.split}; {asked}; {means}; LM calls: {calls})"
+        spent = "not all counted" if calls is None else f"{calls:.1f} per question"
+        return f"Evaluation({self.provenance.program} {self.provenance.split}; {asked}; {means}; LM calls: {spent})"
 
     __str__ = __repr__
 
@@ -79,15 +99,16 @@ class Evaluation(BaseModel, extra="forbid"):
         many answerable ones were not, failed questions left out, and `verdict` whether the program said so itself:
         without a verdict, every answer counts as supported that does not say that it is not known.
         """
-        without = [record for record in self.records if is_unanswerable(record.reference)]
-        if not without:
+        parts: dict[bool, list[QuestionRecord]] = {True: [], False: []}
+        for record in self.records:
+            parts[is_unanswerable(record.reference)].append(record)
+        if not parts[True]:
             return {}
-        others = [record for record in self.records if not is_unanswerable(record.reference)]
         return {
-            "unanswerable": len(without),
-            "answered": sum(record.answers for record in without),
-            "answerable": len(others),
-            "refused": sum(not (record.answers or record.failure) for record in others),
+            "unanswerable": len(parts[True]),
+            "answered": sum(record.answers for record in parts[True]),
+            "answerable": len(parts[False]),
+            "refused": sum(not (record.answers or record.failure) for record in parts[False]),
             "verdict": any(record.supported is not None for record in self.records),
         }
 
@@ -107,6 +128,12 @@ class Evaluation(BaseModel, extra="forbid"):
             raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
         return scores
 
+    def defines(self, metric: str) -> bool:
+        """Whether some question has a score by this metric, or such a cost."""
+        with suppress(UnknownName):
+            return bool(self.scores(metric))
+        return False
+
     def mean(self, metric: str | None = None) -> float:
         """The mean score over all questions for which the metric is defined, failed ones included."""
         return float(np.mean(list(self.scores(metric).values())))
@@ -114,6 +141,14 @@ class Evaluation(BaseModel, extra="forbid"):
     def interval(self, metric: str | None = None) -> Interval:
         """The mean with its 95% bootstrap interval (percentiles of 10,000 resamples, seeded)."""
         return mean_interval(list(self.scores(metric).values()), self.provenance.seed)
+
+    def by_type(self, metric: str | None = None) -> dict[str, Interval]:
+        """The mean by type of question, in alphabetical order of the types."""
+        groups: dict[str, list[float]] = defaultdict(list)
+        types = {record.id: record.type for record in self.records}
+        for question, score in self.scores(metric).items():
+            groups[types[question]].append(score)
+        return {kind: mean_interval(groups[kind], self.provenance.seed) for kind in sorted(groups)}
 
     def costs(self) -> dict[str, float | None]:
         """The mean costs of the questions on which the program did not fail; see `mean_costs`."""
@@ -125,18 +160,11 @@ class Evaluation(BaseModel, extra="forbid"):
         counted = {"unreadable": "unreadable", "cut": "cut", "uncounted": "uncounted_calls"}
         return {name: sum(getattr(record.cost, field) for record in self.records) for name, field in counted.items()}
 
-    def by_type(self, metric: str | None = None) -> dict[str, Interval]:
-        """The mean by type of question, in alphabetical order of the types."""
-        groups: dict[str, list[float]] = defaultdict(list)
-        types = {record.id: record.type for record in self.records}
-        for question, score in self.scores(metric).items():
-            groups[types[question]].append(score)
-        return {kind: mean_interval(groups[kind], self.provenance.seed) for kind in sorted(groups)}
-
     def summary(self) -> dict[str, Any]:
         """Scores with intervals, costs, failures and split, as an artifact keeps them."""
+        origin = self.provenance
         return {
-            "split": self.provenance.split,
+            "split": origin.split,
             "questions": len(self.records),
             "failed": len(self.failures),
             "lost": len(self.lost),
@@ -145,16 +173,8 @@ class Evaluation(BaseModel, extra="forbid"):
             "evidence": self.evidence(),
             "refusals": self.refusals(),
             "costs": self.costs(),
-            "data": self.provenance.data,
-            "state": self.provenance.state,
-            "lm": self.provenance.lm,
+            **{name: getattr(origin, name) for name in ("data", "state", "lm")},
         }
-
-    def defines(self, metric: str) -> bool:
-        """Whether some question has a score by this metric, or such a cost."""
-        with suppress(UnknownName):
-            return bool(self.scores(metric))
-        return False
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation as JSON, atomically; return the file."""
@@ -165,12 +185,11 @@ class Evaluation(BaseModel, extra="forbid"):
         """Read what `save` wrote.
 
         Raises:
-            DataError: the file is missing or not an evaluation.
+            DataError: it is not an evaluation.
+            OSError: the file cannot be read.
         """
         try:
             return cls.model_validate_json(Path(path).read_bytes())
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", path=path) from None
         except ValidationError as error:
             raise DataError(f"not an evaluation: {error.errors()[0]['msg']}", path=path) from None
 
@@ -179,15 +198,15 @@ class Evaluations(dict[str, Evaluation]):
     """The evaluations of several programs on the same questions, by label; the others are compared with the first."""
 
     def comparisons(self, metric: str | None = None) -> dict[str, Comparison]:
-        """Compare every other evaluation with the first, question by question; see `compare` and `holm`.
+        """Compare every other evaluation with the first, question by question, with p-values corrected for all of them.
 
-        An evaluation in which the metric is defined for no question is left out.
+        An evaluation of other questions is left out, and one without scores by the metric; see `compare` and `holm`.
         """
-        base, name = next(iter(self.values()), None), metric
-        if base is None or not base.defines(name := metric or base.metrics[0]):
-            return {}
-        others = {label: each for label, each in self.items() if each is not base and each.defines(name)}
-        found = {label: compare(base, other, name) for label, other in others.items()}
+        found: dict[str, Comparison] = {}
+        first, *others = self or [""]
+        for label in others:
+            with suppress(UsageError, UnknownName):
+                found[label] = compare(self[first], self[label], metric)
         holm(found.values())
         return found
 
@@ -202,6 +221,7 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
 
     Raises:
         UsageError: the questions differ, or none has a score in both.
+        UnknownName: nothing was scored by that metric.
     """
     questions = [{record.id: record.question for record in evaluation.records} for evaluation in (before, after)]
     if questions[0] != questions[1]:
@@ -215,3 +235,34 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     if not both:
         raise UsageError(f"no question has a score for {name} in both evaluations")
     return paired_comparison(name, [left[id] for id in both], [right[id] for id in both], after.provenance.seed)
+
+
+def cost_of(cost: Cost, name: str) -> float:
+    """A cost of a question by its name."""
+    return cost.prompt_tokens + cost.completion_tokens if name == "tokens" else getattr(cost, name)
+
+
+def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
+    """The names of the costs that are not known for these questions: of `METERED`, `SEARCHED` and `REPORTED`."""
+    unknown: frozenset[str] = frozenset()
+    if any(cost.uncounted_calls for cost in costs):
+        unknown |= METERED
+    if any(cost.unreported_calls for cost in costs):
+        unknown |= REPORTED
+    if costs and all(cost.unseen_searches for cost in costs):
+        unknown |= SEARCHED
+    return unknown
+
+
+def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:
+    """The mean of every cost over at least one question, and the costs per right answer (`PER_RIGHT_ANSWER`).
+
+    A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right. The
+    scores are by the metric that says which answers are right; None counts as 0.
+    """
+    unknown, right = unknown_costs(costs), sum(score or 0.0 for score in scores) / len(costs)
+    means = {name: None if name in unknown else sum(cost_of(c, name) for c in costs) / len(costs) for name in COSTS}
+    for name, cost in PER_RIGHT_ANSWER.items():
+        spent = means[cost]
+        means[name] = None if spent is None or not right else spent / right
+    return means

@@ -146,13 +146,26 @@ def run_questions(
         LanguageModelError: no reply to the first questions could be read.
         KnowgapError: a failure that would affect every other question as well.
     """
-    tally = _Tally(len(questions), next(iter(metrics)), run)
+    total, patience, first = len(questions), min(max(3, run.num_threads), len(questions)), next(iter(metrics))
+    counted, points, failed, lock = list[QuestionRecord](), 0.0, 0, threading.Lock()
     fine: dict[str, QuestionRecord] = {}
-    for id, record in file.records.items() if file is not None else ():
-        known = id in questions and record.gold == _gold(questions[id])
-        if known and not record.lost and not record.cost.all_unreadable:
-            fine[id] = record
-            tally.add(record)
+
+    def count(record: QuestionRecord) -> None:
+        """Report a record; end the run if the model cannot be reached, or if no reply to the first could be read."""
+        nonlocal points, failed
+        with lock:
+            counted.append(record)
+            done, last = len(counted), counted[-patience:]
+            points += record.scores.get(first) or 0.0
+            failed += bool(record.failure)
+            if run.progress is not None:
+                run.progress(done, total, f"{first} {points / done:.3f}" + (f", {failed} failed" if failed else ""))
+            if len(last) == patience and all(each.lost for each in last):
+                lost = f"{patience} questions in a row could not reach the language model"
+                raise LanguageModelUnreachable(f"{lost}: {record.error}")
+            if done == patience and run.lm is not None and all(each.cost.all_unreadable for each in last):
+                calls, cut = (sum(getattr(each.cost, name) for each in last) for name in ("lm_calls", "cut"))
+                raise unreadable_replies(run.lm, calls, cut)
 
     def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
         id, example = question
@@ -161,49 +174,19 @@ def run_questions(
         record = run_example(program, example, id, metrics, keep_trace=traces)
         if file is not None:
             file.append(record)
-        tally.add(record)
+        count(record)
         return record
 
+    for id, record in file.records.items() if file is not None else ():
+        known = id in questions and record.gold == _gold(questions[id])
+        if known and not record.lost and not record.cost.all_unreadable:
+            fine[id] = record
+            count(record)
     return map_ordered(ask, [*questions.items()], run.num_threads, ahead)
 
 
 def _gold(example: dspy.Example) -> list[str]:
     return [*map(str, example.get("gold_ids") or ())]
-
-
-class _Tally:
-    """Counts records, reports progress, and ends a run if the model cannot be reached or its replies cannot be read.
-
-    The run has `total` questions, and ends if some of them are lost in a row, or unreadable at the start: as many as
-    are asked at a time, at least three. The metric is the main one.
-    """
-
-    def __init__(self, total: int, metric: str, run: Run):
-        self.total, self.metric, self.run = total, metric, run
-        self.patience = min(max(3, run.num_threads), total)
-        self.records, self.points, self.failed = list[QuestionRecord](), 0.0, 0
-        self._lock = threading.Lock()
-
-    def add(self, record: QuestionRecord) -> None:
-        """Count a record.
-
-        Raises:
-            LanguageModelUnreachable, LanguageModelError: the run ends.
-        """
-        with self._lock:
-            self.records.append(record)
-            done, last = len(self.records), self.records[-self.patience :]
-            self.points += record.scores.get(self.metric) or 0.0
-            self.failed += bool(record.failure)
-            if self.run.progress is not None:
-                failed = f", {self.failed} failed" if self.failed else ""
-                self.run.progress(done, self.total, f"{self.metric} {self.points / done:.3f}{failed}")
-            if len(last) == self.patience and all(each.lost for each in last):
-                lost = f"{self.patience} questions in a row could not reach the language model"
-                raise LanguageModelUnreachable(f"{lost}: {record.error}")
-            if done == self.patience and self.run.lm is not None and all(each.cost.all_unreadable for each in last):
-                calls, cut = (sum(getattr(each.cost, name) for each in last) for name in ("lm_calls", "cut"))
-                raise unreadable_replies(self.run.lm, calls, cut)
 
 
 def run_example(
@@ -232,15 +215,15 @@ def run_example(
         with track_usage(tracker):
             prediction = program(question=example.question)
     except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
-        record.lost = is_connection_error(error)
-        cause = fatal_cause(error)
-        if cause is not None:
+        if (cause := fatal_cause(error)) is not None:
             raise cause from error
-        record.error = shorten(f"{type(error).__name__}: {error}", 1000)
-        record.cost = Cost().of_calls(tracker.usage)
         _LOG.debug("the question %s failed", id, exc_info=True)
-        scored = [name for name in (*metrics, *EVIDENCE) if record.gold or not scores_passages(name)]
-        record.scores = {**dict.fromkeys(metrics), **dict.fromkeys(scored, 0.0)}
+        record.lost, record.error = is_connection_error(error), shorten(f"{type(error).__name__}: {error}", 1000)
+        record.cost = Cost().of_calls(tracker.usage)
+        record.scores = {
+            name: 0.0 if record.gold or not scores_passages(name) else None
+            for name in (*metrics, *(EVIDENCE if record.gold else ()))
+        }
         record.evidence = dict.fromkeys(record.gold, FAILED)
         return record
     record.answer = predicted_answer(prediction) or ""
@@ -248,12 +231,12 @@ def run_example(
     record.passages = [str(passage.id) for passage in prediction.get("passages") or []]
     trace: Trace = prediction.trace
     record.cost, record.trace = trace.cost, trace if keep_trace else None
-    for position, (name, metric) in enumerate(metrics.items()):
+    for name, metric in metrics.items():
         try:
             score: Any = metric(example, prediction)
             record.scores[name] = float(getattr(score, "score", score))
         except DataError:
-            if position == 0:
+            if not record.scores:  # the main one
                 raise
             record.scores[name] = None
     if record.gold and not trace.cost.unseen_searches:

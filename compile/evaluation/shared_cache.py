@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from knowgap.compiling.evaluation.provenance import retriever_facts
 from knowgap.programs.base import Program
 from knowgap.programs.statements import LMEntailment
 from knowgap.retrieval.grounding import GroundingEntailment
@@ -24,19 +23,19 @@ _KEPT = 200_000  # results of one retriever or model
 def share_results(programs: Mapping[str, P]) -> dict[str, P]:
     """Copies of programs, by name, whose retrievers and models look results up before they compute them.
 
-    They share an index's results if it has the same digest or is the same object, and the results of rerankers and
-    entailment models if class, name and weights are the same.
+    They share the results of an index that is the same object, and those of rerankers and entailment models if class,
+    name and weights are the same.
     """
-    memories: dict[tuple[str, ...], LRUCache[Any, Any]] = {}
+    memories: dict[Any, LRUCache[Any, Any]] = {}
     copies = {name: program.deepcopy() for name, program in programs.items()}
     for copy in copies.values():
         for attribute, part in copy.parts().items():
-            if isinstance(part, (GroundingEntailment, LMEntailment)):  # takes no time; depends on the language model
-                continue
-            if part is not None and attribute in ("retriever", "reranker", "entailment"):
-                cached = Cached(part)
-                cached.memory = memories.setdefault(cached.identity, cached.memory)
-                setattr(copy, attribute, cached)
+            # the others take no time, or depend on the language model
+            costly = not isinstance(part, (GroundingEntailment, LMEntailment))
+            if part is not None and attribute in ("retriever", "reranker", "entailment") and costly:
+                model = (type(part), getattr(part, "name", id(part)), getattr(part, "digest", ""))
+                identity = id(part) if attribute == "retriever" else model
+                setattr(copy, attribute, Cached(part, memories.setdefault(identity, LRUCache(_KEPT))))
     return copies
 
 
@@ -46,12 +45,8 @@ class Cached:
     A shorter list is not cut from a longer one, since what an index finds may depend on `k`.
     """
 
-    def __init__(self, wrapped: Any) -> None:
-        facts = retriever_facts(wrapped) if hasattr(wrapped, "search") else {"digest": getattr(wrapped, "name", "")}
-        known = str(facts.get("digest") or id(wrapped))
-        self.wrapped = wrapped
-        self.identity = (type(wrapped).__name__, known, str(getattr(wrapped, "digest", "")))
-        self.memory: LRUCache[Any, Any] = LRUCache(_KEPT)
+    def __init__(self, wrapped: Any, memory: LRUCache[Any, Any]) -> None:
+        self.wrapped, self.memory = wrapped, memory
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query."""

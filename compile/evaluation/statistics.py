@@ -39,8 +39,9 @@ class Comparison(BaseModel, extra="forbid"):
     """After minus before, question by question.
 
     `difference` is the mean, from `low` to `high` its 95% bootstrap interval, `p_value` that of a two-sided paired
-    permutation test, `p_corrected` the same corrected for the number of comparisons with one baseline (`holm`); of the
-    `n` questions, `after` scores higher on the `wins` and lower on the `losses`.
+    permutation test, `p_corrected` the same corrected for the number of comparisons with one baseline (`holm`; of a
+    comparison alone, they are equal); of the `n` questions, `after` scores higher on the `wins` and lower on the
+    `losses`.
     """
 
     metric: str
@@ -48,7 +49,7 @@ class Comparison(BaseModel, extra="forbid"):
     low: float
     high: float
     p_value: float
-    p_corrected: float | None = None
+    p_corrected: float
     wins: int
     losses: int
     ties: int
@@ -108,6 +109,7 @@ def paired_comparison(metric: str, before: Sequence[float], after: Sequence[floa
         low=interval.low,
         high=interval.high,
         p_value=p_value,
+        p_corrected=p_value,
         wins=int((gain > 0).sum()),
         losses=int((gain < 0).sum()),
         ties=int((gain == 0).sum()),

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.evaluation.costs import COSTS
-from knowgap.compiling.evaluation.results import Evaluations
+from knowgap.compiling.evaluation.results import COSTS, Evaluations
 from knowgap.compiling.evaluation.statistics import SIGNIFICANT, few_questions
 from knowgap.compiling.experiments.table import Column, ExperimentTable
 from knowgap.storage.files import write_file

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data import Dataset, load_dataset, split
-from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
 from knowgap.compiling.evaluation.metrics import get_metric
+from knowgap.compiling.evaluation.results import COSTS
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.experiments.result import ExperimentResult
 from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row, read_table

@@ -13,10 +13,10 @@ from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
-from knowgap.compiling.evaluation.costs import mean_costs
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.provenance import lm_name
+from knowgap.compiling.evaluation.results import mean_costs
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig

@@ -18,7 +18,7 @@ from rich.console import Console
 from support import AroundTheMeter, scripted_lm
 
 from knowgap.compiling import evaluate
-from knowgap.compiling.evaluation.costs import mean_costs
+from knowgap.compiling.evaluation.results import mean_costs
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy

@@ -6,7 +6,7 @@ defined for an example raises `DataError`.
 
 `get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
 take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the
-answer. `judged_accuracy` asks a language model: by name the one in DSPy's settings; construct it for another.
+answer. `judged_accuracy` asks the language model in DSPy's settings.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,6 @@ import dspy
 from knowgap.compiling.evaluation.metrics.normalize import (
     is_unanswerable,
     normalize_answer,
-    overlap,
     predicted_answer,
     reference_answers,
     refuses,
@@ -56,7 +56,9 @@ def token_f1(answer: str, reference: str) -> float:
     left, right = normalize_answer(answer), normalize_answer(reference)
     if left != right and (left in _CLOSED or right in _CLOSED):
         return 0.0
-    return overlap(left.split(), right.split())[2] if left else 0.0
+    words = left.split(), right.split()
+    same = sum((Counter(words[0]) & Counter(words[1])).values())
+    return 2 * same / (len(words[0]) + len(words[1])) if same else 0.0
 
 
 def f1(example: Any, prediction: Any, trace: Any = None) -> float:
@@ -64,33 +66,23 @@ def f1(example: Any, prediction: Any, trace: Any = None) -> float:
     return _best(example, prediction, token_f1)
 
 
-def read_yes_no(text: str) -> str | None:
-    """The first `yes`, `no`, `true` or `false` in the text, as "yes" or "no"; None if there is none."""
-    match = _YES_NO.search(text)
-    return match and ("yes" if match[1].lower() in ("yes", "true") else "no")
-
-
-def read_choice(text: str) -> str | None:
-    """The letter (upper case) or digit of the option that the text chooses; None if it names none."""
-    matches = (pattern.search(text) for pattern in _CHOICES)
-    return next((match[1].upper() for match in matches if match), None)
-
-
 def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
     """1.0 if the prediction chooses the right one of the closed answers, else 0.0.
 
-    A reference of "yes" or "no" is compared with the first yes or no in the prediction. A reference of one letter or
-    digit is compared with the option that the prediction names; if it names none, the text of the option (an alias)
-    counts too. Any other reference is matched exactly after normalisation.
+    A reference of "yes" or "no" is compared with the first yes, no, true or false in the prediction. A reference of one
+    letter or digit is compared with the option that the prediction names; if it names none, the text of the option (an
+    alias) counts too. Any other reference is matched exactly after normalisation.
     """
     answer = predicted_answer(prediction)
     if answer is None:
         return 0.0
     gold = reference_answers(example)[0].strip()
     if gold.lower() in ("yes", "no"):
-        return float(read_yes_no(answer) == gold.lower())
-    if re.fullmatch(r"[A-H1-8]", gold) and (choice := read_choice(answer)) is not None:
-        return float(choice == gold)
+        said = _YES_NO.search(answer)
+        return float(said is not None and (said[1].lower() in ("yes", "true")) == (gold.lower() == "yes"))
+    chosen = next((match[1].upper() for pattern in _CHOICES if (match := pattern.search(answer))), None)
+    if re.fullmatch(r"[A-H1-8]", gold) and chosen is not None:
+        return float(chosen == gold)
     return exact_match(example, prediction)
 
 
@@ -157,35 +149,22 @@ def upper_bound(example: Any, prediction: Any, trace: Any = None) -> float:
     return max(exact_match(example, each) for each in said)
 
 
-class JudgedAccuracy:
+def judged_accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
     """1.0 if a language model finds that the prediction implies a reference, else 0.0 (MIGRES, Acc†, table 11).
 
-    Args:
-        lm: the language model that judges; default: the one in DSPy's settings.
+    The judge is the language model in DSPy's settings. A prediction without an answer scores 0 and is not shown to it;
+    an unreadable verdict scores 0 as well.
     """
-
-    def __init__(self, lm: dspy.BaseLM | None = None) -> None:
-        self.lm, self.judge = lm, dspy.Predict(JudgeAnswer)
-
-    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """Ask the judge, showing it all acceptable answers.
-
-        A prediction without an answer scores 0 and is not shown; an unreadable verdict scores 0 as well.
-        """
-        answer = predicted_answer(prediction)
-        if answer is None:
-            return 0.0
-        references = " or ".join(reference_answers(example))
-        asked = {"question": example.question, "prediction": answer, "reference": references}
-        # Without DSPy's trace: a judge's calls are no demonstrations of a program.
-        with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
-            verdict = ask_until_read(self.judge, asked).prediction
-        return float(verdict is not None and verdict.correct is True)
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    references = " or ".join(reference_answers(example))
+    asked = {"question": example.question, "prediction": answer, "reference": references}
+    with dspy.context(trace=None):  # a judge's calls are no demonstrations of a program
+        verdict = ask_until_read(dspy.Predict(JudgeAnswer), asked).prediction
+    return float(verdict is not None and verdict.correct is True)
 
 
-OF_ANSWERS: dict[str, Any] = {
-    **{each.__name__: each for each in (exact_match, f1, accuracy, cover_em, popqa_match, str_em, str_hit)},
-    "upper_bound": upper_bound,
-    "judged_accuracy": JudgedAccuracy(),
-}
+_ALL = (exact_match, f1, accuracy, cover_em, popqa_match, str_em, str_hit, upper_bound, judged_accuracy)
+OF_ANSWERS: dict[str, Any] = {each.__name__: each for each in _ALL}
 """The metrics of this file by name."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -58,12 +57,3 @@ def refuses(prediction: Any) -> bool:
     """Whether a prediction says that its answer is not supported, or gives an answer that says it is not known."""
     answer = predicted_answer(prediction)
     return getattr(prediction, "supported", None) is False or (answer is not None and is_unknown(answer))
-
-
-def overlap(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float]:
-    """Precision, recall and F1 of an answer's tokens, counted with multiplicity; 1 if neither side has any."""
-    if not answer or not reference:
-        equal = float(not answer and not reference)
-        return equal, equal, equal
-    same = sum((Counter(answer) & Counter(reference)).values())
-    return same / len(answer), same / len(reference), 2 * same / (len(answer) + len(reference))

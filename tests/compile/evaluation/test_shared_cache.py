@@ -3,21 +3,20 @@
 import copy
 
 import dspy
-from compile_helpers import make_examples, make_retriever
+from compile_helpers import Tunable, make_examples, make_retriever
 from compile_worker import plain, study, study_arguments
 from support import TableEntailment, TableReranker
 
 from knowgap.compiling import Run, StudyConfig
 from knowgap.compiling.evaluation.shared_cache import Cached, share_results
-from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.lru_cache import LRUCache
 
 
 class Counting:
     """A retriever that counts its searches."""
 
-    def __init__(self, retriever, **facts):
+    def __init__(self, retriever):
         self.retriever, self.asked = retriever, []
-        vars(self).update(facts)
 
     def search(self, queries, k):
         self.asked += [(query, k) for query in queries]
@@ -26,7 +25,7 @@ class Counting:
 
 def test_each_query_is_searched_once_for_each_number_of_hits():
     retriever, queries = Counting(make_retriever(make_examples(8))), ["house q1", "house q2"]
-    cached = Cached(retriever)
+    cached = Cached(retriever, LRUCache(100))
     for _ in range(2):
         assert [cached.search(queries, k) for k in (3, 1)] == [retriever.retriever.search(queries, k) for k in (3, 1)]
     assert retriever.asked == [(query, k) for k in (3, 1) for query in queries]
@@ -35,27 +34,22 @@ def test_each_query_is_searched_once_for_each_number_of_hits():
     assert copy.deepcopy(cached) is cached
 
 
-def test_programs_share_what_the_same_index_finds_and_nothing_else():
+def test_programs_share_what_the_same_index_finds_and_what_the_same_weights_say():
     index = make_retriever(make_examples(8))
-    one, same, other = (Counting(index, digest=digest) for digest in ("d", "d", "e"))
-    apart = Counting(index)  # without a digest
-    programs = {str(n): RAG(each) for n, each in enumerate((one, same, other, apart))}
+    one, other = Counting(index), Counting(index)
+    first, twin, trained = (TableReranker(lambda q, t: len(q) + len(t) / 8) for _ in range(3))
+    trained.digest = "other"
+    entailment = TableEntailment(lambda p, h: 0.0)
+    parts = {"a": (one, first), "b": (one, twin), "c": (other, trained)}
+    programs = {name: Tunable(a, reranker=b, entailment=entailment) for name, (a, b) in parts.items()}
+    pairs = [("a", "b"), ("a", "c"), ("a", "b")]
     for program in share_results(programs).values():
         program.retriever.search(["house q1"], 3)
-    assert [len(each.asked) for each in (one, same, other, apart)] == [1, 0, 1, 1]
-
-
-def test_every_pair_is_scored_once_by_the_same_weights():
-    reranker, entailment = TableReranker(lambda q, t: len(q) + len(t) / 8), TableEntailment(lambda p, h: 0.0)
-    pairs, cached, judge = [("a", "b"), ("a", "c"), ("a", "b")], Cached(reranker), Cached(entailment)
-    for _ in range(2):
-        assert cached.score(pairs) == [1.125, 1.125, 1.125]
-        assert judge.entails(pairs) == [0.0] * 3
-    assert (cached.default_threshold, cached.name, cached.score([])) == (0.0, "table", [])
-    assert reranker.pairs == entailment.pairs == [("a", "b"), ("a", "c")]
-    trained = TableReranker(lambda q, t: 0.0)
-    trained.digest = "other"
-    assert Cached(trained).identity != cached.identity == Cached(TableReranker(lambda q, t: 0.0)).identity
+        assert program.reranker.score(pairs) == [1.125] * 3
+        assert program.entailment.entails(pairs) == [0.0] * 3
+        assert (program.reranker.default_threshold, program.reranker.name) == (0.0, "table")
+    assert [len(each.asked) for each in (one, other)] == [1, 1]
+    assert [len(each.pairs) for each in (first, twin, trained, entailment)] == [2, 0, 2, 2]
 
 
 def test_a_study_pays_once_and_finds_the_same():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowgap.compiling.evaluation.costs import COSTS, PER_RIGHT_ANSWER, mean_costs
 from knowgap.compiling.evaluation.metrics import METRICS
+from knowgap.compiling.evaluation.results import COSTS, PER_RIGHT_ANSWER, mean_costs
 from knowgap.compiling.evaluation.statistics import (
     Interval,
     few_questions,

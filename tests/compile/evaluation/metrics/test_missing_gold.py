@@ -30,10 +30,8 @@ def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
     program, examples = partial
     with pytest.warns(UserWarning, match="gold ids") as said:
         result = evaluate(program, examples, ["exact_match", "recall"], run=Run(lm=reading_lm()[0]))
-    text = (
-        "not in the index: 2 gold ids, of 2 of 8 questions ('q6', 'q7'), so retrieval is not scored on these questions"
-    )
-    assert [str(warning.message) for warning in said] == [text]
+    [warning] = said
+    assert "2 gold ids, of 2 of 8 questions, are not in the index, such as 'q6'" in str(warning.message)
     assert result.interval("exact_match").n == 8
     assert result.interval("recall").n == result.interval("found").n == 6
     assert result.mean("recall") == result.mean("found") == 1.0
@@ -44,7 +42,7 @@ def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
 def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial):
     program, examples = partial
     lm, engine = reading_lm()
-    message = "not in the index: 2 gold ids, of .* questions .*, which recall@5 cannot score"
+    message = "2 gold ids, of .* questions, are not in the index"
     with pytest.raises(DataError, match=message):
         evaluate(program, examples, ["recall@5"], run=Run(lm=lm))
     for optimizer in ("study", "bootstrap"):

@@ -5,7 +5,7 @@ import pytest
 from support import by_output, scripted_lm
 
 from knowgap.compiling.evaluation.metrics import get_metric
-from knowgap.compiling.evaluation.metrics.answers import JudgedAccuracy, popqa_match, str_em, str_hit
+from knowgap.compiling.evaluation.metrics.answers import judged_accuracy, popqa_match, str_em, str_hit
 from knowgap.errors import DataError
 
 
@@ -48,14 +48,12 @@ def test_a_judged_answer():
     example = dspy.Example(question="Who?", answer="Ada Venn", aliases=["Ada Venn", "Venn"])
     # The third verdict cannot be read, also when it is asked for again.
     lm, engine = scripted_lm(by_output({"correct": [{"correct": True}, {"correct": False}, "[[ mumble", "[[ mumble"]}))
-    with dspy.context(trace=[]):
-        scores = [JudgedAccuracy(lm=lm)(example, said("A. Venn")) for _ in range(3)]
+    with dspy.context(lm=lm, trace=[]):
+        scores = [judged_accuracy(example, said(answer)) for answer in ("A. Venn", "A. Venn", "A. Venn", "")]
         assert dspy.settings.trace == []
-    assert scores == [1.0, 0.0, 0.0]
+    assert scores == [1.0, 0.0, 0.0, 0.0]
     assert engine.calls[0][1] == {"question": "Who?", "prediction": "A. Venn", "reference": "Ada Venn or Venn"}
-    calls = len(engine.calls)
-    assert JudgedAccuracy(lm=lm)(example, dspy.Prediction()) == 0.0  # no answer is not shown
-    assert len(engine.calls) == calls
+    assert len(engine.calls) == 4  # no answer is not shown
 
 
 @pytest.mark.parametrize(
