@@ -6,6 +6,7 @@ holds the program's `Provenance`, the scores that were kept, and what compiling 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
@@ -23,7 +24,8 @@ from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds, shorten
 from knowgap.lms.metering import Usage
 from knowgap.lms.trained import load_trained
-from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
+from knowgap.plugins import is_reference, reference_of
+from knowgap.programs import PROGRAMS, get_program, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.modules import ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
@@ -167,9 +169,21 @@ def artifact_class(folder: str | Path, expect: str | type[Program] | None = None
 
 
 def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | ModuleLike | None) -> type[Program]:
-    module = config.get("module", {})
+    """The class that an artifact names, if it is the expected one.
+
+    The name in the file alone does not cause the import of a module that is not part of knowgap: the caller must name
+    the program, or the module must have been imported already.
+    """
+    name, module = config["program"], config.get("module", {})
+    if expect is None and name not in PROGRAMS and name.partition(":")[0] not in sys.modules:
+        raise ArtifactError(
+            f"{path} holds the program {name}, which is not part of knowgap, and runs a module; if you trust it, name "
+            f"it as well: --program {name}:FOLDER, or in Python expect={name!r}"
+        )
     try:
-        kind = get_saved_program(config["program"], expect, str(module.get("class", "")))
+        kind = get_program(name if expect is None else expect)
+        if program_reference(kind) != name and reference_of(getattr(kind, "code", None)) != module.get("class"):
+            raise UsageError(f"holds the program {name!r}, not {program_reference(kind)!r}")
         fields = {name: module.get(name, "") for name in ("input", "output")}
         return kind.with_fields(**fields) if issubclass(kind, ModuleProgram) else kind
     except UsageError as error:
@@ -209,7 +223,7 @@ def _read_config(folder: str | Path) -> dict[str, Any]:
     if not (path / "config.json").exists():
         raise ArtifactError(f"{path} is not an artifact: it has no config.json")
     config = _read_json(path / "config.json")
-    if not is_program_name(config.get("program")):
+    if str(config.get("program")) not in PROGRAMS and not is_reference(config.get("program")):
         known = ", ".join(PROGRAMS)
         raise ArtifactError(f"{path} holds the unknown program {config.get('program')!r}: known are {known}")
     return config

@@ -20,26 +20,6 @@ class Again(RAG):
     """Plain retrieval under another name."""
 
 
-class Named(RAG):
-    name = "migres"
-
-
-class Narrow(knowgap.Program):
-    def __init__(self, retriever=None):
-        super().__init__(retriever)
-
-    def forward(self, question):
-        return self.conclude("", [])
-
-
-class Broken(knowgap.Program):
-    def __init__(self, retriever=None, **hyperparameters):
-        self.wrong = 1 / 0
-
-    def forward(self, question):
-        return self.conclude("", [])
-
-
 def half(example, prediction):
     """Always one half."""
     return 0.5

@@ -72,5 +72,5 @@ def test_a_class_of_the_script_that_runs_is_not_saved(folder):
     ).read_text() + f"\nknowgap.save(Again(), {str(folder / 'artifact')!r}, lm='test/scripted')\n"
     (folder / "script.py").write_text(script)
     run = subprocess.run([sys.executable, str(folder / "script.py")], capture_output=True, text=True, check=False)
-    assert "Again could not be loaded again, since it is defined in the script that runs" in run.stderr
+    assert "Again could not be loaded again" in run.stderr
     assert not (folder / "artifact").exists()
