@@ -44,19 +44,18 @@ class Bert(nn.Module):
         )
 
     @classmethod
-    def load(cls, folder: str | Path, prefix: str = "") -> tuple[Bert, dict[str, torch.Tensor]]:
-        """Load the weights whose names begin with `prefix`; also return the other weights of the file.
+    def load(cls, folder: Path) -> Bert:
+        """Load the weights in a checkpoint's folder.
 
         Raises:
             KeyError: a weight is missing.
         """
         from safetensors.torch import load_file
 
-        model = cls(json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")))
-        weights = load_file(Path(folder) / "model.safetensors")
-        own = {name: weights.pop(prefix + name).float() for name in model.state_dict()}
-        model.load_state_dict(own)
-        return model.eval(), weights
+        model = cls(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        weights = load_file(folder / "model.safetensors")
+        model.load_state_dict({name: weights[name].float() for name in model.state_dict()})
+        return model.eval()
 
     def forward(self, ids: torch.Tensor, attention: torch.Tensor, types: torch.Tensor | None = None) -> torch.Tensor:
         """Compute the hidden states of the last layer, [texts, tokens, width].

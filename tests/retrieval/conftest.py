@@ -1,20 +1,21 @@
-"""Tiny models that several tests of retrieval read."""
+"""A checkpoint that several tests of retrieval read."""
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from knowgap.retrieval.colbert.embedded import SETTINGS
+from knowgap.retrieval.colbert.embedded import PROJECTION, SETTINGS, TOKEN_WEIGHTS
 from knowgap.retrieval.window import EMBEDDED
-from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import write_colbert
+from tests.retrieval.tiny import BERT_WORDS
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ColBERT checkpoint like the embedded one, but with random weights, 32 wide; not to be changed."""
-    texts = [*map(str, corpus()), *QUERIES]
-    folder = write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts, dim=32)
+    """An embedded checkpoint with a random projection, 32 wide; not to be changed."""
+    folder, rng = tmp_path_factory.mktemp("tiny"), np.random.default_rng(1)
+    np.save(folder / PROJECTION, rng.normal(size=(32, 384)).astype(np.float32))
+    np.save(folder / TOKEN_WEIGHTS, np.ones(BERT_WORDS, np.float32))
     (folder / SETTINGS).write_text(json.dumps({"encoder": EMBEDDED}), encoding="utf-8")
     return folder

@@ -12,7 +12,6 @@ import pytest
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.retrieval.index.engines import as_retriever, open_index
 from knowgap.retrieval.index.vectors import Vectors, fixed_point
@@ -20,6 +19,7 @@ from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.plaid import PlaidIndex
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
+from tests.retrieval.tiny import write_colbert
 
 pytestmark = [  # colbert-ai leaves a file open
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -30,10 +30,8 @@ PASSAGES = [*corpus(40)]
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The embedded checkpoint, fitted to `PASSAGES`."""
-    folder = tmp_path_factory.mktemp("embedded") / "checkpoint"
-    fit_checkpoint(PASSAGES, folder, dim=128)
-    return folder
+    """A checkpoint as colbert-ai saves it."""
+    return write_colbert(tmp_path_factory.mktemp("saved") / "checkpoint", [*map(str, PASSAGES), *QUERIES], dim=128)
 
 
 @pytest.fixture(scope="module")

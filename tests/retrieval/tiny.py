@@ -4,8 +4,6 @@ import json
 
 import numpy as np
 
-from knowgap.retrieval.colbert.fitting import METADATA
-
 SPECIAL = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,;'?()"]
 
 
@@ -38,6 +36,18 @@ def random_model(model_class, config, seed=1, **options):
         return model_class(config, **options)
 
 
+BERT_WORDS = 30_522  # the vocabulary of MiniLM
+_COLBERT = {
+    "mask_punctuation": True,
+    "attend_to_mask_tokens": False,
+    "similarity": "cosine",
+    "query_token_id": "[unused0]",
+    "doc_token_id": "[unused1]",
+    "query_token": "[Q]",
+    "doc_token": "[D]",
+}
+
+
 def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     """A ColBERT checkpoint folder with two layers of random weights."""
     from safetensors.numpy import save_file
@@ -50,7 +60,7 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     tensors = {f"bert.{name}": tensor.numpy() for name, tensor in model.state_dict().items()}
     tensors["linear.weight"] = np.random.default_rng(seed).normal(size=(dim, 32)).astype(np.float32)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    record = METADATA | {"dim": dim, "query_maxlen": 32, "doc_maxlen": 120, "checkpoint": "bert-base-uncased"}
+    record = _COLBERT | {"dim": dim, "query_maxlen": 32, "doc_maxlen": 120, "checkpoint": "bert-base-uncased"}
     (folder / "artifact.metadata").write_text(json.dumps(record | metadata), encoding="utf-8")
     return folder
 

@@ -11,6 +11,7 @@ from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.fitting import fit_checkpoint, fit_projection
+from knowgap.retrieval.minilm import minilm_folder
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert, write_pylate
 
@@ -42,27 +43,21 @@ def test_vectors_are_those_of_sentence_transformers(saved, tmp_path):
     assert ColBERTIndex.open(tmp_path / "index").search(QUERIES, 3) == index.search(QUERIES, 3)
 
 
-def test_the_embedded_checkpoint_is_one_for_other_tools(tmp_path):
-    from sentence_transformers import MultiVectorEncoder
-
+def test_what_the_embedded_checkpoint_encodes(tmp_path):
     fit_checkpoint(corpus(), tmp_path / "mine", dim=128)
-    encoder, other = TokenEncoder(tmp_path / "mine"), MultiVectorEncoder(str(tmp_path / "mine"), device="cpu")
-    vectors, lengths = encoder.encode_passages(TEXTS[:4])
-    wanted = [np.asarray(each) for each in other.encode_document(TEXTS[:4])]
-    assert [*lengths] == [len(each) for each in wanted]
-    np.testing.assert_allclose(vectors, np.concatenate(wanted), atol=1e-4)
-    query, filled_up = encoder.encode_query(QUERIES[0]), np.asarray(other.encode_query(QUERIES[0]))
-    assert len(query) < len(filled_up)
-    weights = np.linalg.norm(query, axis=1, keepdims=True)
-    np.testing.assert_allclose(query, filled_up[: len(query)] * weights, atol=1e-4)  # nothing attends to a [MASK]
+    encoder = TokenEncoder(tmp_path / "mine")
+    assert encoder.encode_passages(TEXTS[:4])[0].shape[1] == encoder.dim == 128
     assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
     plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
     assert plain == pointed  # punctuation has no vectors
+    begin, *words = np.linalg.norm(encoder.encode_query("the Dellow"), axis=1)[[0, 2, 3]]
+    assert begin == pytest.approx(1)
+    assert words[0] < words[1]  # a word that is in many passages counts for less
 
 
-def test_loading_a_checkpoint_draws_no_random_weights(checkpoint):
+def test_loading_a_model_draws_no_random_weights():
     before = torch.get_rng_state()
-    Bert.load(checkpoint, "bert.")
+    Bert.load(minilm_folder())
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -91,30 +86,31 @@ def test_folders_that_are_no_checkpoints(tmp_path, write, name, change, message)
 
 def test_damaged_weights_of_the_embedded_checkpoint(checkpoint, tmp_path):
     mine = shutil.copytree(checkpoint, tmp_path / "mine")
-    (mine / "model.safetensors").write_bytes(b"nothing")
+    (mine / "projection.npy").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="cannot be loaded"):
         TokenEncoder(mine)
 
 
-def test_names(checkpoint, tmp_path, monkeypatch):
+def test_names(tmp_path, monkeypatch):
     import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    assert resolve_checkpoint(checkpoint) == checkpoint
+    safe = write_colbert(tmp_path / "safe", TEXTS)
+    assert resolve_checkpoint(safe) == safe
     with pytest.raises(CheckpointError, match="no such checkpoint folder"):
         resolve_checkpoint(tmp_path / "absent")
-    asked = []
+    asked, old = [], tmp_path / "old"
 
     def download(name, allow_patterns, local_files_only=False):
         assert not local_files_only
         asked.append((name, "*.bin" in allow_patterns))
         if name == "lab/gone":
             raise LocalEntryNotFoundError("offline")
-        return str(checkpoint if name == "lab/safe" else tmp_path)
+        return str(safe if name == "lab/safe" else old)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert resolve_checkpoint("lab/safe") == checkpoint
-    assert resolve_checkpoint("lab/old") == tmp_path
+    assert resolve_checkpoint("lab/safe") == safe
+    assert resolve_checkpoint("lab/old") == old
     with pytest.raises(CheckpointError, match="lab/gone: not a folder, and cannot be fetched from the hub"):
         resolve_checkpoint("lab/gone")
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]

@@ -129,8 +129,8 @@ def test_embedded_checkpoint_retrieves(embedded):
 def test_embedded_checkpoint_moves_with_its_index_unaltered(embedded, tmp_path):
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
-    flip_last_bit(tmp_path / "copy" / "checkpoint" / "model.safetensors")
-    with pytest.raises(IndexDamaged, match=r"model\.safetensors was altered"):
+    flip_last_bit(tmp_path / "copy" / "checkpoint" / "projection.npy")
+    with pytest.raises(IndexDamaged, match=r"projection\.npy was altered"):
         ColBERTIndex.open(tmp_path / "copy")
 
 
