@@ -18,7 +18,8 @@ from knowgap.errors import UsageError
 from knowgap.retrieval.index import NEW_INDEX
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.documents.reading import Reading, Update
+    from knowgap.retrieval.documents.reading import Reading
+    from knowgap.retrieval.documents.sources import Update
 
 _NAMED = 100  # the most files that are named
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {

@@ -11,7 +11,7 @@ tables (`knowgap.retrieval.documents`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,10 +19,21 @@ from pydantic import AliasChoices, Field
 
 from knowgap.compiling.data.records import Fields, Id, read_records
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
+from knowgap.retrieval.documents.reading import (
+    Folder,
+    ReadFile,
+    Reading,
+    kind_of,
+    open_folder,
+    read_documents,
+    shown_name,
+)
+from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.passage_lines import split_title
+from knowgap.storage.files import file_digest
+from knowgap.storage.progress import Progress, no_progress
 
 
 def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
@@ -30,9 +41,8 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
 
     Args:
         path: a file or a folder; of a file of passages, only the ids are kept in memory.
-        split: whether long texts of a file of passages are split, as documents always are; a part of the document
-            `orle` has an id such as `orle#0123456789`. The length of a passage is measured in tokens of the embedded
-            encoder.
+        split: whether texts of a file of passages are split that are longer than the embedded encoder reads, as
+            documents always are; a part of the document `orle` has an id such as `orle#0123456789`.
 
     Raises:
         DataError: naming file, line and field: not UTF-8, not JSON, a field missing, blank or of a wrong type, a
@@ -41,14 +51,8 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
     Warns:
         UserWarning: for each file of a folder that cannot be read, while the others are.
     """
-    path, splitter = Path(path), Splitter()
-    folder = document_folder(path)
-    if folder is None:
-        for _, passage in read_passages(path):
-            yield from splitter.split_passage(passage) if split else [passage]
-        return
     reading = Reading()
-    for file in read_documents(folder, splitter, reading):
+    for file in read_source(Path(path), Splitter(), reading, split=split):
         yield from (passage for passage, _ in file.placed or ())
     for name, problem in reading.problems.items():
         warnings.warn(f"{name}: {problem}; left out", stacklevel=2)
@@ -56,18 +60,38 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
         raise DataError("holds no documents that can be read", path=path)
 
 
-def document_folder(path: Path) -> Folder | None:
-    """The documents in a folder, or a file that is a document; None for a file of passages."""
+def read_source(
+    path: Path,
+    splitter: Splitter,
+    reading: Reading,
+    known: Mapping[str, FileRecord] | None = None,
+    progress: Progress = no_progress,
+    *,
+    split: bool = True,
+) -> Iterator[ReadFile]:
+    """The files of a folder of documents, or a document, or a file of passages; see `read_documents`."""
+    known, kind, name = known or {}, kind_of(path), shown_name(path.name)
     if path.is_dir():
         folder = open_folder(path)
         if not folder.files:
             kinds = ", ".join(f"{count} {reason}" for reason, count in (+folder.left_out).items()) or "it is empty"
             raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
-        return folder
-    kind = kind_of(path)
-    if kind is None or (kind == "CSV" and _names_text(path)):
-        return None
-    return Folder(path.parent, {shown_name(path.name): path.resolve()})
+    elif kind is None or (kind == "CSV" and _names_text(path)):
+        record = FileRecord(file_digest(path) if path.is_file() else None)
+        parts = _parts(path, name, splitter if split else None, reading)
+        yield ReadFile(name, record, None if known.get(name) == record else parts)
+        return
+    else:
+        folder = Folder({name: path.resolve()})
+    yield from read_documents(folder, splitter, reading, known, progress)
+
+
+def _parts(path: Path, name: str, splitter: Splitter | None, reading: Reading) -> Iterator[tuple[Passage, Source]]:
+    """The passages of a file of passages with their lines; the splitter splits those that are too long."""
+    for line, passage in read_passages(path):
+        reading.documents += 1
+        parts = [passage] if splitter is None else splitter.split_passage(passage)
+        yield from ((part, Source(name, "line", line, line)) for part in parts)
 
 
 def _names_text(table: Path) -> bool:

@@ -5,28 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data.corpus import document_folder, read_passages
+from knowgap.compiling.data.corpus import read_source
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, IndexFolderError, UsageError
-from knowgap.retrieval.documents.reading import (
-    ReadFile,
-    Reading,
-    Update,
-    open_folder,
-    read_documents,
-    shown_name,
-)
-from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
+from knowgap.retrieval.documents.reading import ReadFile, Reading, open_folder
+from knowgap.retrieval.documents.sources import FileRecord, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.build import lock_index
 from knowgap.retrieval.index.engines import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
 
 _AT_ONCE = 512  # passages
@@ -47,10 +39,10 @@ def build_index(
 ) -> Retriever:
     """Build an index, or update an existing one where its documents have changed.
 
-    The ids of passages depend only on their own document. A passage that is the same as before is not encoded again:
+    The ids of passages depend only on their own document. A passage that is the same as before is not encoded again.
     An index is changed in place, except for a `plaid` one, which has to be built again. Files are compared by their
-    digests, and only those that have changed are read. A file that has become unreadable keeps the
-    passages that it had.
+    digests, and only those that have changed are read. A file that has become unreadable keeps the passages that it
+    had.
 
     Args:
         source: a folder of documents, one document, or a file of JSON Lines, TSV or CSV; a data set; or passages. The
@@ -91,31 +83,27 @@ def build_index(
             "corpus": str(source.resolve()),
             "options": json.loads(json.dumps(options, default=lambda value: getattr(value, "__name__", str(value)))),
         }
-        window = engine_class(engine_name).window_of(options.get("encoder"))
-        splitter = Splitter(window, passage_tokens)
+        kind = engine_class(engine_name)
+        splitter = Splitter(kind.window_of(options.get("encoder")), passage_tokens)
         if old is not None:
             _check_same(folder, made_with, settings)
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
-            changes = _Changes(old, beside)
-            files = _files(source, splitter, reading, changes.known, report)
-            passages = changes.follow(files)
-            build = engine_class(engine_name).build
+            known = old.files() if old is not None else {}
+            new = _new_passages(read_source(source, splitter, reading, known, report), old, known, beside)
             if old is None:
-                some = _at_least_one(_counted(passages, report), source, reading)
-                index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
+                some = _at_least_one(_counted(new, report), source, reading)
+                index: Any = kind.build(some, folder, overwrite=overwrite, progress=progress, **options)
             else:
-                new = list(passages)
-                named = {name: value for name, value in options.items() if name in ("encoder", "url")}
-                index = open_index(folder, engine=engine_name, **named)
-                if changes.any and not hasattr(index, "add"):
+                changed = list(new)
+                stale, reading.update = beside.changes_since(old)
+                index = kind.open(folder, **{name: options[name] for name in ("encoder", "url") if name in options})
+                if reading.update.files and not hasattr(index, "add"):
                     raise UsageError(f"{folder}: documents have changed; build {engine_name} again (--overwrite)")
-                if changes.any:
+                if reading.update.files:
                     old.begin_change(beside)
-                _change(index, new, list(changes.stale), report)
-                reading.update = changes.summary()
-            if old is None or changes.any:
-                beside.move_to(folder)
+                    _change(index, changed, stale, report)
+            beside.move_to(folder)
         finally:
             beside.path.unlink(missing_ok=True)
     return index
@@ -167,78 +155,21 @@ def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]
             )
 
 
-def _files(
-    source: Path, splitter: Splitter, reading: Reading, known: dict[str, FileRecord], report: Progress
-) -> Iterator[ReadFile]:
-    """The files of a corpus; those that have not changed come without passages."""
-    documents = document_folder(source)
-    if documents is not None:
-        yield from read_documents(documents, splitter, reading, known, report)
-        return
-    name = shown_name(source.name)
-    record = FileRecord(file_digest(source) if source.is_file() else None)
-
-    def placed() -> Iterator[tuple[Passage, Source]]:
-        for line, passage in read_passages(source):
-            reading.documents += 1
-            yield from ((part, Source(name, "line", line, line)) for part in splitter.split_passage(passage))
-
-    yield ReadFile(name, record, None if known.get(name) == record else placed())
+def _new_passages(
+    files: Iterable[ReadFile], old: Sources | None, known: Mapping[str, FileRecord], beside: Sources
+) -> Iterator[Passage]:
+    """Record the files and their passages, and yield the passages that the index has not, or with other content."""
+    for file in files:
+        before = old.digests(file.name) if old is not None and file.name in known else {}
+        beside.write(file.name, file.record)
+        if file.placed is None and old is not None:
+            beside.copy_passages(file.name, old)
+        for part in batches(file.placed or ()):
+            beside.write(file.name, file.record, part)
+            yield from (passage for passage, _ in part if before.get(passage.id) != passage_digest(passage))
 
 
-class _Changes:
-    """Compares the files of a corpus with those that an index was built from, and records where its passages come from.
-
-    Attributes:
-        known: the files that the index was built from.
-        stale: ids of passages that are to be removed.
-        any: whether anything has changed.
-    """
-
-    def __init__(self, old: Sources | None, beside: Sources) -> None:
-        self._old, self._beside = old, beside
-        self.known = old.files() if old is not None else {}
-        self.stale: dict[str, None] = {}
-        self.any = False
-        self._files = self._added = self._replaced = self._kept = 0
-
-    def follow(self, files: Iterable[ReadFile]) -> Iterator[Passage]:
-        """Yield the passages that the index does not have, or has with different content."""
-        gone = dict(self.known)
-        for file in files:
-            self.any |= gone.pop(file.name, None) != file.record
-            before = self._digests(file.name)
-            self._beside.write_file(file.name, file.record)
-            if file.placed is None:
-                self._kept += len(before)
-                if self._old is not None:
-                    self._beside.copy_passages(file.name, self._old)
-                continue
-            self._files += 1
-            self.stale.update(dict.fromkeys(before))
-            for part in batches(file.placed):
-                self._beside.write_passages(part)
-                for passage, _ in part:
-                    self.stale.pop(passage.id, None)
-                    if before.get(passage.id) == passage_digest(passage):
-                        self._kept += 1
-                        continue
-                    self._added += 1
-                    self._replaced += passage.id in before
-                    yield passage
-        for name in gone:
-            self.stale.update(dict.fromkeys(self._digests(name)))
-        self._files, self.any = self._files + len(gone), self.any or bool(gone)
-
-    def _digests(self, file: str) -> dict[str, str]:
-        return self._old.digests(file) if self._old is not None and file in self.known else {}
-
-    def summary(self) -> Update:
-        """The figures, after all files were compared."""
-        return Update(self._files, self._added, len(self.stale) + self._replaced, self._kept)
-
-
-def _change(index: Any, new: list[Passage], stale: list[str], report: Progress) -> None:
+def _change(index: Any, new: Sequence[Passage], stale: Sequence[str], report: Progress) -> None:
     """Change an index in place."""
     for start in range(0, len(new), _AT_ONCE):
         report(start, len(new), "encoding passages")

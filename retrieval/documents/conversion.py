@@ -1,22 +1,31 @@
-"""Conversion of files of each kind to text. Files are not trusted: no code in them is run, and nothing is fetched."""
+"""Conversion of files of each kind to text, and the process in which it runs; see `converter`.
+
+Files are not trusted: no code in them is run, and nothing is fetched. The process has limited memory and CPU time, and
+it writes no files. From standard input it reads pickles: the splitter, and then of each file the name, kind, content
+and seconds. It answers each with a JSON line.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import pickle
+import sys
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
+from typing import Any
 
 from knowgap.retrieval.documents.encodings import BOMS, decode
 from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
 from knowgap.retrieval.documents.office import checked_office, read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.sheets import read_sheets, read_table
+from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
 from knowgap.retrieval.documents.web_pages import read_html
 
-MEMORY = 6 * 2**30
-"""The address space in bytes of a process that converts files; the libraries only reserve most of it."""
-
+_MEMORY = 6 * 2**30  # bytes of address space; the libraries only reserve most of it
 _TEXT = 64_000_000  # characters
 
 
@@ -74,3 +83,51 @@ _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "Excel": lambda content: read_sheets(checked_office(content)),
     "CSV": _read_with(read_table),
 }
+
+
+def _answer_requests() -> None:
+    """Answer requests until standard input is closed."""
+    _limit(AS=_MEMORY, FSIZE=0, CORE=0)
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # prints of a library must not become answers
+    splitter, answer = pickle.load(requests), dict[str, Any]()
+    while True:
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
+        try:
+            name, kind, content, seconds = pickle.load(requests)
+        except EOFError:
+            return
+        _limit(CPU=int(time.process_time() + seconds) + 1)  # the system ends this process after that
+        answer = _answer(splitter, name, kind, content)
+
+
+def _limit(**most: int) -> None:
+    """Limit resources of this process, which are named without the prefix `RLIMIT_`."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    for name, value in most.items():
+        limit = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(limit)
+        if hard == resource.RLIM_INFINITY or hard > value:
+            resource.setrlimit(limit, (value, hard))
+
+
+def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
+    try:
+        text = convert(kind, content)
+        pieces = splitter.split_file(name, text)
+        if not pieces:
+            raise Unreadable("has no text")
+    except Unreadable as problem:
+        return {"problem": str(problem), "again": isinstance(problem, NotNow)}
+    except MemoryError:
+        return {"problem": f"needs more than {_MEMORY >> 30} GiB of memory", "again": False}
+    placed = [((passage.id, passage.title, passage.text), astuple(source)) for passage, source in pieces]
+    return {"placed": placed, "note": text.note}
+
+
+if __name__ == "__main__":
+    _answer_requests()

@@ -7,22 +7,21 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.converter import Converter
-from knowgap.retrieval.documents.sources import FileRecord, Source, passage_digest
+from knowgap.retrieval.documents.sources import FileRecord, Source, Update, passage_digest
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.index.manifest import FORMAT, MANIFEST
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
-KINDS = {
+_KINDS = {
     **dict.fromkeys((".txt", ".text", ".rst"), "text"),
     **dict.fromkeys((".md", ".markdown"), "Markdown"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
@@ -32,11 +31,7 @@ KINDS = {
     ".xlsx": "Excel",
     ".csv": "CSV",
 }
-"""The kind of a file by its suffix in lower case."""
-
-LARGEST_FILE = 256 * 2**20
-"""The size in bytes above which a file is not read."""
-
+_LARGEST_FILE = 256 * 2**20  # bytes
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that reverse the direction of text, and surrogates."""
 
@@ -46,13 +41,11 @@ class Folder:
     """The content of a folder of documents.
 
     Args:
-        root: the folder.
         files: the files to read, by their names relative to it (see `shown_name`), in the order of their names.
         left_out: how many files are left out, by reason.
         problems: files and folders that cannot be read, each with the reason.
     """
 
-    root: Path
     files: dict[str, Path] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     problems: dict[str, str] = field(default_factory=dict)
@@ -65,7 +58,7 @@ def shown_name(name: str) -> str:
 
 def kind_of(path: Path) -> str | None:
     """The kind of a file by its name; None if it is unknown."""
-    return KINDS.get(path.suffix.lower())
+    return _KINDS.get(path.suffix.lower())
 
 
 def open_folder(root: str | Path) -> Folder:
@@ -77,17 +70,11 @@ def open_folder(root: str | Path) -> Folder:
     Raises:
         DataError: it is not a folder.
     """
-    root = Path(root)
+    root, found, paths = Path(root), Folder(), list[Path]()
     if not root.is_dir():
         problem = "is a file, but a folder of documents is needed here" if root.exists() else "there is no such folder"
         raise DataError(problem, path=root)
-    found = Folder(root)
-    for path in sorted(_walk(root, found), key=lambda path: os.fsencode(path.relative_to(root))):
-        found.files.setdefault(shown_name(path.relative_to(root).as_posix()), path)
-    return found
 
-
-def _walk(root: Path, found: Folder) -> Iterator[Path]:
     def unlisted(error: OSError) -> None:
         name = os.path.relpath(os.fsdecode(error.filename or root), root)
         found.problems[shown_name(name)] = f"cannot be read ({error.strerror or error})"
@@ -96,14 +83,10 @@ def _walk(root: Path, found: Folder) -> Iterator[Path]:
         reasons = {name: _reason_to_leave_out(Path(folder, name)) for name in (*folders, *names)}
         found.left_out.update(filter(None, reasons.values()))
         folders[:] = [name for name in folders if reasons[name] is None]
-        yield from (Path(folder, name) for name in names if reasons[name] is None)
-
-
-def _is_index(folder: Path) -> bool:
-    try:
-        return f'"format": "{FORMAT}"'.encode() in read_bytes(folder / MANIFEST)
-    except Unreadable:
-        return False
+        paths += [Path(folder, name) for name in names if reasons[name] is None]
+    for path in sorted(paths, key=lambda path: os.fsencode(path.relative_to(root))):
+        found.files.setdefault(shown_name(path.relative_to(root).as_posix()), path)
+    return found
 
 
 def _reason_to_leave_out(path: Path) -> str | None:
@@ -122,12 +105,19 @@ def _reason_to_leave_out(path: Path) -> str | None:
     return None
 
 
-def read_bytes(path: Path) -> bytes:
+def _is_index(folder: Path) -> bool:
+    try:
+        return f'"format": "{FORMAT}"'.encode() in _read_bytes(folder / MANIFEST)
+    except Unreadable:
+        return False
+
+
+def _read_bytes(path: Path) -> bytes:
     """The content of a file; raises `Unreadable`."""
     try:
         size = path.stat().st_size
-        if size > LARGEST_FILE:
-            raise Unreadable(f"has {size / 2**20:,.0f} MiB, and at most {LARGEST_FILE >> 20} are read")
+        if size > _LARGEST_FILE:
+            raise Unreadable(f"has {size / 2**20:,.0f} MiB, and at most {_LARGEST_FILE >> 20} are read")
         content = path.read_bytes()
     except OSError as error:
         raise Unreadable(f"cannot be read ({error.strerror or error})") from error
@@ -161,23 +151,6 @@ class Reading:
     remaining: int = 0
 
 
-@dataclass(frozen=True)
-class Update:
-    """The changes to an index.
-
-    Attributes:
-        files: how many files are new, changed or gone.
-        added: how many passages were added, including those that replace others.
-        removed: how many passages were removed, including those that were replaced.
-        kept: how many passages did not change.
-    """
-
-    files: int
-    added: int
-    removed: int
-    kept: int
-
-
 class ReadFile(NamedTuple):
     """A file: its name relative to the folder, its record, and its passages with their places.
 
@@ -189,76 +162,55 @@ class ReadFile(NamedTuple):
     placed: Iterable[tuple[Passage, Source]] | None = None
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 def read_documents(
     folder: Folder,
     splitter: Splitter,
     reading: Reading,
-    known: dict[str, FileRecord] | None = None,
-    progress: Progress | None = None,
+    known: Mapping[str, FileRecord] | None = None,
+    progress: Progress = no_progress,
 ) -> Iterator[ReadFile]:
     """Read the files of a folder, and keep `reading` up to date.
 
     Files are read in the order of their names, or the smallest first if `reading.until` limits the time. A file whose
     digest is the same as in `known` is not converted again; its problem, if any, is reported again. A file with the
-    same titles and texts as one before it is a copy, and has no passages of its own. While a file is being read,
-    `progress` is called once a second. A file that `reading.until` leaves for another call keeps its record in `known`.
+    same titles and texts as one before it is a copy, and has no passages of its own. `progress` is called before each
+    file that is converted. A file that `reading.until` leaves for another call keeps its record in `known`.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
     files, known, originals = list(folder.files.items()), known or {}, dict[str, str]()
     if reading.until is not None:
-        files.sort(key=lambda file: _size(file[1]))  # so that many files can be searched soon
-
-    def original(name: str, content: str) -> str:
-        """The file before this one that has the same content; empty if there is none."""
-        first = originals.setdefault(content, name) if content else name
-        if first == name:
-            return ""
-        reading.left_out["copies of other files"] += 1
-        return first
-
+        files.sort(key=lambda file: os.path.getsize(file[1]))  # so that many files can be searched soon
     with Converter(splitter) as converter:
         for number, (name, path) in enumerate(files):
-            digest: str | None = None
-            before = known.get(name, FileRecord(None))
-            kind = kind_of(path) or ""
+            before, digest, placed = known.get(name, FileRecord(None)), None, None
             try:
-                content = read_bytes(path)
+                content = _read_bytes(path)
                 digest = hashlib.sha256(content).hexdigest()
                 # The copy of a file that has gone or changed since has to be converted, to have passages of its own.
                 if before.digest == digest and (not before.same or before.content in originals):
-                    same = original(name, before.content)
-                    if before.problem:
-                        reading.problems[name] = before.problem
-                    moved = () if same and not before.same else None
-                    yield ReadFile(name, replace(before, same=same), moved)
-                    continue
-                if reading.until is not None and reading.documents and time.monotonic() > reading.until:
+                    record = before
+                elif reading.until is not None and reading.documents and time.monotonic() > reading.until:
                     reading.remaining += 1
                     if name in known:
                         yield ReadFile(name, before)
                     continue
-                waiting = partial(progress or no_progress, number, len(folder.files))
-                placed, note = converter.convert(name, kind, content, waiting)
+                else:
+                    progress(number, len(files), f"reading {name}")
+                    placed, note = converter.convert(name, kind_of(path) or "", content)
+                    texts = "".join(passage_digest(passage) for passage, _ in placed)
+                    record = FileRecord(digest, "", hashlib.sha256(texts.encode()).hexdigest())
+                    reading.notes.update({name: note} if note else {})
+                    reading.kinds[kind_of(path) or ""] += 1
             except Unreadable as problem:
-                reading.problems[name] = str(problem)
                 # A record without a digest is tried again, since a permission, library or time may be missing only now.
-                lasting = not isinstance(problem, NotNow) and digest is not None
-                same = original(name, before.content) if before.same in ("", originals.get(before.content)) else ""
-                record = FileRecord(digest if lasting else None, str(problem), before.content, same)
-                yield ReadFile(name, record)
-                continue
-            if note:
-                reading.notes[name] = note
-            texts = hashlib.sha256("".join(passage_digest(passage) for passage, _ in placed).encode()).hexdigest()
-            same = original(name, texts)
-            reading.documents += not same
-            reading.kinds[kind] += 1
-            yield ReadFile(name, FileRecord(digest, "", texts, same), () if same else placed)
+                lasting = None if isinstance(problem, NotNow) else digest
+                record = FileRecord(lasting, str(problem), "" if before.same else before.content)
+            if record.problem:
+                reading.problems[name] = record.problem
+            first = originals.setdefault(record.content, name) if record.content else name
+            same = first if first != name else ""
+            if same:
+                reading.left_out["copies of other files"] += 1
+            reading.documents += placed is not None and not same
+            yield ReadFile(name, replace(record, same=same), () if same else placed)

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, replace
@@ -26,7 +27,6 @@ from knowgap.storage.files import UNFINISHED, sync
 
 NAME = "sources.db"
 Item = TypeVar("Item")
-_IDS_AT_ONCE = 500
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
 create table files (
@@ -39,16 +39,19 @@ create table passages (
 ) without rowid;
 create index passages_of_file on passages (file);
 """
-
-_CHANGING = (
-    """update passages set digest = '' where not exists (
-        select * from after.passages other where other.id = passages.id and other.digest = passages.digest
-    )""",
-    "insert or ignore into passages select id, '', file, unit, first, last from after.passages",
-    """update files set digest = null where not exists (
-        select * from after.files other where other.path = files.path and other.digest is files.digest
-    )""",
-    "insert or ignore into files select path, null, problem, content, same from after.files",
+_LISTED = "(select value from json_each(?))"
+_BEGUN = (
+    "update passages set digest = '' where (id, digest) not in (select id, digest from other.passages)",
+    "insert or ignore into passages select id, '', file, unit, first, last from other.passages",
+    "update files set digest = null where (path, digest) not in (select path, digest from other.files)",
+    "insert or ignore into files select path, null, problem, content, same from other.files",
+)
+_COUNTED = (
+    "(select * from files except select * from other.files)",
+    "(select path from other.files except select path from files)",
+    "passages",
+    "other.passages",
+    "passages join other.passages using (id, digest)",
 )
 
 
@@ -86,15 +89,6 @@ class Source:
         return asdict(self)
 
 
-@contextmanager
-def _telling_what_is_wrong(path: Path) -> Iterator[None]:
-    """Convert an error of SQLite about a file that cannot be written into an `OSError` that names the file."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(path)) from error
-
-
 @dataclass(frozen=True, slots=True)
 class FileRecord:
     """The record of a file that was read or could not be read.
@@ -110,6 +104,23 @@ class FileRecord:
     problem: str = ""
     content: str = ""
     same: str = ""
+
+
+@dataclass(frozen=True)
+class Update:
+    """The changes to an index.
+
+    Attributes:
+        files: how many files are new, changed or gone.
+        added: how many passages were added, including those that replace others.
+        removed: how many passages were removed, including those that were replaced.
+        kept: how many passages did not change.
+    """
+
+    files: int
+    added: int
+    removed: int
+    kept: int
 
 
 class Sources:
@@ -128,11 +139,46 @@ class Sources:
     def create(cls, path: Path, settings: Mapping[str, Any]) -> Sources:
         """Create a file without records, and replace an existing one."""
         path.unlink(missing_ok=True)
-        with _telling_what_is_wrong(path), closing(sqlite3.connect(path)) as database, database:
+        sources = cls(path)
+        with sources._changing() as database:
             database.executescript(_SCHEMA)
             rows = [(name, json.dumps(value)) for name, value in settings.items()]
             database.executemany("insert into settings values (?, ?)", rows)
-        return cls(path)
+        return sources
+
+    def move_to(self, folder: Path) -> None:
+        """Put the file into the folder of an index."""
+        sync(self.path)
+        os.replace(self.path, folder / NAME)
+
+    @contextmanager
+    def _changing(self, other: Sources | None = None) -> Iterator[sqlite3.Connection]:
+        """Open the file for changes, with another one attached as `other`; `move_to` synchronizes it.
+
+        Raises:
+            OSError: it cannot be written; the error names the file.
+        """
+        try:
+            with closing(sqlite3.connect(self.path)) as database:
+                database.execute("pragma synchronous = off")
+                if other is not None:
+                    database.execute("attach ? as other", (str(other.path),))
+                with database:
+                    yield database
+        except sqlite3.OperationalError as error:
+            raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(self.path)) from error
+
+    def write(self, file: str, record: FileRecord, placed: Iterable[tuple[Passage, Source]] = ()) -> None:
+        """Record a file, and passages of it with their places in addition to those that it has."""
+        rows = ((passage.id, passage_digest(passage), *astuple(source)[:4]) for passage, source in placed)
+        with self._changing() as database:
+            database.execute("insert or replace into files values (?, ?, ?, ?, ?)", (file, *astuple(record)))
+            database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?)", rows)
+
+    def copy_passages(self, file: str, old: Sources) -> None:
+        """Record the passages of a file that other sources have."""
+        with self._changing(old) as database:
+            database.execute("insert into passages select * from other.passages where file = ?", (file,))
 
     def begin_change(self, after: Sources) -> None:
         """Record that the index is about to be changed, in case that is cut off; `after` describes the changed index.
@@ -141,28 +187,20 @@ class Sources:
         are added, replaced or removed have no digest, since the index may have them or not.
         """
         changing = Sources(self.path.with_name(NAME + UNFINISHED))
-        try:
-            shutil.copyfile(self.path, changing.path)
-            with changing._writing() as database:
-                database.execute("attach ? as after", (str(after.path),))
-                for statement in _CHANGING:
-                    database.execute(statement)
-            changing.move_to(self.path.parent)
-        finally:
-            changing.path.unlink(missing_ok=True)
+        shutil.copyfile(self.path, changing.path)
+        with changing._changing(after) as database:
+            for statement in _BEGUN:
+                database.execute(statement)
+        changing.move_to(self.path.parent)
 
-    def move_to(self, folder: Path) -> None:
-        """Put the file into the folder of an index."""
-        sync(self.path)
-        os.replace(self.path, folder / NAME)
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for writing, unsynchronized; `move_to` synchronizes it before it moves it into the index."""
-        with _telling_what_is_wrong(self.path), closing(sqlite3.connect(self.path)) as database:
-            database.execute("pragma synchronous = off")
-            with database:
-                yield database
+    def changes_since(self, old: Sources) -> tuple[list[str], Update]:
+        """The ids of the passages that `old` has and these sources do not, and how much has changed."""
+        with self._changing(old) as database:
+            gone = database.execute("select id from other.passages where id not in (select id from passages)")
+            stale = [id for (id,) in gone]
+            counts = "select " + ", ".join(f"(select count(*) from {counted})" for counted in _COUNTED)
+            changed, removed, new, before, kept = database.execute(counts).fetchone()
+        return stale, Update(changed + removed, new - kept, before - kept, kept)
 
     def _read(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         try:
@@ -185,50 +223,28 @@ class Sources:
         """How many passages each file has; a file without passages is left out."""
         return dict(self._read("select file, count(*) from passages group by file"))
 
+    def digests(self, file: str) -> dict[str, str]:
+        """The ids of the passages of a file with their digests."""
+        return dict(self._read("select id, digest from passages where file = ?", file))
+
     def ids(self, patterns: Sequence[str]) -> frozenset[str]:
         """The ids of the passages of those files that one of the patterns names; see `is_named`."""
-        files = dict.fromkeys(record.same or path for path, record in self.files().items() if is_named(path, patterns))
-        found: set[str] = set()
-        for part in batches(files, _IDS_AT_ONCE):
-            rows = self._read(f"select id from passages where file in ({', '.join('?' * len(part))})", *part)
-            found.update(id for (id,) in rows)
-        return frozenset(found)
-
-    def _passages(self, file: str) -> list[tuple[Any, ...]]:
-        return self._read("select * from passages where file = ? order by first, id", file)
-
-    def digests(self, file: str) -> dict[str, str]:
-        """The ids of the passages of a file with their digests, in the order of their places."""
-        return {row[0]: row[1] for row in self._passages(file)}
+        files = {record.same or path for path, record in self.files().items() if is_named(path, patterns)}
+        return frozenset(id for (id,) in self._read(f"select id from passages where file in {_LISTED}", _list(files)))
 
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
         """The places of the passages with these ids, as far as they are recorded."""
-        found: dict[str, Source] = {}
-        for part in batches(dict.fromkeys(ids), _IDS_AT_ONCE):
-            rows = self._read(f"select * from passages where id in ({', '.join('?' * len(part))})", *part)
-            found.update((id, Source(*place)) for id, _, *place in rows)
-        files = {source.file for source in found.values()}
-        copies = {file: self._read("select path from files where same = ? order by path", file) for file in files}
-        return {
-            id: replace(source, copies=tuple(path for (path,) in copies[source.file])) for id, source in found.items()
-        }
+        rows = self._read(f"select * from passages where id in {_LISTED}", _list(ids))
+        found, copies = {id: Source(*place) for id, _, *place in rows}, defaultdict[str, list[str]](list)
+        files = _list({source.file for source in found.values()})
+        for file, copy in self._read(f"select same, path from files where same in {_LISTED} order by path", files):
+            copies[file].append(copy)
+        return {id: replace(source, copies=tuple(copies[source.file])) for id, source in found.items()}
 
-    def write_file(self, file: str, record: FileRecord) -> None:
-        """Record a file without its passages."""
-        with self._writing() as database:
-            database.execute("insert into files values (?, ?, ?, ?, ?)", (file, *astuple(record)))
 
-    def write_passages(self, placed: Iterable[tuple[Passage, Source]]) -> None:
-        """Record passages and their places."""
-        self._write((passage.id, passage_digest(passage), *astuple(source)[:4]) for passage, source in placed)
-
-    def copy_passages(self, file: str, other: Sources) -> None:
-        """Copy the records of a file's passages from other sources."""
-        self._write(other._passages(file))
-
-    def _write(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        with self._writing() as database:
-            database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?)", rows)
+def _list(texts: Iterable[str]) -> str:
+    """Texts as the argument that `_LISTED` takes."""
+    return json.dumps(list(texts))
 
 
 def is_named(path: str, patterns: Sequence[str]) -> bool:

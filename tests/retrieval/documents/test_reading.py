@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -180,17 +179,14 @@ HANGING = b"<!--" * 300_000
 
 
 def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
-    said: list[str] = []
     with Converter(SPLITTER, 2, 0) as converter:
-        with pytest.raises(Unreadable, match="takes longer than the 2 seconds that a file of its size may take"):
-            converter.convert("a.html", "HTML", HANGING, said.append)
+        with pytest.raises(Unreadable, match="takes longer than the 2 seconds"):
+            converter.convert("a.html", "HTML", HANGING)
         assert _texts(converter, "text", b"Next.") == ["Next."]
-    assert re.fullmatch(r"reading a.html for \d+ s", said[0])
 
 
 def test_a_file_that_a_busy_machine_keeps_waiting_is_read_the_next_time():
-    again = pytest.raises(NotNow, match="since the machine is busy; run the same command again to read it")
-    with Converter(SPLITTER, 0.02, 0) as converter, again:
+    with Converter(SPLITTER, 0.02, 0) as converter, pytest.raises(NotNow, match="since the machine is busy"):
         converter.convert("a.html", "HTML", HANGING)
 
 
@@ -225,7 +221,7 @@ def test_a_converter_that_dies_costs_one_file():
         process = converter._running()
         process.kill()
         process.wait()
-        with pytest.raises(NotNow, match="its converter was killed"):
+        with pytest.raises(NotNow, match="run the same command again"):
             converter.convert("one.html", "HTML", b"<p>One.")
         assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
         process = converter._running()
