@@ -69,7 +69,8 @@ def serve(
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout}
         server = Server(program, lm, host=host, port=port, key=key or None, show_files=show_files, **limits)
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
-            server.serve_forever(lambda: remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C"))
+            remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C")
+            server.serve_forever()
     raise EndedAtOnce(0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,61 +14,62 @@ from typing_extensions import Self
 from knowgap.service.requests import Problem
 
 _FIRST = 1.5
-"""Seconds that the response waits for the first item, so that a refused question is answered with its status."""
+"""Seconds that the response waits for the first event, so that a refused question is answered with its status."""
 _SILENCE = 15.0
 """Seconds after which a comment is sent; proxies close connections that are silent for 30 or 60 seconds."""
 _COMMENT = b": still working on it\n\n"
 
 
 class Events(StreamingResponse):
-    """A response that sends items as they come; the generator behind them is closed at the end, however it ends.
+    """A response that sends the steps of an answer as they happen, then the answer. Its end ends the answering.
 
     Args:
-        items: the items; a `Problem` that the generator raises is the last one.
-        written: makes the text of an item's event, or of a problem's.
+        answering: finds the answer, and calls what it is given with each step.
+        written: makes an event of its name, `step`, `answer` or `error`, and of its content.
     """
 
-    def __init__(self, items: AsyncGenerator[Any, None], written: Callable[[Any], bytes]) -> None:
+    def __init__(self, answering: Callable[..., Awaitable[Any]], written: Callable[[str, Any], bytes]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(self._events(), media_type="text/event-stream", headers=headers)
-        self._items, self._written = items, written
-        self._next = asyncio.ensure_future(anext(items))
+        self._written, self._first = written, None
+        self._told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+        self._task = asyncio.ensure_future(self._answer(answering))
+
+    async def _answer(self, answering: Callable[..., Awaitable[Any]]) -> None:
+        try:
+            last = "answer", await answering(tell=lambda step: self._told.put_nowait(("step", step)))
+        except Exception as error:
+            last = "error", Problem.of(error)
+        self._told.put_nowait(last)
 
     async def begun(self) -> Self:
-        """Wait a moment for the first item.
+        """Wait a moment for the first event.
 
         Raises:
             Problem: the question is refused.
         """
-        await asyncio.wait({self._next}, timeout=_FIRST)
-        if self._next.done():
-            self._next.result()
+        self._first = await self._next(_FIRST)
+        if self._first is not None and self._first[0] == "error":
+            raise self._first[1]
         return self
 
+    async def _next(self, seconds: float) -> tuple[str, Any] | None:
+        with suppress(asyncio.TimeoutError):
+            return await asyncio.wait_for(self._told.get(), seconds)
+        return None
+
     async def _events(self) -> AsyncIterator[bytes]:
-        if not self._next.done():
-            yield _COMMENT
-        while True:
-            done, _ = await asyncio.wait({self._next}, timeout=_SILENCE)
-            if not done:
-                yield _COMMENT
-                continue
-            try:
-                item = self._next.result()
-            except StopAsyncIteration:
-                return
-            except Problem as problem:
-                yield self._written(problem)
-                return
-            self._next = asyncio.ensure_future(anext(self._items))
-            yield self._written(item)
+        event = self._first
+        while event is None or event[0] == "step":
+            yield _COMMENT if event is None else self._written(*event)
+            event = await self._next(_SILENCE)
+        yield self._written(event[0], event[1].record() if event[0] == "error" else event[1])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._next.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration, Problem):
-                await self._next
-            await self._items.aclose()
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task

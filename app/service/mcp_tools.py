@@ -10,7 +10,7 @@ from pydantic import Field
 
 from knowgap.errors import KnowgapError, MissingDependency
 from knowgap.programs.base import Program
-from knowgap.service.answering import Answering, last_of
+from knowgap.service.answering import Answering
 from knowgap.service.requests import Problem
 from knowgap.service.searching import Patterns, find
 from knowgap.version import __version__
@@ -41,9 +41,9 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         documents do not say it: `missing` is what they lack, `guess` is only a guess, and `nearest` are no sources.
         """
         try:
-            return dict(await last_of(answering.answer(question, asyncio.Event().wait, files=files)))
-        except Problem as problem:
-            raise ToolError(problem.message) from problem
+            return await answering.answer(question, asyncio.Event().wait, files=files)
+        except Exception as error:
+            raise ToolError(Problem.of(error).message) from error
 
     retriever = program.retriever
     if retriever is not None:

@@ -20,10 +20,10 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 import orjson
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.service.answering import MAX_QUESTION, MAX_SAID, Answer, StepTold
+from knowgap.service.answering import MAX_QUESTION, MAX_SAID
 from knowgap.service.requests import Problem
 from knowgap.service.searching import Patterns
 from knowgap.signatures.types import SubAnswer
@@ -50,17 +50,13 @@ class _Message(BaseModel):
         return "\n".join(part.text for part in self.parts())
 
 
-class _StreamOptions(BaseModel):
-    include_usage: bool | None = False
-
-
 class ChatRequest(BaseModel):
     """The fields of a request that have an effect; others are accepted without one."""
 
     model: str
     messages: list[_Message] = Field(min_length=1, max_length=2000)
     stream: bool | None = False
-    stream_options: _StreamOptions | None = None
+    stream_options: dict[str, Any] | None = None
     n: Literal[1] | None = 1
     tools: list[Any] | None = None
     tool_choice: Any = None
@@ -72,17 +68,12 @@ class ChatRequest(BaseModel):
     citations: bool = True  # this field and those below are not OpenAI's
     files: Patterns = ()
 
-    @field_validator("response_format")
-    @classmethod
-    def _only_text(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is not None and value.get("type") != "text":
-            raise ValueError("answers are plain text, and no JSON can be asked for: leave this out")
-        return value
-
     @model_validator(mode="after")
-    def _no_tools(self) -> Self:
+    def _only_answers(self) -> Self:
         if self.tools and self.tool_choice != "none":
             raise ValueError('answers come from the documents, and no tools are called: send "tool_choice": "none"')
+        if self.response_format is not None and self.response_format.get("type") != "text":
+            raise ValueError("response_format: answers are plain text, and no JSON can be asked for: leave this out")
         return self
 
     @property
@@ -134,16 +125,16 @@ class Reply:
         head = {**self._head, "object": "chat.completion"}
         return {**head, "choices": [choice], "usage": _usage(answer), "knowgap": _beside(answer)}
 
-    def event(self, item: StepTold | Answer | Problem) -> bytes:
-        """The server-sent events of a step, of the answer, which are the last ones, or of a problem."""
-        if isinstance(item, Problem):
-            return _event(item.record())
-        if isinstance(item, StepTold):
-            return self._chunk({"content": None, "reasoning_content": "\n  ".join(item["text"]) + "\n"})
-        events = [self._chunk(self._message(item)), self._chunk({}, "stop", knowgap=_beside(item))]
-        if self._asked.stream_options is not None and self._asked.stream_options.include_usage:
+    def event(self, name: str, content: Mapping[str, Any]) -> bytes:
+        """The server-sent events of a step, of the answer, which are the last ones, or of an error."""
+        if name == "error":
+            return _event(content)
+        if name == "step":
+            return self._chunk({"content": None, "reasoning_content": "\n  ".join(content["text"]) + "\n"})
+        events = [self._chunk(self._message(content)), self._chunk({}, "stop", knowgap=_beside(content))]
+        if (self._asked.stream_options or {}).get("include_usage"):
             head = {**self._head, "object": "chat.completion.chunk"}
-            events.append(_event({**head, "choices": [], "usage": _usage(item)}))
+            events.append(_event({**head, "choices": [], "usage": _usage(content)}))
         return b"".join([*events, b"data: [DONE]\n\n"])
 
     def _chunk(self, delta: Mapping[str, Any], reason: str | None = None, **more: Any) -> bytes:

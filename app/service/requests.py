@@ -11,7 +11,6 @@ import ipaddress
 import logging
 import re
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -21,8 +20,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from typing_extensions import Self
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowgap.errors import IndexMissing, KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
 
@@ -31,6 +29,9 @@ _MAX_BODY = 4 << 20  # bytes
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _FREE_PATHS = ("/", "/healthz")
 """The paths that are answered without the key."""
+
+Gone = Callable[[], Awaitable[object]]
+"""Returns when the client has disconnected."""
 
 Result = TypeVar("Result")
 Body = TypeVar("Body", bound=BaseModel)
@@ -50,7 +51,7 @@ class Problem(Exception):
         self.status, self.message, self.id = status, message, id
 
     @classmethod
-    def of(cls, error: BaseException) -> Problem:
+    def of(cls, error: Exception) -> Problem:
         """Find the status for an error.
 
         The cause of a failure is written to the log only, since it may contain addresses, keys and options of the
@@ -62,8 +63,6 @@ class Problem(Exception):
             return cls(400, str(error))
         if isinstance(error, IndexMissing):  # the folder is still being read
             return cls(503, str(error))
-        if isinstance(error, KeyboardInterrupt):  # all calls were stopped
-            return cls(503, "the server is shutting down")
         status, told = 500, "the request failed"
         if isinstance(error, cls):
             status, told = error.status, error.message
@@ -90,39 +89,25 @@ class Problem(Exception):
         return response
 
 
-class Patience:
-    """Waits for results, until `gone` returns because the client has disconnected, or `seconds` are over."""
+async def patiently(work: Awaitable[Result], gone: Gone, seconds: float) -> Result:
+    """Wait for a result; cancel the work if the wait ends before.
 
-    def __init__(self, gone: Callable[[], Awaitable[object]], seconds: float) -> None:
-        self._gone, self._seconds = gone, seconds
-
-    async def __aenter__(self) -> Self:
-        self._left = asyncio.ensure_future(self._gone())
-        self._end = time.monotonic() + self._seconds
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._left.cancel()
-
-    async def wait_for(self, work: Awaitable[Result]) -> Result:
-        """Wait for a result; cancel the work if the wait ends before.
-
-        Raises:
-            Problem: the client has disconnected (499), or the time is over (504).
-        """
-        task = asyncio.ensure_future(work)
-        remaining = max(0.0, self._end - time.monotonic())
-        try:
-            await asyncio.wait({task, self._left}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            if self._left.done():
-                raise Problem(499, "the client has disconnected")
-            raise Problem(504, f"no answer within {self._seconds:g} s")
-        finally:
-            if task.cancel():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+    Raises:
+        Problem: the client has disconnected (499), or the time is over (504).
+    """
+    task, left = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        if left.done():
+            raise Problem(499, "the client has disconnected")
+        raise Problem(504, f"no answer within {seconds:g} s")
+    finally:
+        left.cancel()
+        if task.cancel():
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 async def read_request(request: Request, kind: type[Body]) -> Body:
@@ -178,23 +163,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        if problem := self._refusal(scope["path"], Headers(scope=scope)):
-            return await problem.response()(scope, receive, send)
-        answering = False
-
-        async def noted(message: Message) -> None:
-            nonlocal answering
-            answering = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noted)
-        except asyncio.CancelledError:  # the grace period is over
-            if not answering:
-                await Problem(503, "the server is shutting down").response()(scope, receive, send)
-            raise
+        problem = self._refusal(scope["path"], Headers(scope=scope))
+        await (problem.response() if problem is not None else self._app)(scope, receive, send)
 
     def _refusal(self, path: str, headers: Headers) -> Problem | None:
         if self._key is None:

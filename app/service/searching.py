@@ -13,7 +13,7 @@ Passages of documents have `source`, too: their file and their position in it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from typing_extensions import Self
 from knowgap.retrieval.documents.sources import Source, places_of
 from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
-from knowgap.service.requests import Patience, Problem
+from knowgap.service.requests import Gone, patiently
 
 _THREADS = ThreadPoolExecutor(8, thread_name_prefix="knowgap-search")
 _Query = Annotated[str, Field(max_length=32_768)]
@@ -59,19 +59,14 @@ def describe(retriever: Any) -> dict[str, Any]:
     }
 
 
-async def search(
-    retriever: Retriever, asked: SearchRequest, gone: Callable[[], Awaitable[object]], deadline: float
-) -> bytes:
+async def search(retriever: Retriever, asked: SearchRequest, gone: Gone, deadline: float) -> bytes:
     """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
 
-    `gone` returns when the client no longer waits; `deadline` is in seconds. Without an answer, `Problem` is raised.
+    Raises:
+        Problem: the client has disconnected (499), or there is no answer within `deadline` seconds (504).
     """
-    try:
-        async with Patience(gone, deadline) as patience:
-            searched = asyncio.get_running_loop().run_in_executor(_THREADS, _searched, retriever, asked)
-            return await patience.wait_for(searched)
-    except (Exception, KeyboardInterrupt) as error:
-        raise Problem.of(error) from error
+    searched = asyncio.get_running_loop().run_in_executor(_THREADS, _searched, retriever, asked)
+    return await patiently(searched, gone, deadline)
 
 
 def _searched(retriever: Retriever, asked: SearchRequest) -> bytes:

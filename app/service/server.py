@@ -6,20 +6,22 @@ Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request 
 without the key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415
 if it is not JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language
 model does not answer, and 504 if there is no answer before the deadline. The last three also have an `id`, under which
-the log has the cause. The status is 503 if too many connections are open, no document can be searched yet, or the
-server ends. If a client disconnects, the work on its question ends: no call to the language model or the index begins
-after that.
+the log has the cause. The status is 503 if too many connections are open, or no document can be searched yet. If a
+client disconnects, the work on its question ends: no call to the language model or the index begins after that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import threading
+from functools import partial
 from typing import Annotated, Any
 
 import dspy
 import orjson
+import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.applications import Starlette
@@ -28,19 +30,22 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from typing_extensions import Self
 
 from knowgap.errors import UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
-from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold, last_of
+from knowgap.service.answering import MAX_SAID, Answering
 from knowgap.service.events import Events
 from knowgap.service.files import Files, list_documents
-from knowgap.service.listening import HTTPServer
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
 from knowgap.service.searching import Patterns, SearchRequest, describe, search
 from knowgap.signatures.types import SubAnswer
+
+_CONNECTIONS = 512
+"""The most open connections; uvicorn answers further ones with 503. Most systems allow a process 1,024 files."""
 
 
 class AskRequest(BaseModel):
@@ -55,8 +60,8 @@ class AskRequest(BaseModel):
     files: Patterns = ()
 
 
-class Server(HTTPServer):
-    """Serves a program and its index until it is stopped.
+class Server:
+    """Serves a program and its index until it is stopped; in a `with` block, from another thread.
 
     Args:
         program: the program; what its first question needs is loaded first, or in the background with a `LiveIndex`.
@@ -71,6 +76,7 @@ class Server(HTTPServer):
 
     Attributes:
         name: the program's name, which OpenAI's protocol uses as that of a model.
+        url: the address.
 
     Raises:
         UsageError: the address cannot be used or needs a key, or there are no files to show.
@@ -93,8 +99,8 @@ class Server(HTTPServer):
             raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
         lm, index = lm or dspy.settings.lm, program.retriever
         files = Files(index) if show_files else None
-        link = files.link if files is not None else None
-        self._answering = Answering(program, lm, max_questions=max_questions, deadline=deadline, link=link)
+        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": deadline}
+        self._answering = Answering(program, lm, **limits, **({} if files is None else {"link": files.link}))
         if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
             threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
         else:
@@ -123,7 +129,43 @@ class Server(HTTPServer):
             middleware=[Middleware(Guard, key=key)],
             exception_handlers=dict.fromkeys(refused, self._refuse),
         )
-        super().__init__(application, host=host, port=port, grace=grace)
+        try:
+            self._socket = socket.create_server((host, port))
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another address or port") from error
+        self.url = "http://{}:{}".format(*self._socket.getsockname())
+        config = uvicorn.Config(
+            application,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
+        )
+        self._uvicorn = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self.serve_forever, name="knowgap server")
+
+    def serve_forever(self) -> None:
+        """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM."""
+        try:
+            self._uvicorn.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """Accept no more requests; return when those in progress are answered or the grace period is over."""
+        self._uvicorn.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     async def _show_page(self, request: Request) -> Response:
         nonce = secrets.token_urlsafe(16)
@@ -149,35 +191,23 @@ class Server(HTTPServer):
 
     async def _ask(self, request: Request) -> Response:
         asked = await read_request(request, AskRequest)
-        items = self._answering.answer(
-            asked.question,
-            request.receive,
-            said=asked.said,
-            steps=asked.stream,
-            citations=asked.citations,
-            files=asked.files,
-        )
-        return await Events(items, _event).begun() if asked.stream else json_response(await last_of(items))
+        more: dict[str, Any] = {"said": asked.said, "citations": asked.citations, "files": asked.files}
+        answering = partial(self._answering.answer, asked.question, request.receive, **more)
+        return await Events(answering, _event).begun() if asked.stream else json_response(await answering())
 
     async def _chat(self, request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
         self._check_model(asked.model)
-        if asked.is_task:
-            items: Any = self._answering.pass_on(asked.messages[-1].text, request.receive, asked.sampling())
-        else:
-            items = self._answering.answer(
-                asked.question(),
-                request.receive,
-                said=asked.said(),
-                steps=bool(asked.stream),
-                citations=asked.citations,
-                sampling=asked.sampling(),
-                files=asked.files,
-            )
         reply = Reply(asked, str(request.base_url))
+        if asked.is_task:
+            answering = partial(self._answering.pass_on, asked.messages[-1].text, request.receive, asked.sampling())
+        else:
+            more: dict[str, Any] = {"said": asked.said(), "citations": asked.citations, "files": asked.files}
+            more["sampling"] = asked.sampling()
+            answering = partial(self._answering.answer, asked.question(), request.receive, **more)
         if asked.stream:
-            return await Events(items, reply.event).begun()
-        return json_response(reply.whole(await last_of(items)))
+            return await Events(answering, reply.event).begun()
+        return json_response(reply.whole(await answering()))
 
     async def _search(self, request: Request) -> Response:
         asked: Any = await read_request(request, SearchRequest)
@@ -189,8 +219,6 @@ class Server(HTTPServer):
         return Problem.of(error).response()
 
 
-def _event(item: StepTold | Answer | Problem) -> bytes:
+def _event(name: str, content: Any) -> bytes:
     """An event of /v1/ask."""
-    if isinstance(item, Problem):
-        return b"event: error\ndata: %s\n\n" % orjson.dumps(item.record())
-    return b"event: %s\ndata: %s\n\n" % (b"answer" if isinstance(item, Answer) else b"step", orjson.dumps(item))
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(content))

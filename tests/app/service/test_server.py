@@ -294,18 +294,6 @@ def test_what_a_provider_or_a_path_says_is_for_the_log_alone(caplog, error, stat
     assert caplog.text.count("hidden") == 2
 
 
-def test_who_waits_when_the_grace_is_over_is_told_that_the_server_ends():
-    program = Waiting()
-    server = serve(program, grace=0.1).start()
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json={"question": QUESTION}, timeout=SECONDS)
-        assert program.begun.acquire(timeout=SECONDS)
-        server.stop()
-        refused = asked.result()
-        assert (refused.status_code, refused.json()["error"]["message"]) == (503, "the server is shutting down")
-    program.go_on.release(3)
-
-
 def test_a_port_in_use_is_named(server):
     with pytest.raises(UsageError, match=r"cannot listen on 127\.0\.0\.1"):
         serve(port=int(server.url.rsplit(":", 1)[1]))
@@ -329,7 +317,7 @@ def test_a_stream_shows_that_it_is_alive(monkeypatch):
 
 def test_stopping_waits_for_what_is_under_way():
     program = Waiting()
-    server = serve(program).start()
+    server = serve(program).__enter__()
     with ThreadPoolExecutor(2) as pool:
         asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json={"question": QUESTION}, timeout=SECONDS)
         assert program.begun.acquire(timeout=SECONDS)
