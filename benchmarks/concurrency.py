@@ -8,7 +8,6 @@ stand-ins that take no time, so whatever exceeds 1.00 is the work of the program
 from __future__ import annotations
 
 import argparse
-import functools
 import time
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -24,13 +23,12 @@ from knowgap.compiling.run import Run
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage
 
-METHODS = ("1 + 3 calls", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+METHODS = ("knowgap", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
-class FixedRetriever:
+class FixedRetriever(NeverCopied):
     """Returns some passages at once, others for another query."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
@@ -38,14 +36,9 @@ class FixedRetriever:
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return `k` passages for each query."""
-        return [self._hits(sum(query.encode()) % 64 * k, k) for query in queries]
-
-    def _hits(self, start: int, k: int) -> list[Hit]:
-        passages = [self._passages[(start + n) % len(self._passages)] for n in range(k)]
-        return [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(passages, start=1)]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FixedRetriever:
-        return self
+        starts = [sum(query.encode()) % 64 * k for query in queries]
+        places = [[(start + n) % len(self._passages) for n in range(k)] for start in starts]
+        return [[Hit(self._passages[at], 1.0 / n, n) for n, at in enumerate(own, start=1)] for own in places]
 
 
 class Agreeing:
@@ -61,31 +54,10 @@ class Agreeing:
     entails = score
 
 
-class OneAndThree(Program):
-    """One call, then three at once, with the shortest prompt that DSPy writes."""
-
-    name = "1 + 3 calls"
-
-    def __init__(self, retriever: Any = None, **kwargs: Any) -> None:
-        super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict("question -> answer")
-
-    def forward(self, question: str) -> dspy.Prediction:
-        """Return the last of the three answers."""
-        first = self._ask(question)
-        answers = run_concurrently([functools.partial(self._ask, f"{first} {n}") for n in range(3)])
-        return dspy.Prediction(answer=answers[-1], passages=[])
-
-    def _ask(self, question: str) -> str:
-        output = self.ask(self.answer, question=question)
-        return "" if output is None else output.answer
-
-
 def program_of(method: str, passages: Sequence[Passage]) -> Program:
     """Make a method over some passages, with parts that take no time."""
     parts: dict[str, Any] = {"reranker": Agreeing(), "entailment": Agreeing()} if method == "migres" else {}
-    kind = OneAndThree if method == OneAndThree.name else get_program(method)
-    return kind(FixedRetriever(passages), **parts)
+    return get_program(method)(FixedRetriever(passages), **parts)
 
 
 def add_arguments(group: Any) -> None:

@@ -43,6 +43,7 @@ DECIDING = {
 
 TEXT = "Ada Moor, a painter & sailor (1871)"
 QUESTIONS = ["Who painted The Grey Ferry?", "Where was she born, and when?"]
+BULLETS = [("1. ", "2. "), ("1) ", "2) "), ("- ", "- "), ("* ", "* "), ("• ", "• "), ("", "")]
 FACTS = [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]
 SEVERAL = [*FACTS, {"statement": "She painted The Grey Ferry.", "sources": [2, 3]}]
 
@@ -65,12 +66,7 @@ WRITTEN: dict[str, list[tuple[Any, list[Any]]]] = {
         (
             QUESTIONS,
             [
-                f"1. {QUESTIONS[0]}\n2. {QUESTIONS[1]}",
-                f"1) {QUESTIONS[0]}\n2) {QUESTIONS[1]}",
-                f"- {QUESTIONS[0]}\n- {QUESTIONS[1]}",
-                f"* {QUESTIONS[0]}\n* {QUESTIONS[1]}",
-                f"• {QUESTIONS[0]}\n• {QUESTIONS[1]}",
-                "\n".join(QUESTIONS),
+                *(f"{first}{QUESTIONS[0]}\n{second}{QUESTIONS[1]}" for first, second in BULLETS),
                 f"Here they are:\n\n1. {QUESTIONS[0]}\n\n2. {QUESTIONS[1]}",
                 f"```json\n{json.dumps(QUESTIONS)}\n```",
                 str(QUESTIONS),
@@ -137,17 +133,10 @@ def deciding_fields(name: str) -> tuple[str, ...]:
 
 
 def kind_of(field: Any) -> str:
-    """The type of a field as a key of `WRITTEN`.
-
-    Raises:
-        KeyError: nothing is written there for this type.
-    """
+    """The type of a field as a key of `WRITTEN`."""
     names = {str: "str", bool: "bool", int: "scale", float: "probability"}
     kind = field.annotation
-    name = f"list[{get_args(kind)[0].__name__}]" if get_origin(kind) is list else names.get(kind, str(kind))
-    if name not in WRITTEN:
-        raise KeyError(f"no replies are written for fields of type {name}: add them")
-    return name
+    return f"list[{get_args(kind)[0].__name__}]" if get_origin(kind) is list else names.get(kind, str(kind))
 
 
 def near_misses(name: str) -> Iterator[NearMiss]:
@@ -167,8 +156,6 @@ def near_misses(name: str) -> Iterator[NearMiss]:
                 yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), deciding)
         replies = {"chat": _chat_replies, "json": _json_replies}[form]
         for what, reply in replies(plain, deciding).items():
-            yield NearMiss(form, what, reply, deciding)
-        for what, reply in _plain_replies().items() if [*kinds.values()] == ["str"] else ():
             yield NearMiss(form, what, reply, deciding)
 
 
@@ -192,17 +179,6 @@ def _other(values: Mapping[str, Any]) -> dict[str, Any]:
     """A first draft: other values of the same types."""
     others = {bool: lambda v: not v, str: lambda v: "Bo Reed", int: lambda v: 1, float: lambda v: 0.1}
     return {name: others.get(type(value), lambda v: v[:1])(value) for name, value in values.items()}
-
-
-def _plain_replies() -> dict[str, str]:
-    """Replies without a form, to a prompt that asks for one text."""
-    return {
-        "plain text": TEXT,
-        "plain text behind thoughts": f"<think>\nWho was it?\n</think>\n\n{TEXT}",
-        "plain text behind a preamble": f"Sure! The answer is: {TEXT}",
-        "plain text in a code fence behind a preamble": f"The answer is:\n\n```\n{TEXT}\n```",
-        "an object under a name of the model's": json.dumps({"response": TEXT}),
-    }
 
 
 def _chat_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:

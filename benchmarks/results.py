@@ -1,6 +1,6 @@
 """Print the tables of docs/results.md from the recorded answers: no language model, no data set and no index is needed.
 
-    python benchmarks/results.py [--first N]
+    python benchmarks/results.py
 
 A recording is a file of JSON Lines in benchmarks/recorded: what was asked (model, questions, program, commit), then one
 line for each question. Questions, reference answers and passages stay with their data sets.
@@ -8,7 +8,6 @@ line for each question. Questions, reference answers and passages stay with thei
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -21,8 +20,9 @@ from knowgap.compiling.evaluation.statistics import Comparison, holm, mean_inter
 
 RECORDED = Path(__file__).parent / "recorded"
 BASELINE = "rag"
+MOST_CUT = 0.1
+"""The share of questions with a reply at its limit, above which a row is left out."""
 _WITHOUT = " without the gold passages"
-_SCORES = {"F1": "f1", "exact match": "exact_match"}
 _EVIDENCE = {"found": "found", "in the answering prompt": "answering", "named": "named", "precision": "precision"}
 
 
@@ -46,43 +46,78 @@ class Recording(NamedTuple):
         """The mean of a number over all questions."""
         return sum(self.column(name)) / len(self.lines)
 
+    @property
+    def cut(self) -> float:
+        """The share of the questions in which a reply ended at its limit."""
+        return sum(count > 0 for count in self.column("cut")) / len(self.lines)
 
-def read(folder: Path, first: int | None = None) -> list[Recording]:
-    """Read the recordings of a folder, or the first questions of each."""
-    found = []
-    for file in sorted(folder.glob("*.jsonl")):
-        about, *lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
-        found.append(Recording(about, lines[:first]))
-    return found
+
+def read(folder: Path) -> list[Recording]:
+    """Read the recordings of a folder."""
+    files = (file.read_text(encoding="utf-8").splitlines() for file in sorted(folder.glob("*.jsonl")))
+    return [Recording(json.loads(about), [json.loads(line) for line in lines]) for about, *lines in files]
 
 
 def tables(recordings: Sequence[Recording]) -> list[Table]:
-    """A table for each model and set of questions, with the baseline first."""
+    """A table for each model and set of questions, with the baseline first; below it, the rows that are left out."""
     groups: dict[tuple[str, str], list[Recording]] = {}
-    for recording in recordings:
+    for recording in sorted(recordings, key=lambda row: (row.about["program"] != BASELINE, row.about["order"])):
         groups.setdefault((recording.about["model"], recording.about["questions"]), []).append(recording)
-    return [
-        _verdicts(*key, rows, recordings) if _WITHOUT in key[1] else _table(*key, rows) for key, rows in groups.items()
-    ]
+    made = []
+    for (model, questions), rows in sorted(groups.items()):
+        whole = groups[model, questions.removesuffix(_WITHOUT)]
+        kept = [row for row in rows if row.cut <= MOST_CUT]
+        columns, cells = _verdicts(kept, whole) if _WITHOUT in questions else _scores(rows, kept)
+        cut = ", ".join(f"{row.about['label']} ({row.cut:.0%})" for row in rows if row not in kept)
+        why = f"Left out, since a reply ended at its limit in more than a tenth of the questions: {cut}."
+        made.append(Table(f"{model}, {questions}", columns, cells, [why] if cut else []))
+    return made
 
 
-def _table(model: str, questions: str, rows: Sequence[Recording]) -> Table:
-    baseline = next(row for row in rows if row.about["program"] == BASELINE)
-    others = sorted((row for row in rows if row is not baseline), key=lambda row: row.about["order"])
-    compared = [_compared(baseline, row) for row in others]
-    holm(compared)
-    cells = [_cells(baseline, "–", "–")]
-    for row, each in zip(others, compared, strict=True):
-        cells.append(_cells(row, f"{100 * _on_the_same(baseline, row, 'f1'):.1f}", f"{each.p_corrected:.3f}"))
-    columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE]
-    columns += [
-        "calls",
-        "tokens",
-        "calls per right answer",
-        "unreadable replies",
-        "questions with a reply at its limit",
-    ]
-    return Table(f"{model}, {questions}", columns, cells)
+def _scores(rows: Sequence[Recording], kept: Sequence[Recording]) -> tuple[list[str], list[list[Any]]]:
+    """Columns and cells of scores; p-values are corrected for all rows, also those that are left out.
+
+    Nothing is compared with a baseline that is left out.
+    """
+    baseline, compared = rows[0], dict[str, Comparison]()
+    if baseline in kept:
+        compared = {row.about["label"]: _compared(baseline, row) for row in rows[1:]}
+        holm(compared.values())
+    cells = []
+    for row in kept:
+        f1, calls, right = mean_interval(row.column("f1")), row.mean("calls"), row.mean("exact_match")
+        beside = ["–", "–"]
+        if test := compared.get(row.about["label"]):
+            beside = [f"{100 * _on_the_same(baseline, row, 'f1'):.1f}", f"{test.p_corrected:.3f}"]
+        means = [
+            f"{row.mean(name):.2f}" if any(name in line for line in row.lines) else "–" for name in _EVIDENCE.values()
+        ]
+        cells.append(
+            [
+                row.about["label"],
+                len(row.lines),
+                f"{100 * f1.mean:.1f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}]",
+                *beside,
+                f"{100 * right:.1f}",
+                *means,
+                f"{calls:.1f}",
+                f"{row.mean('tokens'):.0f}",
+                f"{calls / right:.1f}" if right else "–",
+                f"{sum(row.column('unreadable')) / max(1.0, sum(row.column('calls'))):.1%}",
+                f"{row.cut:.0%}",
+            ]
+        )
+    columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE, "calls"]
+    columns += ["tokens", "calls per right answer", "unreadable replies", "questions with a reply at its limit"]
+    return columns, cells
+
+
+def _compared(baseline: Recording, row: Recording) -> Comparison:
+    """Paired with the baseline on the questions that both were asked."""
+    before, after = ({line["id"]: float(line.get("f1") or 0) for line in each.lines} for each in (baseline, row))
+    shared = before.keys() & after.keys()
+    names = [name for name in after if name in shared]
+    return paired_comparison("f1", [before[name] for name in names], [after[name] for name in names])
 
 
 def _on_the_same(whole: Recording, row: Recording, name: str) -> float:
@@ -91,52 +126,22 @@ def _on_the_same(whole: Recording, row: Recording, name: str) -> float:
     return whole._replace(lines=[line for line in whole.lines if line["id"] in asked]).mean(name)
 
 
-def _cells(row: Recording, baseline: str, p_value: str) -> list[Any]:
-    f1, calls, right = mean_interval(row.column("f1")), row.mean("calls"), row.mean("exact_match")
-    cut = sum(count > 0 for count in row.column("cut")) / len(row.lines)
-    return [
-        row.about["label"],
-        len(row.lines),
-        f"{100 * f1.mean:.1f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}]",
-        baseline,
-        p_value,
-        f"{100 * right:.1f}",
-        *(f"{row.mean(name):.2f}" if any(name in line for line in row.lines) else "–" for name in _EVIDENCE.values()),
-        f"{calls:.1f}",
-        f"{row.mean('tokens'):.0f}",
-        f"{calls / right:.1f}" if right else "–",
-        f"{sum(row.column('unreadable')) / max(1.0, sum(row.column('calls'))):.1%}",
-        f"{cut:.0%}",
-    ]
-
-
-def _compared(baseline: Recording, row: Recording) -> Comparison:
-    """Paired with the baseline on the questions that both were asked."""
-    before = {line["id"]: float(line.get("f1") or 0) for line in baseline.lines}
-    after = {line["id"]: float(line.get("f1") or 0) for line in row.lines if line["id"] in before}
-    return paired_comparison("f1", [before[name] for name in after], list(after.values()))
-
-
-def _verdicts(model: str, questions: str, rows: Sequence[Recording], recordings: Sequence[Recording]) -> Table:
+def _verdicts(rows: Sequence[Recording], whole: Sequence[Recording]) -> tuple[list[str], list[list[Any]]]:
     """How many answers are called supported, and how many of the same questions were where the index was whole."""
-    where = (model, questions.removesuffix(_WITHOUT))
-    whole = {r.about["label"]: r for r in recordings if (r.about["model"], r.about["questions"]) == where}
+    same = {row.about["label"]: row for row in whole}
     cells = []
-    for row in sorted(rows, key=lambda row: row.about["order"]):
-        beside = (f"{_on_the_same(whole[row.about['label']], row, name):.0%}" for name in ("supported", "exact_match"))
+    for row in rows:
+        beside = (f"{_on_the_same(same[row.about['label']], row, name):.0%}" for name in ("supported", "exact_match"))
         cells.append([row.about["label"], len(row.lines), f"{row.mean('supported'):.0%}", *beside])
-    columns = ["program", "questions", "answered as supported", "the same with the gold passages", "right with them"]
-    return Table(f"{model}, {questions}", columns, cells)
-
-
-def main() -> None:
-    """Read the command line and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N questions of each recording")
-    options = parser.parse_args()
-    for table in tables(read(RECORDED, options.first)):
-        sys.stdout.write(table.markdown() + "\n")
+    return [
+        "program",
+        "questions",
+        "answered as supported",
+        "the same with the gold passages",
+        "right with them",
+    ], cells
 
 
 if __name__ == "__main__":
-    main()
+    for table in tables(read(RECORDED)):
+        sys.stdout.write(table.markdown() + "\n")
