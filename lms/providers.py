@@ -111,7 +111,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
 
 
 def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
-    from knowgap.lms.local.engine import AsyncHFEngine, HFEngine
+    from knowgap.lms.local import AsyncHFEngine, HFEngine
 
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
     if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():

@@ -33,7 +33,6 @@ def tiny_job(output: Path, **changes: Any) -> Job:
         "output": output,
         "config": CONFIG,
         "build": build_tiny_trainer,
-        "examples": len(SENTENCES),
         "facts": {"kind": "tiny"},
         "save": lambda trainer, folder: trainer.model.save_pretrained(str(folder)),
     }

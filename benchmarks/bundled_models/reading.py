@@ -199,15 +199,10 @@ def train_reading(
         given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
         return InOrder(model=network(), args=given, train_dataset=examples, data_collator=collate)
 
-    job = Job(
-        output=Path(output),
-        config=config,
-        build=build,
-        examples=len(made),
-        facts=facts,
-        save=lambda trainer, folder: export(trainer.model, folder),
-    )
-    result = fit(job, progress)
+    def save(trainer: Trainer, folder: Path) -> None:
+        export(trainer.model, folder)
+
+    result = fit(Job(output=Path(output), config=config, build=build, facts=facts, save=save), progress)
     if not result.trained_before:
         train_ranking(output, ranking_examples(data, parts.held_out, _RANKED_ON, config.seed), config.seed)
     return result

@@ -8,6 +8,7 @@ Under `accelerate launch`, every process calls `fit`; the main process writes th
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 import warnings
@@ -22,7 +23,7 @@ from knowgap.compiling.evaluation.provenance import versions
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-from knowgap.storage.files import acquire_lock, json_digest, write_folder, write_json
+from knowgap.storage.files import acquire_lock, folder_digest, json_digest, write_folder, write_json
 from knowgap.storage.processes import is_main_process, main_process_first, process_count
 from knowgap.storage.progress import Progress, no_progress
 
@@ -40,9 +41,8 @@ class Job:
     Attributes:
         output: the folder of the finished model.
         config: the settings.
-        build: makes model and trainer from settings by the names of Transformers' `TrainingArguments`. Random numbers
-            are seeded before it is called.
-        examples: how many examples the trainer has.
+        build: makes model, examples and trainer from settings by the names of Transformers' `TrainingArguments`. Random
+            numbers are seeded before it is called.
         facts: what else determines the weights, as JSON values: the kind of model, its base, digests of the data.
         save: writes the trained model into a folder.
     """
@@ -50,7 +50,6 @@ class Job:
     output: Path
     config: TrainingConfig
     build: Callable[[dict[str, Any]], Trainer]
-    examples: int
     facts: Mapping[str, Any]
     save: Callable[[Any, Path], None]
 
@@ -80,6 +79,11 @@ class TrainingResult:
     notes: tuple[str, ...] = ()
 
 
+def base_facts(base: str) -> dict[str, str]:
+    """What a training run records of the model it starts from, a folder or a name on the hub."""
+    return {"base": base, **({"base_digest": folder_digest(Path(base))} if Path(base).is_dir() else {})}
+
+
 def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     """Train a model, or resume its training, and write it to its folder; `progress` gets the steps done and all steps.
 
@@ -91,11 +95,8 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     if missing := [name for name in ("accelerate", "datasets", "peft") if find_spec(name) is None]:
         raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
     output = job.output if job.output.name else job.output.resolve()  # "." has no name
-    decisive = {*TrainingConfig.model_fields, "lora_rank"}
-    settings = job.config.model_dump(mode="json", include=decisive)
-    facts = json.loads(json.dumps({**settings, **job.facts, "examples": job.examples, "processes": process_count()}))
-    if job.examples < 1:
-        raise UsageError(f"{output}: there is nothing to train on, or nothing that fits in max_length")
+    settings = job.config.model_dump(mode="json", include={*TrainingConfig.model_fields, "lora_rank"})
+    facts = json.loads(json.dumps({**settings, **job.facts, "processes": process_count()}))
     with main_process_first():
         before = _trained_before(output, facts)
     if before is not None:
@@ -111,6 +112,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         last = losses[-max(1, len(losses) // 10) :]
         done = {
+            "examples": len(trainer.train_dataset),  # pyright: ignore[reportArgumentType]
             "steps": trainer.state.global_step,
             "final_loss": sum(last) / len(last),
             "seconds": round(time.perf_counter() - started, 1),
@@ -122,7 +124,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
     resumed_from = 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
-    return TrainingResult(output, job.examples, **done, resumed_from=resumed_from)
+    return TrainingResult(output, **done, resumed_from=resumed_from)
 
 
 @contextmanager
@@ -135,11 +137,18 @@ def _quiet() -> Iterator[None]:
 
 
 def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
-    """Build the trainer, quiet and offline; it logs each hundredth of the steps, and keeps a checkpoint each tenth."""
+    """Build the trainer, quiet and offline; it keeps a checkpoint each tenth, and ends if its loss is no number."""
     import torch
-    from transformers import PrinterCallback, set_seed
+    from transformers import PrinterCallback, TrainerCallback, set_seed
 
-    from knowgap.compiling.training.watch import Watch
+    class Watch(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if (loss := (logs or {}).get("loss")) is None:
+                return
+            if not math.isfinite(loss):
+                lower = f"a learning rate lower than {args.learning_rate:g} may help"
+                raise UsageError(f"the loss is {loss} at step {state.global_step}: {lower}")
+            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
 
     config, cuda = job.config, torch.cuda.is_available()
     settings: dict[str, Any] = {
@@ -148,8 +157,8 @@ def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
         "learning_rate": config.learning_rate,
         "per_device_train_batch_size": config.batch_size,
         "gradient_accumulation_steps": config.gradient_accumulation,
-        "warmup_steps": config.warmup_ratio,  # a share, as the next two that are below 1
-        "logging_steps": 0.01,
+        "warmup_steps": config.warmup_ratio,  # a share, as the number of steps between checkpoints
+        "logging_steps": 1,
         "save_steps": 0.1,
         "save_strategy": "steps",
         "save_total_limit": 2,
@@ -163,7 +172,7 @@ def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
     set_seed(config.seed)
     trainer = job.build(settings)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Watch(progress))
+    trainer.add_callback(Watch())
     return trainer
 
 
@@ -173,16 +182,15 @@ def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | Non
         return None
     try:
         record = json.loads((output / RECORD).read_text(encoding="utf-8"))
-        made, times = record["made_from"], {name: record[name] for name in ("steps", "final_loss", "seconds")}
+        made = record["made_from"]
+        done = {name: record[name] for name in ("examples", "steps", "final_loss", "seconds")}
         differing = sorted(name for name in {*made, *facts} if made.get(name) != facts.get(name))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise UsageError(f"{output} already exists and holds no trained model: name another folder") from None
     if differing:
-        raise UsageError(
-            f"{output} holds a model that was trained with another {', '.join(differing)}: name another folder, or "
-            "remove this one"
-        )
-    return TrainingResult(output, facts["examples"], **times, trained_before=True)
+        what = ", ".join(differing)
+        raise UsageError(f"{output} holds a model that was trained with another {what}: name another folder")
+    return TrainingResult(output, **done, trained_before=True)
 
 
 def _last_checkpoint(folder: Path) -> str | None:

@@ -6,7 +6,7 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
-from knowgap.compiling.training.language_model import IGNORED, Row, language_model_job
+from knowgap.compiling.training.language_model import IGNORED, Conversation, Row, language_model_job
 from knowgap.compiling.training.transcripts import TranscriptRecord, construct_transcripts, count_transcripts
-from knowgap.lms.local.loading import load_tokenizer
+from knowgap.lms.local import LocalModel
 from knowgap.lms.transcripts import (
     CONTROL_TOKENS,
     EVIDENCE,
@@ -29,7 +29,6 @@ from knowgap.lms.transcripts import (
 )
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES
-from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
 
 _GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", re.DOTALL)
@@ -70,12 +69,12 @@ def rq_rag(
         file = output.with_name(f"{output.name}-transcripts.jsonl")
         examples = data.questions("train", limit)
         made = construct_transcripts(examples, retriever, data.passages(retriever), file, config, run)
-    job = generator_job(made.records, output, base=base, config=config)
-    too_long = sum(not record.dropped for record in made.records) - job.examples
+    done = fit(generator_job(made.records, output, base=base, config=config), run.progress)
+    too_long = sum(not record.dropped for record in made.records) - done.examples
     counts = [f"{count} {what}" for what, count in count_transcripts(made.records).items()]
     counts += [f"{too_long} too long: left out"] if too_long else []
     note = f"transcripts of {len(made.records)} questions: {', '.join(counts)}; {made.calls} calls of the teacher"
-    return replace(fit(job, run.progress), notes=(note,))
+    return replace(done, notes=(note,))
 
 
 def generator_job(
@@ -85,26 +84,27 @@ def generator_job(
 
     Transcripts that were dropped are left out. With LoRA, the new embeddings of the control tokens are trained as well,
     and so is the last layer if it does not share them.
-
-    Raises:
-        LanguageModelError: the base cannot be loaded.
-        MissingDependency: torch or Transformers is not installed.
     """
-    tokenizer = load_tokenizer(base)
-    add_control_tokens(tokenizer)
-    rows = [encode_record(tokenizer, record) for record in records if not record.dropped]
-    facts = {"kind": "rq-rag", "data": json_digest(rows)}
-    return language_model_job(rows, output, base, config=config, facts=facts, prepare=_prepare)
+    conversations = [as_transcript(record) for record in records if not record.dropped]
+    return language_model_job(
+        conversations,
+        output,
+        base,
+        config=config,
+        facts={"kind": "rq-rag"},
+        encode=lambda local, conversation: encode(local.tokenizer, conversation),
+        prepare=_add_control_tokens,
+    )
 
 
-def encode_record(tokenizer: Any, record: TranscriptRecord) -> Row:
-    """Encode a record's transcript; see `encode`."""
+def as_transcript(record: TranscriptRecord) -> list[dict[str, str]]:
+    """The messages of a record's transcript."""
     steps = [TranscriptStep(record.action, step.query, step.found) for step in record.steps]
-    return encode(tokenizer, transcript(STYLES[record.style], record.question, steps, written("answer", record.answer)))
+    return transcript(STYLES[record.style], record.question, steps, written("answer", record.answer))
 
 
-def encode(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> Row:
-    """Encode a transcript: `input_ids`, and `labels`, which are `IGNORED` for tokens that are left out of the loss.
+def encode(tokenizer: Any, messages: Conversation) -> Row:
+    """Encode a transcript.
 
     The loss is on the control tokens of actions, the queries, the answer and their ends (equation 2), and neither on
     the prompt nor on the retrieved passages.
@@ -118,8 +118,9 @@ def encode(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> Row:
     return {"input_ids": ids, "labels": [id if own else IGNORED for id, own in zip(ids, learnt, strict=True)]}
 
 
-def _prepare(model: Any, tokenizer: Any) -> dict[str, Any]:
+def _add_control_tokens(local: LocalModel) -> dict[str, Any]:
     """Add the control tokens to a model; return the settings of LoRA by which their embeddings are trained."""
+    model, tokenizer = local.model, local.tokenizer
     add_control_tokens(tokenizer, model)
     names = {part: name.rpartition(".")[2] for name, part in model.named_modules()}
     given, read = model.get_input_embeddings(), model.get_output_embeddings()

@@ -19,8 +19,7 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.normalize import contains_answer, reference_answers
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.fit import Job, TrainingResult, fit
-from knowgap.compiling.training.language_model import base_facts
+from knowgap.compiling.training.fit import Job, TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.hub import loading_model
@@ -120,10 +119,12 @@ def reranker_job(
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
         from sentence_transformers import CrossEncoder
-        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        from knowgap.compiling.training.offline_trainer import OfflineTrainer
+        class OfflineTrainer(CrossEncoderTrainer):
+            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+                """Add none: it would ask the hub about the base."""
 
         with loading_model(_embedded().name if base == EMBEDDED else base) as (source, arguments):
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
@@ -140,7 +141,7 @@ def reranker_job(
 
     own = {"base": base, "base_digest": file_digest(_WEIGHTS)} if base == EMBEDDED else base_facts(base)
     facts = {"kind": "reranker", "data": json_digest(pairs), **own}
-    return Job(output=Path(output), config=config, build=build, examples=len(pairs), facts=facts, save=save)
+    return Job(output=Path(output), config=config, build=build, facts=facts, save=save)
 
 
 @lru_cache(maxsize=1)

@@ -22,9 +22,8 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
-from knowgap.compiling.training.language_model import conversation_row, language_model_job
+from knowgap.compiling.training.language_model import language_model_job
 from knowgap.errors import UsageError
-from knowgap.lms.local.loading import load_model
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
@@ -94,7 +93,7 @@ def ra_isf(
         with main_process_first():
             made = label_items(items, task, program, file, run)
         job = sub_model_job(task, getattr(program, task), base, made.records, file.with_suffix(""), config)
-        note = f"{task}: {job.examples} labels; {made.calls} calls of the teacher, {made.kept} labels from before"
+        note = f"{task}: {len(made.records)} labels; {made.calls} calls of the teacher, {made.kept} from before"
         done[task] = replace(fit(job, run.progress), notes=(note,))
     return done
 
@@ -153,10 +152,8 @@ def sub_model_job(
     if task != "decompose" and len({bool(example.label) for example in examples}) < 2:
         raise UsageError(f"all {len(examples)} examples of {task} have the same label: there is nothing to learn")
     conversations = [as_conversation(predictor, example) for example in examples]
-    local = load_model(base, "cpu", "float32")
-    rows = [conversation_row(local, conversation) for conversation in conversations]
-    facts = {"kind": "ra-isf", "sub_model": task, "data": digest(conversations)}
-    return language_model_job(rows, output, base, config=config, facts=facts)
+    facts = {"kind": "ra-isf", "sub_model": task}
+    return language_model_job(conversations, output, base, config=config, facts=facts)
 
 
 def as_conversation(predictor: dspy.Predict, example: LabelledExample) -> list[dict[str, str]]:

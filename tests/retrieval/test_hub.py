@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from knowgap.errors import CheckpointError, LanguageModelError
-from knowgap.lms.local.loading import load_model
+from knowgap.lms.local import load_model
 from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import is_allowed, model_source
 from tests.hub_recorder import recorded_hub

@@ -44,10 +44,8 @@ def base(tmp_path_factory):
 
 def test_held_out_transcripts_can_be_read(base, tmp_path):
     dropped = record(PASSAGES[5]).model_copy(update={"dropped": "no query", "id": "dropped"})
-    job = generator_job([*RECORDS, dropped], tmp_path / "generator", base=base, config=CONFIG)
-    assert job.examples == 12
-    result = fit(job)
-    assert (result.steps, result.folder) == (60, tmp_path / "generator")
+    result = fit(generator_job([*RECORDS, dropped], tmp_path / "generator", base=base, config=CONFIG))
+    assert (result.examples, result.steps, result.folder) == (12, 60, tmp_path / "generator")
     generator = load_trained("generator", tmp_path / "generator")
     program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, depth=1, top_k=1)
     costs = [program(question=f"How old is {passage.id}?").trace.cost for passage in PASSAGES[4:]]
@@ -71,11 +69,9 @@ def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_p
 
 def test_what_cannot_be_trained_is_refused(base, tmp_path):
     with pytest.raises(LanguageModelError, match="cannot be loaded"):
-        generator_job(RECORDS, tmp_path / "none", base=str(tmp_path / "nothing"), config=CONFIG)
-    job = generator_job(RECORDS, tmp_path / "none", base=base, config=GeneratorConfig(max_length=4))
-    assert job.examples == 0
+        fit(generator_job(RECORDS, tmp_path / "none", base=str(tmp_path / "nothing"), config=CONFIG))
     with pytest.raises(UsageError, match="nothing to train on"):
-        fit(job)
+        fit(generator_job(RECORDS, tmp_path / "none", base=base, config=GeneratorConfig(max_length=4)))
 
 
 def test_a_teachers_transcripts_are_learnt_and_those_too_long_counted(base, tmp_path):

@@ -131,15 +131,12 @@ def test_it_answers_through_dspy_and_its_settings_are_saved_and_part_of_the_key_
         make_lm(f"hf/{folder}", frequency_penalty=1.0)
 
 
-def test_it_is_loaded_once_shared_by_copies_and_released(folder, tmp_path):
+def test_it_is_loaded_once_and_shared_by_copies(folder, tmp_path):
     engine = HFEngine(str(shutil.copytree(folder, tmp_path / "model")), device="cpu", max_new_tokens=2)
     assert copy.deepcopy(engine) is engine
     first = engine.complete(ask()).message.text
     shutil.rmtree(tmp_path / "model")
     assert engine.complete(ask()).message.text == first
-    engine.close()
-    with pytest.raises(LanguageModelError, match="cannot be loaded"):
-        engine.complete(ask())
 
 
 @pytest.mark.parametrize("kind", ["causal", "t5"])
