@@ -19,7 +19,7 @@ from knowgap.programs.forward import Forward
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, declared_in
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import CitedPrediction
-from knowgap.programs.replies.text import is_blank, without_surrogates
+from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, Budget, CallsSpent, TraceRecorder, recording
@@ -162,7 +162,7 @@ class Program(Streamable, Forward):
         """
         if not isinstance(question, str) or without_surrogates(question) != question:
             raise UsageError(f"the question is {question!r:.80}, not a text of valid Unicode")
-        if is_blank(question):
+        if all(character.isspace() or not character.isprintable() for character in question):
             raise EmptyQuestion("the question is empty: ask something")
         limit, concurrent = self.max_calls, self.concurrent and self.max_calls is None
         budget = Budget(math.inf if limit is None else limit)

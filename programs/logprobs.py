@@ -7,20 +7,14 @@ import re
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 import dspy
-from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from knowgap.lms.metering import get_part
 from knowgap.programs.forward import Forward
-from knowgap.programs.replies.asking import lm_of
 from knowgap.programs.replies.text import text_of
 
 _SPACE = b" \t\r\n\f\v"
-
-_REFUSING: WeakSet[Any] = WeakSet()
-"""Language models that have refused to give log-probabilities."""
 _POPPING = threading.Lock()
 
 
@@ -43,17 +37,9 @@ class TokenReply(NamedTuple):
 
 
 def ask_for_tokens(program: Forward, predictor: dspy.Module, **inputs: Any) -> TokenReply:
-    """Ask the language model for a reply with token log-probabilities; ask without if the backend refuses them."""
-    lm: Any = lm_of(predictor, inputs)
-    if lm not in _REFUSING:
-        try:
-            output = program.ask(predictor, **inputs, config={"logprobs": True})
-            return TokenReply(output, pop_tokens(output) if output is not None else [])
-        except ContextWindowExceededError:
-            raise
-        except (LMUnsupportedFeatureError, LMInvalidRequestError):
-            _REFUSING.add(lm)
-    return TokenReply(program.ask(predictor, **inputs), [])
+    """Ask the language model for a reply with token log-probabilities, which come back if the backend gives them."""
+    output = program.ask(predictor, **inputs, config={"logprobs": True})
+    return TokenReply(output, pop_tokens(output) if output is not None else [])
 
 
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:

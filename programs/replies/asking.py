@@ -164,9 +164,11 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: di
     with track_usage(tracker), dspy.context(adapter=adapter_in_use()):
         while True:
             options = {name: value for name, value in options.items() if name not in refused}
-            given = {**inputs, "config": {**inputs.get("config", {}), **options}}
+            config = {**inputs.get("config", {}), **options}
+            if "logprobs" in refused:
+                config.pop("logprobs", None)
             try:
-                prediction = ask_patiently(lm, functools.partial(predictor, **given))
+                prediction = ask_patiently(lm, functools.partial(predictor, **{**inputs, "config": config}))
                 _REFUSED.setdefault(lm, set()).update(refused)
                 return Reply(prediction, "", tracker.usage), "\n".join(map(str, prediction.values()))
             except ContextWindowExceededError:
@@ -174,7 +176,10 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: di
                     raise
             except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
                 message = re.sub("max_(completion|output)_", "max_", str(error).lower())
-                if not (named := {name for name in options if name in message}):
+                named = {name for name in options if name in message}
+                if "logprobs" in config and ("logprobs" in message or not named):
+                    named = {"logprobs"}
+                if not named:
                     raise
                 refused |= named
             except (AdapterParseError, ValueError) as error:

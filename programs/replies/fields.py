@@ -116,11 +116,9 @@ def _own(value: Any, name: str) -> Any:
     if isinstance(value, str) and (label := re.match(rf"\W*{spelled([name])}\W*:\W*(?=\S)", value, re.I)):
         parsed = values.parse_literal(values.unwrap(value))
         value = values.unwrap(value[label.end() :]) if parsed is None else parsed
-    return (
-        next((item for key, item in value.items() if plain_name(key) == plain_name(name)), value)
-        if isinstance(value, dict)
-        else value
-    )
+    if isinstance(value, dict):
+        value = next((item for key, item in value.items() if plain_name(key) == plain_name(name)), value)
+    return value
 
 
 def without_lead(text: str) -> str:

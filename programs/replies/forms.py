@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ def found_fields(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
     Labels (`Answer: …`) count if the reply begins with one: within a text, they may be quoted.
     """
     names = tuple(signature.output_fields)
-    text = _up_to_completed(text, signature)
+    text = _up_to_completed(text, names)
     yield from _sections(text, _marker(names), signature)
     yield from _objects(text, signature)
     yield from _sections(text, _tag(names), signature)
@@ -55,19 +56,10 @@ def _sections(text: str, heading: re.Pattern[str], signature: type[dspy.Signatur
         yield last if wanted else chosen
 
 
-def _up_to_completed(text: str, signature: type[dspy.Signature]) -> str:
-    """A reply up to the first `[[ ## completed ## ]]` that follows all fields without a default.
-
-    Small models go on to repeat the prompt.
-    """
-    fields = signature.output_fields
-    missing = {plain_name(name) for name, field in fields.items() if field.is_required()}
-    missing = missing or {plain_name(next(iter(fields), ""))}
-    for mark in _marker(tuple(fields)).finditer(text):
-        if not missing and plain_name(mark[1]) == "completed":
-            return text[: mark.start()]
-        missing.discard(plain_name(mark[1]))
-    return text
+def _up_to_completed(text: str, names: tuple[str, ...]) -> str:
+    """A reply up to the first `[[ ## completed ## ]]` behind a field: small models go on to repeat the prompt."""
+    ends = (mark for _, mark in itertools.pairwise(_marker(names).finditer(text)) if plain_name(mark[1]) == "completed")
+    return text[: end.start()] if (end := next(ends, None)) else text
 
 
 def _objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:

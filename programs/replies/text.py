@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -74,11 +73,6 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
 
 def _key(line: str) -> str:
     return " ".join(line.casefold().split()).rstrip(_CLOSING)
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text has no visible character."""
-    return all(unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp") for character in text)
 
 
 def without_surrogates(value: Any) -> Any:
