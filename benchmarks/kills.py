@@ -260,7 +260,7 @@ def _tune(_: int, place: Path) -> Any:
     from knowgap.compiling import Run, StudyConfig, compile
 
     program, examples = _rag(8)
-    config = StudyConfig(n_trials=6, storage=place / "study.db", reuse=False, prune=False, hold_out=0)
+    config = StudyConfig(n_trials=6, storage=place / "study.db", prune=False, hold_out=0)
     tuning = compile(program, examples, "f1", study=config, run=Run(_lm(place), THREADS)).study
     assert tuning is not None
     # What is drawn after a kill depends on the trials that were finished by then, and the defaults may be run last.

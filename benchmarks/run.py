@@ -25,7 +25,6 @@ BENCHMARKS = (
     "mutations",
     "retrieval",
     "embedded",
-    "tuning",
     "evidence",
     "near_misses",
     "kills",

@@ -34,8 +34,6 @@ P = TypeVar("P", bound=Program)
 
 _LOG = logging.getLogger("knowgap")
 
-_STUDIED = 2  # programs of several that are studied
-
 
 @dataclass(frozen=True)
 class Compiled(Generic[P]):
@@ -176,14 +174,14 @@ def _study(
         raise UsageError(f"name programs, each with a name of its own: given are {names}")
     configs, screening = dict.fromkeys(by_name, config), None
     if len(by_name) > 1:
-        configs = {name: config.of_program(program, _STUDIED) for name, program in by_name.items()}
+        configs = {name: config.half_for(program) for name, program in by_name.items()}
         for name, program in by_name.items():
             SearchSpace(program, configs[name])  # refuses one with nothing to tune before anything is asked
-    if len(by_name) > _STUDIED:
+    if len(by_name) > 2:
         screening = evaluate(by_name, dev, metric, run=run.named("screening"))
         order = sorted(by_name, key=lambda name: (-screening[name].mean(), screening[name].costs()["lm_calls"] or 0.0))
         _LOG.warning("%s are studied: as they are, they are the best of %d", " and ".join(order[:2]), len(order))
-        by_name = {name: by_name[name] for name in order[:_STUDIED]}
+        by_name = {name: by_name[name] for name in order[:2]}
     studies = [
         run_study(program, dev, train, metric, config=configs[name], teacher_lm=teacher_lm, run=run)
         for name, program in by_name.items()

@@ -37,5 +37,5 @@ def work(storage: str, n_trials: int, deadline: float) -> None:
         threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
     arguments, _ = study_arguments()
     lm = arguments.pop("lm")
-    config = StudyConfig(reuse=False, n_trials=n_trials, storage=storage, heartbeat=1)
+    config = StudyConfig(n_trials=n_trials, storage=storage, heartbeat=1)
     study(**arguments, config=config, run=Run(lm, 2))

@@ -158,7 +158,7 @@ def _show(found: Compiled[Any], job: Job) -> None:
 def show_study(study: StudyResult[Any]) -> None:
     """Show the best trials of a study, what they changed, what decides the score, and what the study cost."""
     from knowgap.compiling.study.objective import LABEL
-    from knowgap.compiling.study.result import cost_of, rank
+    from knowgap.compiling.study.result import rank
 
     complete = sorted(study.complete, key=rank)
     rows = [
@@ -166,7 +166,7 @@ def show_study(study: StudyResult[Any]) -> None:
             trial.number,
             trial.user_attrs.get(LABEL, "sampled") + (" (chosen)" if trial.number == study.best.number else ""),
             f"{trial.values[0]:.3f}",
-            f"{cost_of(trial, 'lm_calls'):.3g}",
+            f"{rank(trial)[1]:.3g}",
             ", ".join(f"{name}={value}" for name, (_, value) in study.changes(trial).items()) or "as before",
         ]
         for trial in complete[:5]

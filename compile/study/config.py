@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -30,8 +29,6 @@ class StudyConfig(Settings, frozen=True):
         prune: stop a trial early if it can be expected to gain little over the best one.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         ranges: (low, high) for numbers by name, instead of the declared search ranges.
-        reuse: reuse answers of the language model, retrieved lists and scores of other models; a language model that
-            samples is then asked only once for each prompt.
         heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
         max_calls: limit on the calls that reach the language model, over the whole study.
         max_money: limit on the price of these calls in US dollars, for models whose prices DSPy knows.
@@ -49,7 +46,6 @@ class StudyConfig(Settings, frozen=True):
     prune: bool = True
     include: list[str] | None = None
     ranges: dict[str, tuple[float, float]] = Field(default={})
-    reuse: bool = True
     heartbeat: int = Field(default=60, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
@@ -61,23 +57,21 @@ class StudyConfig(Settings, frozen=True):
         """Split names with commas between them, as the command line passes them."""
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
-    def of_program(self, program: Program, of: int) -> StudyConfig:
-        """The settings of a program's study, one of several that share the trials and the limits.
+    def half_for(self, program: Program) -> StudyConfig:
+        """The settings of the study of one of two programs: half of the trials and limits, and a name of its own.
 
-        Hyperparameters that are named, but that the program does not have, are those of others.
+        Hyperparameters that the program does not have are the other's.
         """
         declared = program.hyperparameters()
-        limits = {"n_trials": self.n_trials, "max_calls": self.max_calls}
-        shares = {name: math.ceil(limit / of) for name, limit in limits.items() if limit is not None}
-        limits = {"max_money": self.max_money, "timeout": self.timeout}
-        own: dict[str, Any] = {
-            **shares,
-            **{name: limit / of for name, limit in limits.items() if limit is not None},
-            "name": f"{self.name}-{program.name}" if self.name else "",
-            "include": self.include and [name for name in self.include if name in declared],
-            "ranges": {name: range for name, range in self.ranges.items() if name in declared},
+        halves: dict[str, Any] = {
+            name: math.ceil(limit / 2) if isinstance(limit, int) else limit / 2
+            for name in ("n_trials", "max_calls", "max_money", "timeout")
+            if (limit := getattr(self, name)) is not None
         }
-        return self.model_copy(update=own)
+        halves["name"] = f"{self.name}-{program.name}" if self.name else ""
+        halves["include"] = self.include and [name for name in self.include if name in declared]
+        halves["ranges"] = {name: range for name, range in self.ranges.items() if name in declared}
+        return self.model_copy(update=halves)
 
     def exceeded(self, spent: Usage, seconds: float) -> str:
         """Which limit is reached, in words; empty if none is. A call that nobody counted is one call of no price."""
@@ -89,7 +83,3 @@ class StudyConfig(Settings, frozen=True):
             if limit is not None and used >= limit:
                 return f"limit of {limit:g} {what}"
         return ""
-
-    def identity(self) -> Mapping[str, Any]:
-        """The settings that must be the same for a study to be continued, as JSON values."""
-        return self.model_dump(mode="json", include={"prune", "include", "ranges"})

@@ -83,12 +83,12 @@ class Objective(Generic[P]):
         devset: Dataset | Sequence[dspy.Example],
         metric: Metrics = "f1",
         *,
-        config: StudyConfig | None = None,
+        config: StudyConfig = StudyConfig(),
         demos: DemoSets | None = None,
         run: Run = Run(),
     ) -> None:
         self.program: P = as_program(program)
-        self.config, self.demos, self.run = config or StudyConfig(), demos or DemoSets(), run
+        self.config, self.demos, self.run = config, demos or DemoSets(), run
         self.space = SearchSpace(self.program, self.config, num_demo_sets=self.demos.sizes)
         questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
         self.questions = dict(zip(check_examples(questions, "devset"), questions, strict=True))
@@ -118,32 +118,28 @@ class Objective(Generic[P]):
 
     def _ask(self, trial: Trial, program: P) -> tuple[list[float], list[Cost]]:
         """Ask the questions in their order, all of them unless the study's pruner stops the trial."""
-        scores, costs, threads = list[float](), list[Cost](), self.run.num_threads
-        run, metrics = Run(dspy.settings.lm, threads), {self.metric: self._measure}
+        scores, costs, every = list[float](), list[Cost](), len(self.questions)
+        label, total = trial.user_attrs.get(LABEL, "sampled"), self.config.n_trials
+        threads, metrics = self.run.num_threads, {self.metric: self._measure}
+        run = Run(dspy.settings.lm, threads)
         stream: Any = run_questions(program, self.questions, metrics, run, ahead=2 * threads)
-        # The defaults are never stopped, since others are compared with them.
         compared = len(trial.study.directions) == 1
-        may_stop = compared and trial.user_attrs.get(LABEL) != DEFAULT
         with closing(stream):
-            for record in stream:
+            for asked, record in enumerate(stream, start=1):
                 if record.lost:
                     raise LanguageModelUnreachable(f"trial {trial.number}: question {record.id}: {record.error}")
                 scores.append(cast("float", record.scores[self.metric]))
                 costs.append(record.cost)
+                if self.run.progress is not None:
+                    mean = f"{self.metric} {np.mean(scores):.3f} after {asked} of {every}"
+                    self.run.progress(min(trial.number, total), total, f"trial {trial.number} ({label}): {mean}")
                 if compared:
-                    trial.report(scores[-1], len(scores))
-                self._tell(trial, scores)
-                asked = len(scores)
-                if may_stop and asked < len(self.questions) and asked % _BLOCK == 0 and trial.should_prune():
+                    trial.report(scores[-1], asked)
+                # The defaults are never stopped, since others are compared with them.
+                may_stop = compared and label != DEFAULT and asked < every and asked % _BLOCK == 0
+                if may_stop and trial.should_prune():
                     break
         return scores, costs
-
-    def _tell(self, trial: Trial, scores: Sequence[float]) -> None:
-        """Tell the user of the mean score so far."""
-        if self.run.progress is not None:
-            label, total = trial.user_attrs.get(LABEL, "sampled"), self.config.n_trials
-            mean = f"{self.metric} {np.mean(scores):.3f} after {len(scores)} of {len(self.questions)}"
-            self.run.progress(min(trial.number, total), total, f"trial {trial.number} ({label}): {mean}")
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:
         """A copy of the program with the hyperparameters and demonstrations of a trial, such as `study.best_trial`."""

@@ -18,8 +18,6 @@ from optuna.trial import FrozenTrial
 LEAST_GAIN = 0.01
 """The expected gain, in the mean score of all questions, below which a trial is stopped."""
 
-_LEAST_QUESTIONS = 5
-
 
 class GainPruner(BasePruner):
     """Stops a trial whose mean score will hardly exceed that of the best; each question's score is a reported value."""
@@ -31,9 +29,8 @@ class GainPruner(BasePruner):
         except ValueError:  # no trial is complete
             return False
         scores = trial.intermediate_values
-        rival = [best[step] for step in scores if step in best]
-        rival += [score for step, score in best.items() if step not in scores]
-        return len(scores) >= _LEAST_QUESTIONS and expected_gain([*scores.values()], rival) < LEAST_GAIN
+        rival = [best[step] for step in sorted(best, key=lambda step: (step not in scores, step))]
+        return expected_gain([*scores.values()], rival) < LEAST_GAIN
 
 
 def expected_gain(scores: Sequence[float], best: Sequence[float]) -> float:
@@ -47,13 +44,12 @@ def expected_gain(scores: Sequence[float], best: Sequence[float]) -> float:
         scores: the trial's scores so far, in the study's order of the questions; each from 0 to 1.
         best: the scores of the best complete trial, of all questions in the same order.
     """
-    seen, left = len(scores), len(best) - len(scores)
-    differences = [float(score) - float(rival) for score, rival in zip(scores, best, strict=False)]
+    left = len(best) - len(scores)
+    differences = [score - rival for score, rival in zip(scores, best, strict=False)]
     doubtful = [*differences, 1.0, -1.0]
     ahead = sum(differences) + left * fmean(doubtful)
-    spread = math.sqrt(left * pvariance(doubtful) * (1 + left / (seen + 2)))
+    spread = math.sqrt(left * pvariance(doubtful) * (1 + left / len(doubtful)))
     if not spread:
         return max(0.0, ahead) / len(best)
-    z = ahead / spread
-    normal = NormalDist()
-    return (ahead * normal.cdf(z) + spread * normal.pdf(z)) / len(best)
+    left_to_win, normal = ahead / spread, NormalDist()
+    return (ahead * normal.cdf(left_to_win) + spread * normal.pdf(left_to_win)) / len(best)

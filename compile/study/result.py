@@ -89,7 +89,7 @@ class StudyResult(Generic[P]):
             return {}
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            shares = optuna.importance.get_param_importances(self.study, target=lambda trial: trial.values[0])
+            shares = optuna.importance.get_param_importances(self.study)
         return shares if len({*shares.values()}) > 1 else {}
 
 
@@ -98,21 +98,15 @@ def _settings(program: Program) -> dict[str, Any]:
     return {**program.values(), **shown}
 
 
-def cost_of(trial: FrozenTrial, name: str) -> float:
-    """The mean cost of a question; infinite if it is not known, since calls went around the meter."""
-    mean = trial.user_attrs[COSTS].get(name)
-    return math.inf if mean is None else mean
-
-
 def rank(trial: FrozenTrial) -> tuple[float, float, float, bool, int]:
     """The key by which complete trials are sorted, best first.
 
     The higher mean score comes first; among equals, the one with fewer calls a question, then with fewer tokens, then
-    the default settings, then the earlier one.
+    the default settings, then the earlier one. A cost that is not known is infinite.
     """
-    is_default = trial.user_attrs.get(LABEL) == DEFAULT
-    costs = cost_of(trial, "lm_calls"), cost_of(trial, "tokens")
-    return -round(trial.values[0], 12), *costs, not is_default, trial.number
+    costs = trial.user_attrs[COSTS]
+    calls, tokens = (math.inf if costs[name] is None else costs[name] for name in ("lm_calls", "tokens"))
+    return -round(trial.values[0], 12), calls, tokens, trial.user_attrs.get(LABEL) != DEFAULT, trial.number
 
 
 def choose(trials: Sequence[FrozenTrial], tolerance: float = 0.0) -> FrozenTrial:

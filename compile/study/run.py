@@ -7,8 +7,8 @@ import logging
 import random
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -55,7 +55,7 @@ def run_study(
     trainset: Sequence[dspy.Example] = (),
     metric: Metrics = "f1",
     *,
-    config: StudyConfig | None = None,
+    config: StudyConfig = StudyConfig(),
     teacher_lm: dspy.BaseLM | None = None,
     run: Run = Run(),
 ) -> StudyResult[P]:
@@ -68,7 +68,7 @@ def run_study(
     Arguments and errors are those of `knowgap.compiling.compiler.compile`.
     """
     [(name, measure), *_] = named_metrics(metric).items()
-    model, config, started = resolve_lm(run.lm, program), config or StudyConfig(), time.monotonic()
+    model, started = resolve_lm(run.lm, program), time.monotonic()
     if config.max_money is not None and token_prices(lm_name(model)) is None:
         raise UsageError(
             f"max_money cannot be kept, since the prices of {lm_name(model)} are not known: limit max_calls"
@@ -86,10 +86,11 @@ def run_study(
         "training questions": examples_digest(trainset),
         "seed": run.seed,
         "demonstrations": searches,
-        **config.identity(),
+        **config.model_dump(mode="json", include={"prune", "include", "ranges"}),
     }
-    file = sqlite_file(config.storage)
-    with _reusing(program, model, config) as cached, open_storage(config.storage, config.heartbeat) as storage:
+    file, cached = sqlite_file(config.storage), share_results({"": program})[""]
+    storing = open_storage(config.storage, config.heartbeat)
+    with quiet(), without_history(), dspy.context(lm=model), storing as storage:
         with nullcontext() if file is None else acquire_lock(file):  # one process after the other begins
             study = optuna.create_study(
                 storage=storage,
@@ -122,8 +123,7 @@ def _check_about(study: Study, about: dict[str, Any]) -> None:
     if not study.user_attrs and not study.get_trials(deepcopy=False):
         study.set_user_attr(_ABOUT, wanted)
     stored = study.user_attrs.get(_ABOUT, {})
-    differing = sorted(key for key in {*stored, *wanted} if stored.get(key) != wanted.get(key))
-    if differing:
+    if differing := sorted(key for key in {*stored, *wanted} if stored.get(key) != wanted.get(key)):
         raise StudyError(
             f"the study {study.study_name!r} in the storage is about something else (it differs in: "
             f"{', '.join(differing)}): choose another name (--study name=…)"
@@ -160,8 +160,13 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
     lost, config = 0, objective.config
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
+        retry = RetryHeartbeatStaleTrialCallback()
         while True:
-            _queue_failed(study)
+            trials = study.get_trials()
+            retried = {number for trial in trials for number in retry.retry_history(trial)}
+            for trial in trials:
+                if trial.state == TrialState.FAIL and trial.number not in retried:
+                    retry(study, trial)
             trials = study.get_trials(deepcopy=False)
             if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
                 default = [trial.state for trial in trials if trial.user_attrs.get(LABEL) == DEFAULT]
@@ -182,20 +187,3 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
                 if lost == _LOST_TRIALS:
                     raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
                 _LOG.warning("%s; the trial is run again", error)
-
-
-def _queue_failed(study: Study) -> None:
-    """Enqueue the failed trials that were not run again."""
-    trials, retry = study.get_trials(), RetryHeartbeatStaleTrialCallback()
-    retried = {number for trial in trials for number in retry.retry_history(trial)}
-    for trial in trials:
-        if trial.state == TrialState.FAIL and trial.number not in retried:
-            retry(study, trial)
-
-
-@contextmanager
-def _reusing(program: P, model: Any, config: StudyConfig) -> Iterator[P]:
-    """Configure DSPy with the model, and yield the program; both reuse earlier results if the settings say so."""
-    asked = model.copy(cache=config.reuse) if hasattr(model, "cache") else model
-    with quiet(), without_history(), dspy.context(lm=asked):
-        yield share_results({"": program})[""] if config.reuse else program

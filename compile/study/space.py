@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Any
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import (
-    Choice,
-    Hyperparameter,
-    Integer,
-    Number,
-    Switch,
-)
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Number, Switch
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -47,13 +41,8 @@ class SearchSpace:
     """
 
     def __init__(
-        self,
-        program: Program,
-        config: StudyConfig | None = None,
-        *,
-        num_demo_sets: Mapping[str, int] | None = None,
+        self, program: Program, config: StudyConfig = StudyConfig(), *, num_demo_sets: Mapping[str, int] | None = None
     ):
-        config = config or StudyConfig()
         declared = program.hyperparameters()
         for name in [*(config.include or ()), *config.ranges]:
             if name not in declared:

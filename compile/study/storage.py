@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from sqlalchemy.pool import NullPool
 
 from knowgap.errors import StudyError, UsageError, shorten, without_credentials
 from knowgap.storage.files import acquire_lock
+
+_SQLITE: dict[str, Any] = {"poolclass": NullPool, "connect_args": {"timeout": 120, "isolation_level": None}}
 
 
 @contextmanager
@@ -33,18 +35,21 @@ def open_storage(storage: str | Path | BaseStorage | None, heartbeat: int = 60) 
         OSError: a file that cannot be written.
     """
     shown, file = without_credentials(str(storage)), sqlite_file(storage)
+    if file is not None and file.suffix not in (".db", ".sqlite", ".sqlite3"):
+        raise UsageError(f"storage {shown!r}: name a SQLite file (.db) or a database URL (postgresql+psycopg://…)")
     try:
         if storage is None or isinstance(storage, BaseStorage):
-            opened = storage or InMemoryStorage()
-        elif file is None:
-            opened = _open_database(str(storage), {}, heartbeat)
-        elif file.suffix not in (".db", ".sqlite", ".sqlite3"):
-            raise UsageError(f"storage {shown!r}: name a SQLite file (.db) or a database URL (postgresql+psycopg://…)")
-        else:
-            options = {"poolclass": NullPool, "connect_args": {"timeout": 120, "isolation_level": None}}
-            with acquire_lock(file):
-                opened = _open_database(f"sqlite:///{file}", options, heartbeat)
-            # SQLite has no lock on a row: without this, two processes could take the same waiting trial.
+            yield storage or InMemoryStorage()
+            return
+        url, options = (str(storage), {}) if file is None else (f"sqlite:///{file}", _SQLITE)
+        with nullcontext() if file is None else acquire_lock(file), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            retry = RetryHeartbeatStaleTrialCallback()
+            try:
+                opened = RDBStorage(url, options, heartbeat_interval=heartbeat, heartbeat_stale_trial_callback=retry)
+            except (ImportError, ValueError) as error:  # no driver is installed, or no such server is known
+                raise StudyError(f"{shown} cannot be opened: {shorten(error, 200)}") from error
+        if file is not None:  # SQLite has no lock on a row: else two processes could take the same waiting trial
             event.listen(opened.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         yield opened
     except (OptunaError, SQLAlchemyError) as error:
@@ -57,13 +62,3 @@ def sqlite_file(storage: str | Path | BaseStorage | None) -> Path | None:
     """The file that keeps a study, if it is one."""
     text = str(storage).removeprefix("sqlite:///")
     return Path(text).expanduser() if isinstance(storage, (str, Path)) and "://" not in text else None
-
-
-def _open_database(url: str, options: dict[str, Any], heartbeat: int) -> RDBStorage:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            retry = RetryHeartbeatStaleTrialCallback()
-            return RDBStorage(url, options, heartbeat_interval=heartbeat, heartbeat_stale_trial_callback=retry)
-    except (ImportError, ValueError) as error:  # no driver is installed, or no such server is known
-        raise StudyError(f"{without_credentials(url)} cannot be opened: {shorten(error, 200)}") from error

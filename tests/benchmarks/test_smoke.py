@@ -51,16 +51,15 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-def test_every_methods_critical_path_and_what_sharing_saves_are_printed():
+def test_every_methods_critical_path_is_printed():
     sizes = ("--delay-ms", "5", "--repeat", "1", "--questions", "2", "--at-once", "2")
-    report, log = run("concurrency", "tuning", *sizes, "--tuned", "rag", "--trials", "3", "--dev-questions", "3")
+    report, log = run("concurrency", *sizes)
     assert "Machine: " in report
     assert "Traceback" not in log
-    paths, studies = tables(report).values()
+    [paths] = tables(report).values()
     calls = {row["program"]: (int(row["calls"]), int(row["in sequence"])) for row in paths}
     assert calls["adaptive_note"] == (8, 8)  # nothing in it can run at once
     assert all(calls[name][1] < calls[name][0] for name in ("blend_filter", "ra_isf", "rq_rag"))
-    assert int(studies[0]["LM calls"]) <= int(studies[1]["LM calls"])
 
 
 @pytest.mark.long

@@ -100,7 +100,7 @@ def test_of_several_programs_the_best_two_as_they_are_are_studied(several, caplo
 
 def test_limits_are_shared_by_the_programs(several):
     programs, examples, lm, engine = several
-    study = StudyConfig(n_trials=40, max_calls=120, demos="none", hold_out=0, reuse=False)
+    study = StudyConfig(n_trials=40, max_calls=120, demos="none", hold_out=0)
     found = compile(programs[:2], examples, "exact_match", study=study, run=Run(lm, num_threads=1))
     assert found.screening is None  # there is nothing to select
     assert found.study.stopped == "limit of 60 calls"

@@ -20,7 +20,7 @@ def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=No
     """A study; settings of `StudyConfig` may be given by name."""
     given, engine = arguments or study_arguments(n_dev)
     lm = given["lm"]
-    settings = StudyConfig(**{"reuse": False, "n_trials": n_trials, **config})
+    settings = StudyConfig(**{"n_trials": n_trials, **config})
     own = {name: value for name, value in given.items() if name != "lm"}
     return run_study(**own, config=settings, run=Run(lm, num_threads, seed, progress)), engine
 
