@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -24,7 +25,7 @@ class RemoteRetriever(Adapter):
     Args:
         url: the address of the server, such as http://127.0.0.1:8894; /search is added if it has no path.
         timeout: seconds to wait for an answer.
-        key: the server's key, if it asks for one.
+        key: the server's key, if it asks for one; None takes that of the variable KNOWGAP_INDEX_KEY, if it is set.
     """
 
     def __init__(self, url: str, *, timeout: float = 60.0, key: str | None = None) -> None:
@@ -32,7 +33,8 @@ class RemoteRetriever(Adapter):
         self._places: dict[str, Source] = {}
         self._lock = threading.Lock()
         # No proxy from the environment: an index server runs on this machine or in its network.
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        key = key or os.environ.get("KNOWGAP_INDEX_KEY")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
 
     @property

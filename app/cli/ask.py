@@ -100,11 +100,6 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
     from knowgap.programs.trace.story import Story
 
     if as_json:
-        places = {source.passage.id: source.place for source in cited.sources if source.place is not None}
-        passages = [
-            {**passage.to_dict(), **({"source": places[passage.id].to_dict()} if passage.id in places else {})}
-            for passage in prediction.passages
-        ]
         answer = {
             "question": question,
             "answer": prediction.answer,
@@ -112,7 +107,7 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
             **{name: prediction[name] for name in ("supported", "missing", "guess")},
             "nearest": [source.to_dict() for source in cited.nearest],
             "sources": [source.to_dict() for source in cited.sources],
-            "passages": passages,
+            "passages": [passage.to_dict() for passage in prediction.passages],
             "citations": [citation.to_dict() for citation in cited.citations],
             "trace": prediction.trace.model_dump(mode="json"),
         }
@@ -126,21 +121,18 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
         out.print(*told, sep="\n", no_wrap=True, overflow="ellipsis")
     colour = "yellow" if prediction.supported is False else "green"
     out.print(f"[bold {colour}]{escape(cited.text)}[/bold {colour}]")
+    notes = []
     if prediction.guess and prediction.guess == cited.text:
         lacking = f"; missing: {prediction.missing}" if prediction.missing else ""
-        out.print(f"  [dim]this is a guess: your documents do not say this{escape(lacking)}[/dim]")
-    for source in cited.nearest:
-        out.print(f"  {escape(f'nearest: {source}')}", style="dim")
-    for source in cited.sources:
-        if source.sentence:
-            out.print(f"  {escape(f'{source}: {shorten(source.sentence)}')}", style="dim")
+        notes.append(f"this is a guess: your documents do not say this{lacking}")
+    notes += [f"nearest: {source}" for source in cited.nearest]
+    notes += [f"{source}: {shorten(source.sentence)}" for source in cited.sources if source.sentence]
     unsupported = [citation for citation in cited.citations if not citation.supported]
     if absent := dict.fromkeys(word for citation in unsupported for word in citation.absent):
         which = "[1] does not mention" if len(cited.sources) == 1 else "no passage mentions"
-        out.print(f"  [dim]{escape(which)} {escape(', '.join(absent))}[/dim]")
-    if others := [citation.statement for citation in unsupported if not citation.absent]:
-        what = "the answer" if len(others) == len(cited.citations) else escape("; ".join(others))
-        out.print(f"  [dim]no passage was found to support {what}[/dim]")
+        notes.append(f"{which} {', '.join(absent)}")
+    notes += [f"no passage supports: {citation.statement}" for citation in unsupported if not citation.absent]
     if cited.sources and not any(citation.supported for citation in cited.citations):
-        read = dict.fromkeys(source.title for source in cited.sources)
-        out.print(f"  [dim]read: {escape(', '.join(read))}[/dim]")
+        notes.append(f"read: {', '.join(dict.fromkeys(source.title for source in cited.sources))}")
+    for note in notes:
+        out.print(f"  {escape(note)}", style="dim")

@@ -1,4 +1,4 @@
-"""The command that asks programs the questions of a data set and scores their answers: eval."""
+"""Commands that score programs on the questions of a data set, and show scores on a page: eval, report."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from typer import Option
+from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -71,6 +72,16 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             for label, result in results.items():
                 remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
     _show(results, options, as_json)
+
+
+def report(
+    source: Annotated[str, Argument(help="A folder that compile or eval wrote, or an evaluation's file.")],
+    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Show evaluations on one HTML page, which opens without a network."""
+    from knowgap.reports.report import write_report
+
+    out.print(f"written to {write_report(source, output)}", markup=False)
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:

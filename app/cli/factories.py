@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
-from knowgap.errors import IndexMissing, UnknownName, UsageError, is_address
+from knowgap.errors import IndexMissing, UnknownName, UsageError
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.version import __version__
 
@@ -108,33 +108,31 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
 
     Args:
         options: what --index names. Without it, the index of the data set's own passages, or the sample's, is opened,
-            or built at first use. A server is sent the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve`
-            asks for.
+            or built at first use.
         dataset: the data set, if there is one.
     """
+    from knowgap.retrieval.index.engines import as_retriever
+    from knowgap.retrieval.index.manifest import MANIFEST
+
     place = options.folder
     if place is None or (place == SAMPLE and not Path(place).exists()):
         if place is None and dataset is None:
             remark(_SAMPLE_NOTICE)
         retriever: Any = _open_own_index(dataset)
-    elif is_address(place):
-        from knowgap.retrieval import RemoteRetriever
-
-        retriever = RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
+    elif Path(place).is_dir() and not (Path(place) / MANIFEST).exists():
+        retriever = _open_documents(place)
     else:
-        from knowgap.retrieval import open_index as open_folder
-        from knowgap.retrieval.index.engines import outside_retriever
-        from knowgap.retrieval.index.manifest import MANIFEST
-
-        retriever = outside_retriever(place)
-        if retriever is None and Path(place).is_dir() and not (Path(place) / MANIFEST).exists():
-            from knowgap.compiling.data.indexing import open_documents
-
-            with progress(f"indexing {place}") as report:
-                retriever = open_documents(place, home() / "folders", os.environ.get("KNOWGAP_ENGINE"), progress=report)
-        retriever = retriever or open_folder(place, allow_hub=allowed_hub())
+        retriever = as_retriever(place, allow_hub=allowed_hub())
     with closing(retriever):
         yield retriever
+
+
+def _open_documents(folder: str) -> Any:
+    """Open the index that is kept of a folder of documents, as they are now."""
+    from knowgap.compiling.data.indexing import open_documents
+
+    with progress(f"indexing {folder}") as report:
+        return open_documents(folder, home() / "folders", os.environ.get("KNOWGAP_ENGINE"), progress=report)
 
 
 def _open_own_index(dataset: Dataset | None) -> Any:
@@ -249,17 +247,15 @@ def program_of(program: str | None) -> tuple[Any, Path | None]:
     from knowgap.programs import PROGRAMS, get_program
 
     name = program or o.DEFAULT_PROGRAM
-    if name not in PROGRAMS and Path(name).is_dir():
-        reference, folder = None, name
-    else:
-        reference, folder = split_argument(name)
-    if folder is not None:
-        from knowgap.compiling.artifact import artifact_class
+    is_folder = name not in PROGRAMS and Path(name).is_dir()
+    reference, folder = (None, name) if is_folder else split_argument(name)
+    if folder is None:
+        if "/" in name.partition(":")[0]:
+            raise UsageError(f"{name}: no such folder")
+        return get_program(name), None
+    from knowgap.compiling.artifact import artifact_class
 
-        return artifact_class(Path(folder), reference), Path(folder)
-    if "/" in name.partition(":")[0]:
-        raise UsageError(f"{name}: no such folder")
-    return get_program(name), None
+    return artifact_class(folder, reference), Path(folder)
 
 
 def is_module(program_class: Any) -> bool:

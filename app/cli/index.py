@@ -102,9 +102,8 @@ def index(
             source, folder, engine=engine, overwrite=overwrite, reading=reading, progress=report, **options
         )
     show_reading(reading)
-    update = reading.update
     with factories.closing(built):
-        said = f"{len(built)} passages indexed" if update is None else said_of_update(update)
+        said = f"{len(built)} passages indexed" if reading.update is None else said_of_update(reading.update)
     out.print(f"{said} in {folder} ({engine})", markup=False)
 
 
@@ -164,19 +163,13 @@ def show_reading(reading: Reading) -> None:
         remark(f"and {len(said) - _NAMED:,} more files")
     if left_out := [f"{count} {reason}" for reason, count in sorted(reading.left_out.items()) if count]:
         remark(f"left out: {', '.join(left_out)}")
-    if reading.problems:
-        remark(f"{_counted(len(reading.problems), 'file')} could not be read")
     if kinds := [f"{count} {kind}" for kind, count in sorted(reading.kinds.items())]:
         remark(f"files read: {', '.join(kinds)}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def said_of_update(update: Update) -> str:
     """Describe the changes to an index."""
     if not update.files:
         return f"nothing has changed: {update.kept:,} passages"
-    files, added = _counted(update.files, "file"), _counted(update.added, "passage")
-    return f"{files} changed: {added} added, {update.removed:,} removed, {update.kept:,} kept"
+    counts = f"{update.added:,} added, {update.removed:,} removed, {update.kept:,} kept"
+    return f"changed files: {update.files:,}; passages: {counts}"

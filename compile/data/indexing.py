@@ -118,8 +118,8 @@ def kept_folder(folder: str | Path, kept: Path) -> Path:
 
 def open_documents(
     folder: str | Path, kept: Path, engine: str | None = None, *, progress: Progress | None = None
-) -> Retriever | None:
-    """The index that is kept of a folder of documents, as it is now; None if the folder holds no documents.
+) -> Retriever:
+    """The index that is kept of a folder of documents, as it is now.
 
     Args:
         folder: the documents.
@@ -127,8 +127,6 @@ def open_documents(
         engine: its engine; None for the one that is there, or `hybrid`.
         progress: called now and then.
     """
-    if not open_folder(folder).files:
-        return None
     place = kept_folder(folder, kept)
     engine = engine or next((name for name in (NEW_INDEX, "bm25") if (place / name).is_dir()), NEW_INDEX)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
+from knowgap.errors import IndexForeign, UnknownName, UsageError, is_address, shorten
 from knowgap.plugins import make
 from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.manifest import Manifest
@@ -76,14 +76,10 @@ def as_retriever(retriever: Any, *, allow_hub: Collection[str] = ()) -> Any:
         IndexFolderError: the index in the folder cannot be opened.
         UsageError: it is not a retriever.
     """
-    is_url = isinstance(retriever, str) and retriever.startswith(("http://", "https://"))
-    if isinstance(retriever, (str, Path)) and not is_url:
-        outside = outside_retriever(retriever)
-        if outside is None:
-            return open_index(retriever, allow_hub=allow_hub)
-        retriever = outside
-    if is_url:
-        return RemoteRetriever(str(retriever))
+    if isinstance(retriever, (str, Path)):
+        if is_address(str(retriever)):
+            return RemoteRetriever(str(retriever))
+        retriever = outside_retriever(retriever) or open_index(retriever, allow_hub=allow_hub)
     if retriever is None or isinstance(retriever, Retriever):
         return retriever
     raise UsageError(

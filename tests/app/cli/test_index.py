@@ -125,7 +125,6 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert "passages indexed in idx (bm25)" in printed
     assert "broken.pdf: is damaged, or not a PDF file; left out" in remarks
     assert "left out: 1 of the unknown kind .png" in remarks
-    assert "1 file could not be read" in remarks
     assert "files read: 1 Markdown, 1 text" in remarks
 
     answered = knowgap.json("search", "Who designed the bridge?", "--index", "idx", "-k", "1")
@@ -133,7 +132,7 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert source["file"] == "bridge.md"
     assert "bridge.md" in knowgap("search", "Who designed the bridge?", "--index", "idx")[0]
     asked = knowgap.json("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx")
-    assert asked["passages"][0]["source"]["file"] == "bridge.md"
+    assert asked["sources"][0]["file"] == "bridge.md"
     shown, _ = knowgap("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx")
     assert "[1] Orle Bridge, bridge.md: It was designed by Ada Venn." in shown
     words = ("search", "story of the bridge", "--index", "idx", "--file", "*.txt")
@@ -144,7 +143,7 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert "nothing has changed: " in knowgap(*index)[0]
     (docs / "bridge.md").write_text("# Orle Bridge\n\nIt was designed by Jon Reth.\n", encoding="utf-8")
     printed, _ = knowgap(*index)
-    assert "1 file changed: 1 passage added, 1 removed, " in printed
+    assert "changed files: 1; passages: 1 added, 1 removed, " in printed
 
 
 def test_questions_may_name_the_document_of_a_passage(knowgap):
