@@ -10,9 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import dspy
 from pydantic import BeforeValidator, Field
@@ -71,56 +70,11 @@ class Question(Fields):
         return make_example(answers=[*self.answer, *self.aliases], **own, **{"candidates": candidates, **self.more})
 
 
-ToFields = Callable[[dict[str, Any], PassagePool], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A file layout.
-
-    Attributes:
-        fields: makes the fields of `Question` from a record, and puts the passages that come with it into the pool.
-        names: fields that a first record of this layout has.
-        also: what else holds for it.
-        records: yields the records of a file, and puts passages from files beside it into the pool.
-    """
-
-    fields: ToFields
-    names: tuple[str, ...]
-    also: Callable[[Mapping[str, Any]], bool] = lambda record: True
-    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
-
-    @property
-    def about(self) -> str:
-        """A line about it."""
-        return (self.fields.__doc__ or "").splitlines()[0]
-
-    def fits(self, record: Mapping[str, Any]) -> bool:
-        """Whether a first record is of this layout."""
-        return record.keys() >= {*self.names} and self.also(record)
-
-
-LAYOUTS: dict[str, Layout] = {}
-"""Layouts by name, in the order in which a first record is compared with them."""
-
-
-def _layout(name: str, *names: str, **more: Any) -> Callable[[ToFields], ToFields]:
-    """Register a function as a layout; the arguments are those of `Layout`."""
-
-    def register(fields: ToFields) -> ToFields:
-        LAYOUTS[name] = Layout(fields, names, **more)
-        return fields
-
-    return register
-
-
 def _rows(value: Any) -> Any:
     """Columns of equal length as rows, which is how Hugging Face's data sets keep lists of objects."""
     return list(zip(*value.values(), strict=True)) if isinstance(value, dict) else value
 
 
-@_layout("hotpotqa", "supporting_facts", "context", also=lambda record: "evidences" not in record)
-@_layout("2wikimultihopqa", "supporting_facts", "context", "evidences")
 def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """HotpotQA (Yang et al., 2018), 2WikiMultihopQA (Ho et al., 2020): several hops over Wikipedia.
 
@@ -136,7 +90,6 @@ def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {"type": "bridge", **data, **own, "_more": {"candidates": ids.values()}}
 
 
-@_layout("musique", "paragraphs", "question_decomposition")
 def _musique(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022): 2 to 4 hops composed of single hops.
 
@@ -174,17 +127,12 @@ def _strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
     yield from read_records(path)
 
 
-@_layout(
-    "strategyqa", "qid", "question", "answer",
-    also=lambda record: isinstance(record["answer"], bool), records=_strategyqa_records,
-)  # fmt: skip
 def _strategyqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """StrategyQA (Geva et al., 2021): yes/no questions. Gold passages are those of any annotator."""
     gold = [*_leaves(data.get("evidence") or [])]
     return {"type": "yes_no", **data, "id": data["qid"], "gold_ids": gold}
 
 
-@_layout("asqa", "sample_id", "qa_pairs")
 def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """ASQA (Stelmakh et al., 2022), as ALCE (Gao et al., 2023) recompiled it: ambiguous questions, long answers.
 
@@ -196,21 +144,18 @@ def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {**own, "context": data.get("docs"), "_more": more}
 
 
-@_layout("triviaqa", "Data", records=lambda path, pool: read_records(path, key="Data"))
 def _triviaqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """TriviaQA (Joshi et al., 2017). The evidence documents, which are separate files, are not read."""
     answer, own = data["Answer"], {"id": data["QuestionId"], "question": data["Question"], "type": "single_hop"}
     return {**own, "answer": answer["Value"], "aliases": answer.get("Aliases")}
 
 
-@_layout("popqa", "question", "possible_answers")
 def _popqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """PopQA (Mallen et al., 2023): long-tail entities."""
     answers, kind = json.loads(data["possible_answers"]), data.get("prop") or "single_hop"
     return {"id": data.get("id"), "question": data["question"], "answer": answers, "type": kind}
 
 
-@_layout("arc_challenge", "answerKey")
 def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """ARC (Clark et al., 2018) and OpenBookQA (Mihaylov et al., 2018), in the official and the flat layout.
 
@@ -230,30 +175,71 @@ def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {"id": data.get("id"), "question": question, "answer": [key, options[key]], "type": "multiple_choice"}
 
 
-@_layout("nq_open", also=lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list))
 def _single_hop(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """NQ-open (Lee et al., 2019): single-hop questions of search-engine users."""
     return {"type": "single_hop", **data}
 
 
-@_layout("flashrag", "question", "golden_answers")
 def _flashrag(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """FlashRAG (Jin et al., 2024): the data sets of its collection in one layout."""
     return {"id": data.get("id"), "question": data["question"], "answer": data["golden_answers"]}
 
 
-@_layout("jsonl", "question", "answer")
 def _own(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     """Your own questions: JSON Lines or CSV with question, answer and what else is known."""
     return data
 
 
-Examples = Iterator[tuple[int, dspy.Example]]
-"""Line or record numbers, and the examples there."""
+class Layout(NamedTuple):
+    """A file layout.
+
+    Attributes:
+        fields: makes the fields of `Question` from a record, and puts the passages that come with it into the pool.
+        names: fields that a first record of this layout has.
+        also: what else holds for it.
+        records: yields the records of a file, and puts passages from files beside it into the pool.
+    """
+
+    fields: Callable[[dict[str, Any], PassagePool], dict[str, Any]]
+    names: set[str]
+    also: Callable[[Mapping[str, Any]], bool] = lambda record: True
+    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
+
+    @property
+    def about(self) -> str:
+        """A line about it."""
+        return (self.fields.__doc__ or "").splitlines()[0]
 
 
-def read_examples(path: Path, name: str, pool: PassagePool) -> Examples:
+LAYOUTS = {
+    "hotpotqa": Layout(_hotpotqa, {"supporting_facts", "context"}, lambda record: "evidences" not in record),
+    "2wikimultihopqa": Layout(_hotpotqa, {"supporting_facts", "context", "evidences"}),
+    "musique": Layout(_musique, {"paragraphs", "question_decomposition"}),
+    "strategyqa": Layout(
+        _strategyqa,
+        {"qid", "question", "answer"},
+        lambda record: isinstance(record["answer"], bool),
+        _strategyqa_records,
+    ),
+    "asqa": Layout(_asqa, {"sample_id", "qa_pairs"}),
+    "triviaqa": Layout(_triviaqa, {"Data"}, records=lambda path, pool: read_records(path, key="Data")),
+    "popqa": Layout(_popqa, {"question", "possible_answers"}),
+    "arc_challenge": Layout(_multiple_choice, {"answerKey"}),
+    "nq_open": Layout(
+        _single_hop,
+        {"question", "answer"},
+        lambda record: len(record) == 2 and isinstance(record["answer"], list),
+    ),
+    "flashrag": Layout(_flashrag, {"question", "golden_answers"}),
+    "jsonl": Layout(_own, {"question", "answer"}),
+}
+"""Layouts by name, in the order in which a first record is compared with them."""
+
+
+def read_examples(path: Path, name: str, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
     """Read the questions of a file in a layout of `LAYOUTS`, and put the passages that come with them into the pool.
+
+    Yields line or record numbers, and the examples there.
 
     Raises:
         DataError: a record is not of the layout; names file, line and field.
@@ -261,12 +247,11 @@ def read_examples(path: Path, name: str, pool: PassagePool) -> Examples:
     layout, seen = LAYOUTS[name], Counter[str]()
     for record in layout.records(path, pool):
         try:
-            example = record.replace(layout.fields(record.data, pool)).read(Question).example(pool)
+            example = Record(layout.fields(record.data, pool), path, record.line).read(Question).example(pool)
         except DataError as error:
             raise record.error(error.problem, error.field) from error
         except KeyError as error:
-            fields_there = ", ".join(sorted(record.data)) or "none"
-            raise record.error(f"is missing; the record's fields are {fields_there}", str(error.args[0])) from error
+            raise record.lacks(str(error.args[0])) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise record.error(f"is not a record of this layout: {error}") from error
         example.id = example.id or question_id(example.question, seen)
@@ -283,14 +268,12 @@ def detect_layout(path: Path) -> str:
             record = {"Data": next(iter(read_records(path, key="Data")))}
         if not record:
             raise
-    if name := next((name for name, layout in LAYOUTS.items() if layout.fits(record)), ""):
-        return name
-    problem = "the layout is not known"
-    if "question" in record:
-        problem = "there is no answer to score replies by (knowgap ask needs none), or the layout is not known"
+    for name, layout in LAYOUTS.items():
+        if record.keys() >= layout.names and layout.also(record):
+            return name
     raise DataError(
-        f"{problem}: the first record's fields are {', '.join(sorted(record)) or 'none'}. Name its layout, one of "
-        f"{', '.join(LAYOUTS)}, or provide the fields question and answer",
+        f"the layout is not known: the first record's fields are {', '.join(sorted(record)) or 'none'}. Name its "
+        f"layout, one of {', '.join(LAYOUTS)}, or provide the fields question and answer",
         path=path,
         line=1,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import dspy
@@ -128,38 +128,29 @@ def _find_files(folder: Path) -> dict[str, Path]:
 def _read_files(
     files: Mapping[str, Path], layout: str | None, corpus: list[Passage] | None
 ) -> tuple[str, dict[str, list[dspy.Example]], list[Passage]]:
-    """The name, the splits and the passages of files of questions."""
+    """The name, the splits and the passages of files of questions.
+
+    An id may be used once. Gold ids of users' own questions have to name a passage or a document of the corpus, since
+    no retriever can return others.
+    """
     pool, splits, names = PassagePool(), dict[str, list[dspy.Example]](), list[str]()
-    seen: dict[str, tuple[Path, int]] = {}
-    own: list[tuple[Path, int, dspy.Example]] = []
+    places: dict[str, tuple[Path, int]] = {}
+    own: list[dspy.Example] = []
     for each, path in files.items():
         name = layout or detect_layout(path)
         names.append(path.stem if name == "jsonl" else name)
         splits[each] = []
         for line, example in read_examples(path, name, pool):
-            if example.id in seen:
-                other, at = seen[example.id]
+            if example.id in places:
+                other, at = places[example.id]
                 raise DataError(f"the id {example.id!r} is already used in {other.name}:{at}", path=path, line=line)
-            seen[example.id] = path, line
+            places[example.id] = path, line
             splits[each].append(example)
-            if name == "jsonl":
-                own.append((path, line, example))
+            own += [example] if name == "jsonl" else []
     passages = pool.passages if corpus is None else corpus
-    if passages:
-        _check_gold_ids(own, passages)
+    known = {name for each in passages for name in (each.id, document_id(each.id))}
+    for example in own if known else ():
+        for unknown in {*example.gold_ids} - known:
+            path, line = places[example.id]
+            raise DataError(f"{unknown!r} is not in the corpus", path=path, line=line, field="gold_ids")
     return names[0], splits, passages
-
-
-def _check_gold_ids(examples: Iterable[tuple[Path, int, dspy.Example]], corpus: Iterable[Passage]) -> None:
-    """Refuse gold ids that name no passage or document of the corpus, since no retriever can return them."""
-    known = _known_ids(corpus)
-    for path, line, example in examples:
-        for id in example.gold_ids:
-            if id not in known:
-                raise DataError(f"{id!r} is not in the corpus", path=path, line=line, field="gold_ids")
-
-
-def _known_ids(corpus: Iterable[Passage]) -> set[str]:
-    """The ids of passages, and of the documents of which they are parts."""
-    ids = {passage.id for passage in corpus}
-    return ids | {name for name in map(document_id, ids) if name is not None}

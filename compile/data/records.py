@@ -69,9 +69,9 @@ class Record:
         """Make an error that names this record's place."""
         return DataError(problem, path=self.path, line=self.line, field=field)
 
-    def replace(self, data: dict[str, Any]) -> Record:
-        """Make a record of other data at the same place."""
-        return Record(data, self.path, self.line)
+    def lacks(self, field: str) -> DataError:
+        """Make an error that a field is missing."""
+        return self.error(f"is missing; the record's fields are {', '.join(sorted(self.data)) or 'none'}", field)
 
     def read(self, kind: type[FieldsT]) -> FieldsT:
         """Return the fields of a kind of record, or raise a `DataError` for the first one that is missing or wrong."""
@@ -79,12 +79,13 @@ class Record:
             return kind.model_validate(self.data)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-        problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        field = ".".join(map(str, first["loc"]))
         if first["type"] == "missing":
-            problem = f"is missing; the record's fields are {', '.join(sorted(self.data)) or 'none'}"
-        elif first["type"] != "value_error":
+            raise self.lacks(field)
+        problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        if first["type"] != "value_error":
             problem += f", but is {_shorten(first['input'])}"
-        raise self.error(problem, ".".join(map(str, first["loc"])) or None)
+        raise self.error(problem, field or None)
 
 
 def _shorten(value: Any) -> str:
