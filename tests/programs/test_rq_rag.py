@@ -10,7 +10,8 @@ import pytest
 from dspy.lm15 import TokenLogprob, UnsupportedFeatureError
 from support import ScriptedEngine, TableRetriever, lm_of
 
-from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.rq_rag import RQRAG, Trajectory, _weights
+from knowgap.programs.trace.recorder import TraceRecorder, recording
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Retrieved, Selected
 from knowgap.retrieval.passage import Passage
 
@@ -138,37 +139,32 @@ def test_the_tree_of_depth_two_has_thirteen_answers():
     assert engine.asked == [0] * 25
 
 
+def perplexity(path, answer):
+    """By hand: the inverse geometric mean of the probabilities of the words of queries and answer."""
+    actions = [] if path == "direct" else path.split("/")
+    words = [QUERY_PROBABILITY[act] for n, act in enumerate(actions) for _ in QUERIES[act][n].split()]
+    words.append(PROBABILITIES[answer])
+    return math.prod(words) ** (-1 / len(words))
+
+
 @pytest.mark.parametrize(
-    ("strategy", "answer", "path", "scores"),
-    [  # how trajectories are chosen is tested with numbers worked out by hand in test_trajectory.py
-        ("ensemble", "Bulgaria", "rewrite/rewrite", {"France": 0.7, "Germany": 2.75, "Poland": 0.3, "Bulgaria": 3.0}),
-        ("confidence", "France", "direct", dict(zip(PATHS, map(PROBABILITIES.get, ANSWERS), strict=True))),
+    ("strategy", "answer", "path", "passages", "scores"),
+    [
+        ("ensemble", "Bulgaria", "rewrite/rewrite", [ROAD, SALT, ROUTE, BRANDT],
+         {"France": 0.7, "Germany": 2.75, "Poland": 0.3, "Bulgaria": 3.0}),
+        ("confidence", "France", "direct", [], dict(zip(PATHS, map(PROBABILITIES.get, ANSWERS), strict=True))),
+        ("perplexity", "Bulgaria", "decompose/decompose", [ROAD, BRANDT],
+         dict(zip(PATHS, map(perplexity, PATHS, ANSWERS), strict=True))),
     ],
-)
-def test_probabilities_of_the_answers_choose(strategy, answer, path, scores):
+)  # fmt: skip
+def test_probabilities_of_the_answers_choose(strategy, answer, path, passages, scores):
     prediction, _ = run(strategy=strategy)
     assert (prediction.answer, prediction.path, prediction.measure) == (answer, path, "token log-probabilities")
     assert prediction.confidence == pytest.approx(PROBABILITIES[answer])
-    assert prediction.passages == ([ROAD, SALT, ROUTE, BRANDT] if path == "rewrite/rewrite" else [])
-    assert len(prediction.queries) == (2 if path == "rewrite/rewrite" else 0)
+    assert (prediction.passages, len(prediction.queries)) == (passages, 0 if path == "direct" else 2)
     assert prediction.trace.of(Selected)[0].scores == pytest.approx(scores)
     assert prediction.trace.of(Judged) == []
-
-
-def test_perplexity_takes_the_trajectory_whose_values_came_easiest():
-    """By hand: the inverse geometric mean of the probabilities of the words of queries and answer."""
-    by_hand = {}
-    for path, answer in zip(PATHS, ANSWERS, strict=True):
-        actions = [] if path == "direct" else path.split("/")
-        words = [QUERY_PROBABILITY[act] for n, act in enumerate(actions) for _ in QUERIES[act][n].split()]
-        words.append(PROBABILITIES[answer])
-        by_hand[path] = math.prod(words) ** (-1 / len(words))
-    prediction, _ = run(strategy="perplexity")
-    assert {leaf["path"]: leaf["perplexity"] for leaf in prediction.leaves} == pytest.approx(by_hand)
-    assert prediction.trace.of(Selected)[0].scores == pytest.approx(by_hand)
-    assert by_hand["decompose/decompose"] == pytest.approx(2 ** (1 / 11))  # ten certain words, and Bulgaria
-    assert (prediction.answer, prediction.path) == ("Bulgaria", "decompose/decompose")
-    assert min(by_hand, key=by_hand.__getitem__) == "decompose/decompose"
+    assert perplexity("decompose/decompose", "Bulgaria") == pytest.approx(2 ** (1 / 11))  # ten certain words, one at .5
 
 
 def test_every_node_asks_from_its_queries_and_what_each_found():
@@ -224,3 +220,64 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
     assert prediction.trace.cost.critical_calls == 4  # the second level answers before it grows
     wider, _ = run(beam_width=2)
     assert paths(wider) == [*PATHS[:7], *PATHS[10:]]
+
+
+# Which trajectory is chosen (section 2.3), with numbers worked out by hand.
+
+
+def select_trajectory(strategy, leaves):
+    """The prediction that is made of these leaves, and the scores that the trace shows."""
+    with recording(TraceRecorder(0.0, concurrent=False)) as recorder:
+        prediction = RQRAG(strategy=strategy)._select(leaves)
+    [step] = [step for step in recorder.steps if isinstance(step, Selected)]
+    return prediction, step.scores
+
+
+def leaf(path, answer, probability=None, stated=0.0, generated=None):
+    """A trajectory whose answer has one token; each action of its path searched once and found nothing."""
+    actions = tuple(path.split("/")) if path else ()
+    logprobs = None if probability is None else (math.log(probability),)
+    return Trajectory(path or "direct", actions, ((),) * len(actions), generated, answer, logprobs, stated)
+
+
+def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
+    leaves = [leaf("", "the Rome.", 0.2), leaf("rewrite", "Paris", 0.6), leaf("decompose", "Rome", 0.5)]
+    chosen, scores = select_trajectory("ensemble", leaves)
+    assert scores == pytest.approx({"the Rome.": 0.7, "Paris": 0.6})
+    assert (chosen.path, chosen.answer) == ("decompose", "Rome")  # the surest of the group
+
+
+@pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
+@pytest.mark.parametrize("longest", ["rewrite", "rewrite/rewrite"])  # never the root, then the earliest or the longest
+def test_ties(strategy, longest):
+    paths = ["", "rewrite", "decompose"] if longest == "rewrite" else ["", "rewrite", longest]
+    leaves = [leaf(path, f"answer {n}", 0.5, generated=(math.log(0.5),)) for n, path in enumerate(paths)]
+    assert select_trajectory(strategy, leaves)[0].path == longest
+
+
+@pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
+def test_one_answer_without_tokens_puts_all_on_stated_confidence(strategy):
+    leaves = [
+        leaf("", "Rome", 0.9, stated=0.2, generated=[-0.1]),
+        leaf("rewrite", "Paris", None, stated=0.7),
+        leaf("decompose", "Oslo", 0.8, stated=0.3, generated=[-0.2]),
+    ]
+    chosen, scores = select_trajectory(strategy, leaves)
+    assert (chosen.answer, chosen.measure) == ("Paris", "stated confidence")
+    assert [one["confidence"] for one in chosen.leaves] == [0.2, 0.7, 0.3]
+    assert sorted(scores.values()) == [0.2, 0.3, 0.7]
+
+
+def test_an_unreadable_answer_neither_counts_nor_spoils_the_measure():
+    chosen, _ = select_trajectory("ensemble", [leaf("", "", None), leaf("rewrite", "Paris", 0.1)])
+    assert (chosen.answer, chosen.measure) == ("Paris", "token log-probabilities")
+    assert select_trajectory("ensemble", [leaf("", "")])[0].answer == "unknown"
+    assert select_trajectory("perplexity", [])[0].answers == []
+
+
+def test_answers_too_long_for_a_float_are_still_told_apart():
+    long = [Trajectory(path=str(n), answer=f"answer {n}", answer_logprobs=(-2000.0, -n)) for n in (5, 1, 3)]
+    assert all(one.confidence == 0.0 for one in long)
+    assert {select_trajectory(strategy, long)[0].path for strategy in ("confidence", "ensemble")} == {"1"}
+    assert _weights("ensemble", long)[0] == pytest.approx([math.exp(-4), 1.0, math.exp(-2)])
+    assert math.isfinite(Trajectory(generated=(-10_000.0,)).perplexity or math.inf)

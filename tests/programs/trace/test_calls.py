@@ -5,31 +5,18 @@ import time
 
 import dspy
 import pytest
-from support import UNREADABLE, by_output, scripted_lm
+from support import UNREADABLE, scripted_lm
 
 from knowgap.programs.base import Program
 from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Malformed, Stopped
 from knowgap.signatures import AnswerDirectly, SelfKnowledge
 
-# The same request.
-
-
-def test_a_request_that_fails_is_made_again():
-    recorder = TraceRecorder(time.perf_counter(), concurrent=True)
-    with pytest.raises(ValueError, match="twice"):
-        recorder.request_once("key", lambda: int("twice"))
-    assert recorder.request_once("key", lambda: 2) == 2
-
 
 @pytest.mark.parametrize("outcome", ["read", None, ValueError("failed")])
-def test_branches_that_ask_the_same_at_once_wait_for_one_reply(outcome):
-    recorder, made, begun, go = (
-        TraceRecorder(time.perf_counter(), concurrent=True),
-        [],
-        threading.Event(),
-        threading.Event(),
-    )
+def test_branches_that_ask_the_same_at_once_wait_for_one_reply_and_a_failed_request_is_made_again(outcome):
+    recorder, made = TraceRecorder(time.perf_counter(), concurrent=True), []
+    begun, go = threading.Event(), threading.Event()
 
     def request():
         made.append(1)
@@ -51,12 +38,10 @@ def test_branches_that_ask_the_same_at_once_wait_for_one_reply(outcome):
         if isinstance(outcome, Exception):
             with pytest.raises(ValueError, match="failed"):
                 run_concurrently([first, second])
+            assert recorder.request_once("key", lambda: 2) == 2
         else:
             assert run_concurrently([first, second]) == [outcome, outcome]
     assert made == [1]
-
-
-# What a program makes of it.
 
 
 class Thrice(Program):
@@ -80,29 +65,26 @@ class Thrice(Program):
         return self.conclude(output.answer if output else "", [], said=[each is not None for each in said])
 
 
-def run(knows="True", same=False, config=None, **kwargs):
-    lm, engine = scripted_lm(by_output({"knows": lambda *_: {"knows": knows}, "answer": lambda *_: {"answer": "Oslo"}}))
-    program = Thrice(**kwargs)
-    program.same, program.config = same, config
+def run(program, knows):
+    lm, engine = scripted_lm(lambda outputs, _: {"answer": "Oslo"} if "answer" in outputs else knows)
     with dspy.context(lm=lm):
         return program(question="Which capital?"), engine
 
 
-@pytest.mark.parametrize("most", [None, 1, 2, 3, 4, 5])
-def test_the_last_call_answers_when_the_others_are_spent(most):
-    prediction, engine = run(max_calls=most)
-    asked = min(most or 5, 4)
+KNOWS = "[[ ## knows ## ]]\nTrue\n\n[[ ## completed ## ]]"
+
+
+@pytest.mark.parametrize(("most", "asked"), [(None, 4), (1, 1), (4, 4), (5, 4)])
+def test_the_last_call_answers_when_the_others_are_spent(most, asked):
+    prediction, engine = run(Thrice(max_calls=most), KNOWS)
     assert (prediction.answer, len(engine.calls)) == ("Oslo", asked)
-    assert prediction.trace.stopped == ("done" if most in (None, 5) else "calls")
-    assert engine.calls[-1][1].keys() == (
-        {"question", "style"} if most in (None, 5) else {"question", "style", "passages"}
-    )
+    done = most in (None, 5)
+    assert prediction.trace.stopped == ("done" if done else "calls")
+    assert ("passages" in engine.calls[-1][1]) is not done
 
 
 def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
-    lm, engine = scripted_lm(lambda outputs, _: UNREADABLE if "knows" in outputs else {"answer": "Oslo"})
-    with dspy.context(lm=lm):
-        prediction = Thrice(max_calls=3)(question="Which capital?")
+    prediction, engine = run(Thrice(max_calls=3), UNREADABLE)
     assert prediction.answer == "Oslo"
     assert len(prediction.trace.of(Malformed)) == 2  # the third was not allowed
     assert len(engine.calls) == prediction.trace.cost.lm_calls == 2 * 2 + 1
@@ -112,6 +94,8 @@ def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
     ("config", "calls"), [(None, 1), ({"logprobs": True}, 1), ({"temperature": 1.0}, 3), ({"rollout_id": 2}, 3)]
 )
 def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
-    prediction, engine = run(same=True, config=config)
+    program = Thrice()
+    program.same, program.config = True, config
+    prediction, engine = run(program, KNOWS)
     assert prediction.said == [True] * 3
     assert prediction.trace.cost.lm_calls == len(engine.calls) == calls + 1
