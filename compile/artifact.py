@@ -71,7 +71,7 @@ def save(
     config: dict[str, Any] = {
         **origin.model_dump(exclude={"split", "data", "seed"}),
         "program": reference,
-        **({"module": saved.fields()} if isinstance(saved, ModuleProgram) else {}),
+        **({"module": reference_of(saved.code)} if isinstance(saved, ModuleProgram) else {}),
         "demonstrations": {name: len(each.demos) for name, each in saved.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
@@ -174,7 +174,7 @@ def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program]
     The name in the file alone does not cause the import of a module that is not part of knowgap: the caller must name
     the program, or the module must have been imported already.
     """
-    name, module = config["program"], config.get("module", {})
+    name = config["program"]
     if expect is None and name not in PROGRAMS and name.partition(":")[0] not in sys.modules:
         raise ArtifactError(
             f"{path} holds the program {name}, which is not part of knowgap, and runs a module; if you trust it, name "
@@ -182,10 +182,9 @@ def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program]
         )
     try:
         kind = get_program(name if expect is None else expect)
-        if program_reference(kind) != name and reference_of(getattr(kind, "code", None)) != module.get("class"):
+        if program_reference(kind) != name and reference_of(getattr(kind, "code", None)) != config.get("module"):
             raise UsageError(f"holds the program {name!r}, not {program_reference(kind)!r}")
-        fields = {name: module.get(name, "") for name in ("input", "output")}
-        return kind.with_fields(**fields) if issubclass(kind, ModuleProgram) else kind
+        return kind
     except UsageError as error:
         raise ArtifactError(f"{path}: {error}") from error
 

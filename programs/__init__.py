@@ -45,8 +45,7 @@ def get_program(name: str | ModuleLike) -> type[Program]:
 
     Args:
         name: a key of `PROGRAMS`; `module:Name` of any other program class, or of a `dspy.Module` class or object; or a
-            `dspy.Module` class or object itself, in which case `.with_fields(input=…, output=…)` of the result names
-            its fields.
+            `dspy.Module` class or object itself.
 
     Raises:
         UnknownName: there is no such program.

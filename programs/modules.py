@@ -64,6 +64,7 @@ class ModuleRetriever(NeverCopied):
 class ModuleProgram(Program):
     """A program that wraps a `dspy.Module`: one input takes the question, one output is the answer.
 
+    The input is the only one without a default, or `question`; the output is `answer`, or the only text or number.
     `wrap` makes a subclass for each module. Calls are counted wherever DSPy's callbacks see them. Searches are recorded
     if they use the retriever that the module is given, or `dspy.Retrieve`, which searches the program's index; others
     are not counted. Hyperparameters are those that the module's class declares (`top_k = Integer(3, "…", low=1,
@@ -72,8 +73,6 @@ class ModuleProgram(Program):
     Attributes:
         source: the class or the object that is wrapped; `code` is the class.
         reference: `module:Name` of the class or the object.
-        input: the name of the input that takes the question; empty to guess it from the signature.
-        output: the name of the output that is the answer; empty to guess it.
 
     Args:
         retriever: as for `Program`.
@@ -81,7 +80,7 @@ class ModuleProgram(Program):
         **hyperparameters: values for the declared hyperparameters; default: what the module is set to.
 
     Raises:
-        UsageError: the module cannot be instantiated, has no such input, or its input cannot be guessed.
+        UsageError: the module cannot be instantiated, or takes more than a question.
         UnknownName: the module declares no such hyperparameter.
 
     >>> import dspy, knowgap
@@ -94,8 +93,6 @@ class ModuleProgram(Program):
     source: ClassVar[ModuleLike]
     code: ClassVar[type]
     reference: ClassVar[str] = ""
-    input: ClassVar[str] = ""
-    output: ClassVar[str] = ""
 
     def __init__(
         self, retriever: RetrieverLike | None = None, *, module: dspy.Module | None = None, **hyperparameters: Any
@@ -105,21 +102,11 @@ class ModuleProgram(Program):
         searches = dspy.settings.rm is None and any(type(part) is dspy.Retrieve for _, part in parts)
         takes = _retriever_of(self.source)
         self.needs_retriever = searches or (takes is not None and takes.default is takes.empty)  # pyright: ignore
-        self.question_input = _input_of(self.module, self)
+        self.question_input = _input_of(self.module)
         for name, declared in self.hyperparameters().items():
             if name not in vars(self.module):
                 setattr(self.module, name, declared.default)
         super().__init__(retriever, **{**self.values(), **hyperparameters})
-
-    @classmethod
-    def with_fields(cls, input: str = "", output: str = "") -> type[ModuleProgram]:
-        """The same class with other names for the input and the output; an empty name keeps the present one."""
-        return wrap(cls.source, cls.reference, name=cls.name, input=input or cls.input, output=output or cls.output)
-
-    @classmethod
-    def fields(cls) -> dict[str, str]:
-        """The record that an artifact keeps: the names of the input and the output, and the class of the module."""
-        return {"input": cls.input, "output": cls.output, "class": reference_of(cls.code)}
 
     @classmethod
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
@@ -178,10 +165,10 @@ class ModuleProgram(Program):
         chosen = output
         if fields or not isinstance(output, str):
             plain = [n for n, v in fields.items() if n not in _BESIDE and isinstance(v, (str, bool, int, float))]
-            name = self.output or ("answer" if "answer" in fields else plain[0] if len(plain) == 1 else "")
-            if name not in fields:
-                what = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
-                raise UsageError(f"{self.name} has {what}, but not {name!r}: name the answer with output= in Python")
+            name = "answer" if "answer" in fields else plain[0] if len(plain) == 1 else None
+            if name is None:
+                given = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
+                raise UsageError(f"{self.name} has {given}: call the one that is the answer `answer`")
             chosen = fields[name]
         parts = chosen if isinstance(chosen, (list, tuple)) else [chosen]
         return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
@@ -191,9 +178,7 @@ class ModuleProgram(Program):
         return super().__deepcopy__(memo)
 
 
-def wrap(
-    module: ModuleLike, reference: str = "", *, name: str = "", input: str = "", output: str = ""
-) -> type[ModuleProgram]:
+def wrap(module: ModuleLike, reference: str = "", *, name: str = "") -> type[ModuleProgram]:
     """The class of programs that wrap a module, a class or an object.
 
     Args:
@@ -201,14 +186,12 @@ def wrap(
             copied for each program.
         reference: `module:Name` of the class or the object; default: that of the class.
         name: the name of the programs; default: the last part of the reference.
-        input: see `ModuleProgram`.
-        output: see `ModuleProgram`.
     """
     code = module if isinstance(module, type) else type(module)
     reference = reference or reference_of(code)
     label = reference.rpartition(":")[2]
-    facts = {"source": module, "code": code, "reference": reference, "input": input, "output": output}
-    return type(label, (ModuleProgram,), {**facts, "name": name or label, "__doc__": code.__doc__})
+    facts = {"source": module, "code": code, "reference": reference, "name": name or label, "__doc__": code.__doc__}
+    return type(label, (ModuleProgram,), facts)
 
 
 def as_program(program: Any) -> Any:
@@ -229,7 +212,7 @@ def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:
     return inspect.signature(source.__init__).parameters.get("retriever") if isinstance(source, type) else None
 
 
-def _input_of(module: dspy.Module, program: ModuleProgram) -> str:
+def _input_of(module: dspy.Module) -> str:
     """The name of the input that takes the question."""
     forward = inspect.signature(type(module).forward).parameters  # pyright: ignore[reportAttributeAccessIssue]
     parameters = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -238,13 +221,12 @@ def _input_of(module: dspy.Module, program: ModuleProgram) -> str:
         predictors = cast("list[Any]", module.predictors())
         signature: Any = getattr(module, "signature", None) or next((p.signature for p in predictors), None)
         names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
-    chosen = program.input or (required[0] if len(required) == 1 else "question" if "question" in names else "")
-    if chosen not in (names or [program.input]) or [name for name in required if name != chosen]:
+    if len(required) > 1 or not (required or "question" in names):
         raise UsageError(
-            f"{program.name} takes {', '.join(required or names) or 'no input'}, but a program is given only a "
-            "question: use a module whose forward has one input without a default, or name it with input= in Python"
+            f"{type(module).__name__} takes {', '.join(required or names) or 'no input'}, but a program is given only "
+            "a question: use a module whose forward has one input without a default"
         )
-    return chosen
+    return required[0] if required else "question"
 
 
 def _may_search(module: dspy.Module) -> bool:

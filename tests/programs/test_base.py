@@ -1,7 +1,5 @@
 """What every program inherits beyond the conformance suite: the ledger, unreadable output, its place in DSPy."""
 
-import asyncio
-
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -9,7 +7,6 @@ from support import OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.run import Run
-from knowgap.errors import EmptyQuestion, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
@@ -22,10 +19,6 @@ CORPUS = [
     Passage("reed", "Bo Reed", "Bo Reed wrote plays about mountains."),
 ]
 QUESTION = "Who painted ships?"
-
-
-def answering(answer="Ada Moor", **kwargs):
-    return scripted_lm(lambda *_: {"answer": answer}, **kwargs)
 
 
 @pytest.fixture
@@ -45,24 +38,6 @@ def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_
     shortened = [outputs == ("answer",) for outputs, _ in (asked_own if all_have_their_own else asked).calls]
     assert shortened == [False, True]
     assert (asked if all_have_their_own else asked_own).calls == []
-
-
-# Questions.
-
-
-@pytest.mark.parametrize("question", ["", "   ", "\n\t", "\u200b", "\u200f \u00a0"])
-def test_empty_question_is_refused_before_anything_is_asked(rag, question):
-    lm, engine = answering()
-    with dspy.context(lm=lm), pytest.raises(EmptyQuestion, match="ask something"):
-        rag(question=question)
-    with dspy.context(lm=lm), pytest.raises(EmptyQuestion):
-        asyncio.run(rag.acall(question))
-    assert engine.calls == []
-
-
-def test_question_that_is_no_unicode_is_refused(rag):
-    with pytest.raises(UsageError, match=r"'caf\\udce9\?'"):
-        rag(question=b"caf\xe9?".decode("utf-8", "surrogateescape"))
 
 
 # The ledger.

@@ -174,12 +174,13 @@ def test_searches_that_cannot_be_seen_are_not_known():
     assert "searches unseen" in str(results["unseen"].records[0].cost)
 
 
-def test_an_answer_that_cannot_be_guessed_is_asked_for():
-    both = dspy.Predict("question -> first, second")
-    with pytest.raises(UsageError, match="has the outputs first, second, but not 'third'"):
-        asked(wrap(both, output="third")())
-    prediction, _ = asked(wrap(both, output="second")())
-    assert (prediction.answer, prediction.first) == ("Isk", "Isk")
+@pytest.mark.parametrize(
+    ("signature", "refused"),
+    [("question -> first, second", "first, second"), ("question, notes -> answer", "question, notes")],
+)
+def test_a_module_has_one_input_and_one_answer(signature, refused):
+    with pytest.raises(UsageError, match=refused):
+        asked(wrap(dspy.Predict(signature))())
 
 
 def agent():

@@ -89,18 +89,6 @@ def test_errors_are_raised_from_the_iteration():
         next(Direct().stream(question=" "))
 
 
-def test_streams_in_an_event_loop():
-    lm, _ = scripted_lm(lambda *_: RULE)
-
-    async def ask():
-        return [step async for step in RAG(Counting()).astream(question="Where?")]
-
-    with dspy.context(lm=lm):
-        *steps, prediction = asyncio.run(ask())
-    assert steps == prediction.trace.steps
-    assert [step.kind for step in steps] == ["asked", "retrieved", "answered"]
-
-
 @pytest.mark.parametrize("how", ["close", "aclose", "cancel"])
 def test_a_stream_that_is_left_calls_nothing_more(how):
     held, free = threading.Event(), threading.Event()

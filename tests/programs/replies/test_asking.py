@@ -26,17 +26,15 @@ from knowgap.retrieval.passage import Passage
         ("openai/gpt-4o-mini", {}, {"temperature": 0.0}),
         ("openai/gpt-4o-mini", {"temperature": 0.7}, {}),
         ("openai/gpt-4o-mini", {"top_p": 0.9}, {}),
-        ("openai/o3", {}, {}),
+        ("openai/o3", {}, {}),  # a reasoning model
+        ("test/scripted", {"api_key": None, "engine": ScriptedEngine(lambda *_: {})}, {}),  # a model in this process
     ],
 )
 def test_temperature_0_is_sent_where_nothing_is_set(name, options, sampling):
-    lm = dspy.LM(name, api_key="none", **options)
+    lm = dspy.LM(name, **{"api_key": "none", **options})
     assert default_sampling(lm) == sampling
-    assert lm_settings(lm) == sampling | options
-
-
-def test_a_model_in_this_process_samples_as_it_does():
-    assert default_sampling(lm_of(ScriptedEngine(lambda *_: {}))) == {}
+    assert lm_settings(lm) == sampling | {n: v for n, v in options.items() if n in ("temperature", "top_p")}
+    assert name != "openai/o3" or default_limits(lm, dspy.ChatAdapter()) == {}
 
 
 ANSWER = "[[ ## answer ## ]]\nTarn"
@@ -83,10 +81,6 @@ def test_a_call_is_sent_with_temperature_0_unless_the_predictor_sets_another():
             program.answer.config = {"temperature": 0.5}
             program(question="When?")
         assert [body["temperature"] for body in server.bodies] == [0.0, 0.5]
-
-
-def test_reasoning_models_are_sent_no_limits():
-    assert default_limits(dspy.LM("openai/o3", api_key="none"), dspy.ChatAdapter()) == {}
 
 
 @pytest.mark.parametrize("option", ["stop", "temperature"])
@@ -205,39 +199,8 @@ def test_where_json_is_not_asked_for_the_same_is_requested_once_more_and_not_fro
     assert (prediction.answer, prediction.trace.cost.lm_calls, prediction.trace.cost.unreadable) == ("Tarn", 2, 0)
 
 
-class Window(ScriptedEngine):
-    """Reads prompts with so many `id`s of passages and demonstrations at most; the others are too long."""
-
-    def __init__(self, rule, most):
-        super().__init__(rule)
-        self.most = most
-
-    def complete(self, request):
-        texts = [message.text or "" for message in request.messages]
-        if sum(text.count('"id"') for text in texts) > self.most:
-            raise ContextLengthError("the prompt is too long")
-        return super().complete(request)
-
-
-HITS = [{"id": str(n), "title": f"T{n}", "text": f"Fact {n}."} for n in range(5)]
-
-
-def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
-    passages = [Passage(**hit) for hit in HITS]
-    engine = Window(lambda *_: {"answer": "Tarn"}, most=3)
-    program = RAG(TableRetriever({"Where?": passages}), top_k=5)
-    program.answer.demos = [dspy.Example(question="When?", passages=[], style="", answer="1850")]
-    with dspy.context(lm=lm_of(engine)):
-        prediction = program(question="Where?")
-    assert [p["title"] for p in engine.calls[0][1]["passages"]] == ["T0", "T1", "T2"]
-    [step] = prediction.trace.of(Shortened)
-    assert (step.act, step.passages, step.demonstrations) == ("answer", ["4", "3"], 1)
-    assert {*prediction.trace.shown} == {"0", "1", "2"}
-    assert "is longer than the context window of" in caplog.text
-
-
 class Narrow(ProgramEngine):
-    """Reads prompts with three facts at most."""
+    """Reads prompts with three facts at most; longer ones are refused."""
 
     def complete(self, request):
         if sum((message.text or "").count("Fact ") for message in request.messages) > 3:
@@ -245,8 +208,24 @@ class Narrow(ProgramEngine):
         return super().complete(request)
 
 
+FACTS = [Passage(str(n), f"T{n}", f"Fact {n}.") for n in range(5)]
+
+
+def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
+    program = RAG(TableRetriever({"Where?": FACTS}), top_k=5)
+    program.answer.demos = [dspy.Example(question="When?", passages=["Fact 9."], style="", answer="1850")]
+    engine = Narrow(program, {"answer": "Tarn"})
+    with dspy.context(lm=lm_of(engine)):
+        prediction = program(question="Where?")
+    assert [p["title"] for p in engine.asked("answer")[0]["passages"]] == ["T0", "T1", "T2"]
+    [step] = prediction.trace.of(Shortened)
+    assert (step.act, step.passages, step.demonstrations) == ("answer", ["4", "3"], 1)
+    assert {*prediction.trace.shown} == {"0", "1", "2"}
+    assert "is longer than the context window of" in caplog.text
+
+
 def test_passages_within_a_text_are_left_out_as_well():
-    program = AdaptiveNote(TableRetriever({"Where?": [Passage(**hit) for hit in HITS]}), collect=False)
+    program = AdaptiveNote(TableRetriever({"Where?": FACTS}), collect=False)
     with dspy.context(lm=lm_of(Narrow(program, {"generate": "Tarn"}))):
         prediction = program(question="Where?")
     assert prediction.answer == "Tarn"
@@ -256,7 +235,7 @@ def test_passages_within_a_text_are_left_out_as_well():
 
 
 def test_demonstrations_of_a_chain_of_thought_are_left_out_before_what_was_found():
-    program = ReAct(TableRetriever({"Tarn": [Passage(**hit) for hit in HITS[:2]]}))
+    program = ReAct(TableRetriever({"Tarn": FACTS[:2]}))
     demo = dspy.Example(question="When?", style="", trajectory="Fact. Fact a. Fact b.", reasoning="So.", answer="1850")
     program.extract.predict.demos = [demo]
     turns = [
@@ -271,5 +250,5 @@ def test_demonstrations_of_a_chain_of_thought_are_left_out_before_what_was_found
 
 
 def test_a_prompt_that_cannot_be_shortened_fails():
-    with pytest.raises(dspy.ContextWindowExceededError), dspy.context(lm=lm_of(Window(lambda *_: {}, most=-1))):
-        Direct()(question="Where?")
+    with pytest.raises(dspy.ContextWindowExceededError), dspy.context(lm=lm_of(Narrow(Direct(), {}))):
+        Direct()(question="Fact " * 4)
