@@ -66,6 +66,7 @@ def save(
     'saved'
     """
     target, saved = Path(folder), as_program(program)
+    splits = {} if data is None else {name: len(examples) for name, examples in data.splits.items()}
     reference, model = check_savable(saved, target), lm if lm is not None else dspy.settings.lm
     origin = provenance_of(saved, [], model)
     config: dict[str, Any] = {
@@ -73,7 +74,9 @@ def save(
         "program": reference,
         **({"module": reference_of(saved.code)} if isinstance(saved, ModuleProgram) else {}),
         "demonstrations": {name: len(each.demos) for name, each in saved.named_predictors() if each.demos},
-        "data": _data_facts(data),
+        "data": {}
+        if data is None
+        else {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)},
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
         "cost": {} if cost is None else cost.model_dump(),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -98,41 +101,36 @@ def load(
     folder: str | Path,
     *,
     retriever: RetrieverLike | None = None,
-    reranker: Any = None,
-    entailment: Any = None,
     lm: dspy.BaseLM | None = None,
     expect: str | type[Program] | ModuleLike | None = None,
     allow_hub: Collection[str] = (),
-    **sub_models: Any,
+    **models: Any,
 ) -> Program:
     """Read a program that `save` wrote.
 
-    Only demonstrations, instructions, hyperparameters and the paths of trained sub-models are read from the folder. A
-    sub-model that is not given is loaded from its recorded path. A class from outside knowgap is imported only if
+    Only demonstrations, instructions, hyperparameters and the paths of trained models are read from the folder. A
+    trained model that is not given is loaded from its recorded path. A class from outside knowgap is imported only if
     `expect` names it, or if its module has already been imported.
 
     Args:
         folder: the folder of the artifact.
         retriever: the index to search, its folder, or the URL of its server.
-        reranker: as the program's constructor takes it.
-        entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
         expect: the name or class that the program must have; a class from outside knowgap may then be imported. For a
             DSPy module, its class, or an instance, of which the program gets a copy.
         allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them.
-        **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
-            `generator` of RQ-RAG), or their folders.
+        **models: as the program's constructor takes them (`reranker`, `entailment`; `know`, `relevant`, `decompose` of
+            RA-ISF, `generator` of RQ-RAG), or the folders of trained ones.
 
     Raises:
         ArtifactError: the folder is absent, cannot be read, is of an unknown program or of another one than expected,
-            or holds a value that is out of bounds; or a recorded sub-model is not there.
+            or holds a value that is out of bounds; or a recorded model is not there.
         IndexFolderError: the index cannot be opened.
-        CheckpointError: a given folder holds no such sub-model.
-        UsageError: a reranker, entailment model or sub-model for a program that has no such part.
+        CheckpointError: a given folder holds no such model.
+        UsageError: a model for a program that has no such part.
 
     Warns:
-        UserWarning: the index, the reranker, a sub-model, the language model or DSPy differ from those it
-            was compiled with.
+        UserWarning: the index, a model, the language model or DSPy differ from those it was compiled with.
 
     >>> import knowgap
     >>> folder = knowgap.save(knowgap.get_program("direct")(), "to-load", lm="openai/any")
@@ -142,11 +140,18 @@ def load(
     path = Path(folder)
     config, state = _read_config(path), _read_json(path / "program.json")
     cls = _class_of(path, config, expect)
-    given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
-    for part in [*given, *sub_models]:
+    given = {part: model for part, model in models.items() if model is not None}
+    for part in given:
         if part not in (*cls.part_names, *cls.sub_models):
             raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
-    given |= _load_sub_models(path, cls, config["models"], sub_models)
+    for part in cls.sub_models:
+        where: Any = given.get(part)
+        if where is None and (recorded := config["models"].get(part, {}).get("path")):
+            where = Path(recorded)
+            if not where.is_dir():  # a file must not name a model on the hub, or a server
+                raise ArtifactError(f"{path} was saved with a model in {where}, which is not there: name {part}=FOLDER")
+        if isinstance(where, (str, Path)):
+            given[part] = load_trained(part, where)
     program = cls(as_retriever(retriever, allow_hub=allow_hub), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
     try:
@@ -158,14 +163,14 @@ def load(
             raise
         raise ArtifactError(f"{path / 'program.json'} is damaged: {error}") from error
     for name, predictor in program.named_predictors():
-        predictor.lm = own[name] or lm  # a sub-model goes over the language model of the others
+        predictor.lm = own[name] or lm  # a trained model goes over the language model of the others
     _warn_of_differences(config, provenance_of(program, [], lm if lm is not None else dspy.settings.lm))
     return program
 
 
 def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
     """The class of the program in an artifact, see `get_program`; raises `ArtifactError` as `load` does."""
-    return _class_of(Path(folder), _read_config(folder), expect)
+    return _class_of(Path(folder), _read_config(Path(folder)), expect)
 
 
 def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | ModuleLike | None) -> type[Program]:
@@ -189,43 +194,23 @@ def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program]
         raise ArtifactError(f"{path}: {error}") from error
 
 
-def _load_sub_models(
-    path: Path,
-    cls: type[Program],
-    recorded: Mapping[str, Mapping[str, str]],
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Load the given sub-models, and the recorded ones from their folders."""
-    models = {name: load_trained(name, m) if isinstance(m, (str, Path)) else m for name, m in given.items() if m}
-    for argument, facts in recorded.items():
-        if argument in models or argument not in cls.sub_models or not facts.get("path"):
-            continue
-        folder = Path(facts["path"])
-        if not folder.is_dir():  # a file must not name a model on the hub, or a server
-            raise ArtifactError(
-                f"{path} was saved with a model in {folder}, which is not there: name {argument}=FOLDER"
-            )
-        models[argument] = load_trained(argument, folder)
-    return models
-
-
-def _read_config(folder: str | Path) -> dict[str, Any]:
-    """The `config.json` of an artifact.
-
-    Raises:
-        ArtifactError: there is none, or it cannot be read, or is of an unknown program.
-    """
-    path = Path(folder)
-    restore_folder(path)
-    if not path.is_dir():
-        raise ArtifactError(f"{path}: no such folder")
-    if not (path / "config.json").exists():
-        raise ArtifactError(f"{path} is not an artifact: it has no config.json")
-    config = _read_json(path / "config.json")
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The `config.json` of an artifact; raises `ArtifactError` without one, or if it is of an unknown program."""
+    restore_folder(folder)
+    if not (folder / "config.json").exists():
+        raise ArtifactError(f"{folder} is not an artifact: it has no config.json")
+    config = _read_json(folder / "config.json")
     if str(config.get("program")) not in PROGRAMS and not is_reference(config.get("program")):
         known = ", ".join(PROGRAMS)
-        raise ArtifactError(f"{path} holds the unknown program {config.get('program')!r}: known are {known}")
+        raise ArtifactError(f"{folder} holds the unknown program {config.get('program')!r}: known are {known}")
     return config
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ArtifactError(f"{path} is damaged or cannot be read: {shorten(error, 200)}") from None
 
 
 def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
@@ -262,19 +247,3 @@ def _compared(origin: Mapping[str, Any]) -> dict[str, str | None]:
         "file of the program": origin["outside"].get("program", {}).get("sha256"),
         "DSPy version": origin["versions"].get("dspy"),
     }
-
-
-def _data_facts(data: Dataset | None) -> dict[str, Any]:
-    if data is None:
-        return {}
-    splits = {name: len(examples) for name, examples in data.splits.items()}
-    return {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read: {error.strerror}") from None
-    except orjson.JSONDecodeError as error:
-        raise ArtifactError(f"{path} is damaged: {shorten(error, 200)}") from None

@@ -6,35 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from knowgap.compiling.evaluation.statistics import Interval, few_questions
-from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
-_SPLITS = {
-    "test": "test (held out)",
-    "dev": "dev (choices were made on it)",
-    "train": "train (demonstrations come from it)",
-    "": "not said",
-}
+_SPLITS = {"test": "test (held out)", "dev": "dev (choices were made on it)"}
 
 
 def model_card(config: dict[str, Any], program: Program) -> str:
     """The text of `card.md`, from the contents of `config.json`."""
-    retriever, data, versions, lm = config["retriever"], config["data"], config["versions"], config["lm"]
+    index, data, versions = config["retriever"], config["data"], config["versions"]
     settings = [f"{name}={value}" for name, value in config["lm_settings"].items() if name != "endpoint"]
     facts = {
         "Program": f"`{config['program']}`",
-        "Language model": ", ".join(f"`{part}`" for part in (lm or "not said", *settings)),
-        "Index": f"{retriever.get('name', 'none')}, digest {_first_digits(retriever.get('digest'))}",
-        "Corpus": f"{retriever.get('passages', '?')} passages, digest {_first_digits(retriever.get('corpus_digest'))}",
-        **{
-            f"Model `{argument}`": each.get("name") or f"digest {_first_digits(each.get('digest'))}"
-            for argument, each in config["models"].items()
-        },
-        **{
-            f"From outside: {role}": f"`{each['name']}`, digest of its file {_first_digits(each.get('sha256'))}"
-            for role, each in config["outside"].items()
-        },
-        "Data": f"{data.get('name', 'not said')}, fingerprint {_first_digits(data.get('fingerprint'))}",
+        "Language model": ", ".join([config["lm"] or "not said", *settings]),
+        "Index": f"{index.get('name', 'none')}, {index.get('passages', '?')} passages, {_first(index.get('digest'))}",
+        **{f"Model `{n}`": each.get("name") or _first(each.get("digest")) for n, each in config["models"].items()},
+        "Data": f"{data.get('name', 'not said')}, {_first(data.get('fingerprint'))}",
         "Made": f"{config['created']}, by knowgap {versions.get('knowgap', '?')} and DSPy {versions.get('dspy', '?')}",
     }
     declared = program.hyperparameters()
@@ -43,22 +29,12 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         for name, value in config["hyperparameters"].items()
     ]
     shown = [f"- `{name}`: {number}" for name, number in config["demonstrations"].items()]
-    word = "extractive" if lm == EXTRACTIVE else lm or "openai/…"
-    module, _, outside = config["program"].partition(":")
     sections = {
         "Scores": _scores(config["evaluations"]),
         "Hyperparameters": _table(["name", "value", "default", "what it does"], rows),
         "Demonstrations": shown or ["None: every prompt is its instructions alone."],
         "What compiling cost": [f"- {name}: {value}" for name, value in config["cost"].items()],
-        "Use": [
-            "```python",
-            "import dspy, knowgap",
-            *([f"import {module}"] if outside else []),
-            f'dspy.configure(lm=knowgap.make_lm("{word}"))',
-            'program = knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")',
-            'print(program(question="…").answer)',
-            "```",
-        ],
+        "Use": ['`knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")` in Python.'],
     }
     lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], [*facts.items()])]
     for title, content in sections.items():
@@ -66,8 +42,9 @@ def model_card(config: dict[str, Any], program: Program) -> str:
     return "\n".join([*lines, ""])
 
 
-def _first_digits(digest: str | None) -> str:
-    return f"`{digest[:16]}`" if digest else "not known"
+def _first(digest: str | None) -> str:
+    """The first digits of a digest."""
+    return f"digest `{digest[:16]}`" if digest else "digest not known"
 
 
 def _scores(evaluations: dict[str, Any]) -> list[str]:

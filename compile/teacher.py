@@ -37,12 +37,9 @@ def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> dspy.
 
 @dataclass(frozen=True)
 class TeacherRecords(Generic[R]):
-    """The records that a teacher wrote into a record file.
+    """The records in the order of their ids, this run's calls of the teacher, and how many records there were before.
 
-    Attributes:
-        records: the records in the order of their ids, without those that could not be made.
-        calls: how many calls of the teacher this run made.
-        kept: how many of the records were in the file before.
+    Records that could not be made are not among them.
     """
 
     records: list[R]

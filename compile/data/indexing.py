@@ -12,7 +12,7 @@ from typing import Any
 from knowgap.compiling.data.corpus import read_source
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, IndexFolderError, UsageError
-from knowgap.retrieval.documents.reading import ReadFile, Reading, open_folder
+from knowgap.retrieval.documents.reading import ReadFile, Reading
 from knowgap.retrieval.documents.sources import FileRecord, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX

@@ -132,7 +132,7 @@ def refused(folder, message, error=ArtifactError, **more):
 
 
 def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
-    refused(tmp_path / "none", "no such folder")
+    refused(tmp_path / "none", "has no config.json")
     refused(tmp_path, "has no config.json")
     refused(artifact, "holds the program 'rag', not 'migres'", expect="migres")
     refused(artifact, "holds the program 'rag', not 'direct'", expect=Direct)
