@@ -42,7 +42,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     """
     from knowgap.compiling import Run, estimate, evaluate
     from knowgap.compiling.evaluation.evaluator import file_name
-    from knowgap.reports.report import write_comparison
+    from knowgap.reports.evaluations import write_comparison
 
     checked = factories.check_programs(options)
     split, output = options.split, options.output_dir
@@ -79,14 +79,12 @@ def report(
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Show evaluations on one HTML page, which opens without a network."""
-    from knowgap.reports.report import write_report
+    from knowgap.reports.pages import write_report
 
     out.print(f"written to {write_report(source, output)}", markup=False)
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
-    from knowgap.reports.tables import types_of
-
     base, *others = results.values()
     if as_json:
         summaries = {
@@ -97,9 +95,8 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
         return
     facts: Any = base.provenance
     asked = "undivided" if options.whole else f"{facts.split} split"
-    show_scores(f"{facts.dataset}, {asked}, {len(base.records)} questions, {facts.lm}", results)
-    if not others and (types := types_of(results)):
-        show_table(types.title, types.columns, types.rows, caption=types.caption)
+    title = f"{facts.dataset}, {asked}, {len(base.records)} questions, {facts.lm}"
+    show_scores(title, results, types=not others)
     for record in base.failures[:3] if not others else ():
         remark(f"failed: {record.id}: {record.failure}")
 
@@ -156,9 +153,9 @@ def show_estimates(estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool
     show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 
-def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
+def show_scores(title: str, results: Mapping[str, Evaluation], *, types: bool = False) -> None:
     """Show evaluations: scores with intervals and costs, the fates of the gold passages, and comparisons."""
     from knowgap.reports.tables import score_tables
 
-    for table in score_tables(title, results):
+    for table in score_tables(title, results, types=types):
         show_table(table.title, table.columns, table.rows, caption=table.caption)

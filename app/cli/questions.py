@@ -38,7 +38,7 @@ def questions(
     """
     from knowgap.compiling import Run
     from knowgap.compiling.questions.writing import CANNOT_WRITE, write_questions
-    from knowgap.reports.questions import write_questions_page
+    from knowgap.reports.pages import write_questions_page
 
     if options.lm in (None, "extractive"):
         raise UsageError(f"{CANNOT_WRITE}: name a language model with --lm (openai/…, ollama_chat/…, hf/…)")

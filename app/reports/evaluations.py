@@ -1,18 +1,58 @@
-"""Evaluations as pages show them: grouped by the questions they asked, each compared with the group's first."""
+"""Evaluations as pages show them: read from their files, and grouped by the questions they asked."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
-from knowgap.reports.tables import Table, score_tables, types_of
+from knowgap.errors import UsageError
+from knowgap.reports.tables import Table, score_tables
+from knowgap.storage.files import write_file
 
+_COMPARISON = "comparison.json"
 _SPLIT_ORDER = ("test", "dev", "train", "")
 _MOST_QUESTIONS = 500
+Source = str | Path | Evaluation | Mapping[str, Evaluation]
+
+
+def read_evaluations(source: Source) -> dict[str, Evaluation]:
+    """The evaluations of a source by label.
+
+    Raises:
+        UsageError: there are none at that place.
+    """
+    if isinstance(source, Evaluation):
+        return {source.provenance.program or "evaluation": source}
+    if isinstance(source, Mapping):
+        return dict(source)
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    folders = [folder for folder in (path, path / "evaluations") if folder.is_dir()]
+    files = sorted(file for folder in folders for file in folder.glob("*.json")) if folders else [path]
+    found = {file.stem: Evaluation.load(file) for file in files if _is_evaluation(file)}
+    if not found:
+        raise UsageError(f"{path} holds no evaluations")
+    compared = json.loads((path / _COMPARISON).read_text("utf-8")) if (path / _COMPARISON).exists() else {}
+    labels = {stem: label for label, stem in compared.items() if stem in found}
+    return {labels.get(stem, stem): found[stem] for stem in dict.fromkeys([*labels, *found])}
+
+
+def write_comparison(folder: Path, stems: Mapping[str, str]) -> None:
+    """Record a comparison in a folder: the names of the evaluations' files by label, the base first."""
+    write_file(folder / _COMPARISON, json.dumps(stems))
+
+
+def _is_evaluation(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(4096)
+    return path.suffix == ".json" and all(name in start for name in (b'"records"', b'"id"', b'"question"'))
 
 
 @dataclass(frozen=True)
@@ -34,7 +74,7 @@ class EvaluationGroup:
 
     Attributes:
         split: "test", "dev", "train", another name, or "" if it is not known.
-        evaluations: by label; the others are compared with the first.
+        evaluations: by label; the others are compared with the first, whose label is `base`.
         name: unique on the page, for anchors.
     """
 
@@ -52,18 +92,19 @@ class EvaluationGroup:
         """The main metric."""
         return self.evaluations[self.base].metrics[0]
 
-    @cached_property
+    @property
     def tables(self) -> list[Table]:
         """Scores with costs, comparisons, fates of the gold passages, and scores by type."""
-        types = types_of(self.evaluations)
-        return [*score_tables("scores", self.evaluations), *([types] if types else [])]
+        return [*score_tables("scores", self.evaluations, types=True)]
 
     @cached_property
     def questions(self) -> list[Question]:
         """Every question, in the order of the data."""
-        by_label = {label: {r.id: r for r in e.records} for label, e in self.evaluations.items()}
-        ids = dict.fromkeys(name for records in by_label.values() for name in records)
-        return [self._question({label: by[name] for label, by in by_label.items() if name in by}) for name in ids]
+        by_id: dict[str, dict[str, QuestionRecord]] = {}
+        for label, evaluation in self.evaluations.items():
+            for record in evaluation.records:
+                by_id.setdefault(record.id, {})[label] = record
+        return [self._question(records) for records in by_id.values()]
 
     def _question(self, records: dict[str, QuestionRecord]) -> Question:
         every = [record.scores.get(self.metric) for record in records.values()]
@@ -86,7 +127,7 @@ class EvaluationGroup:
         ranked = sorted(range(len(self.questions)), key=lambda n: telling.isdisjoint(self.questions[n].kinds))
         return [self.questions[n] for n in sorted(ranked[:_MOST_QUESTIONS])]
 
-    @cached_property
+    @property
     def kind_counts(self) -> Counter[str]:
         """How many questions each filter lets through."""
         return Counter(kind for question in self.questions for kind in question.kinds)
@@ -103,14 +144,11 @@ def group_evaluations(evaluations: Mapping[str, Evaluation]) -> list[EvaluationG
     In each group, the others are compared with the one that has "before" in its label, or with the first.
     """
     members: dict[tuple[str, str], dict[str, Evaluation]] = {}
-    for label, evaluation in evaluations.items():
+    for label, evaluation in sorted(evaluations.items(), key=lambda item: "before" not in item[0]):
         origin = evaluation.provenance
         members.setdefault((origin.split, origin.data), {})[label] = evaluation
     order = {split: place for place, split in enumerate(_SPLIT_ORDER)}
     ranked = sorted(members.items(), key=lambda item: order.get(item[0][0], len(order)))
     return [
-        EvaluationGroup(
-            split, dict(sorted(group.items(), key=lambda item: "before" not in item[0])), f"{split or 'split'}-{place}"
-        )
-        for place, ((split, _), group) in enumerate(ranked)
+        EvaluationGroup(split, group, f"{split or 'split'}-{place}") for place, ((split, _), group) in enumerate(ranked)
     ]

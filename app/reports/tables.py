@@ -26,14 +26,16 @@ class Table:
     caption: str = ""
 
 
-def score_tables(title: str, results: Results) -> Iterator[Table]:
-    """Scores with intervals and costs, refusals, comparisons with the first, and what became of the gold passages."""
+def score_tables(title: str, results: Results, *, types: bool = False) -> Iterator[Table]:
+    """Scores with intervals and costs, and what else there is of these, in this order.
+
+    Refusals, what became of the gold passages, comparisons with the first and, if `types`, scores by type of question.
+    """
     yield _scores(title, results)
-    if refusals := _refusals(results):
-        yield refusals
+    yield from _refusals(results)
     yield from _evidence(results)
-    if comparisons := compare_with_first(results):
-        yield comparisons
+    yield from _compare_with_first(results)
+    yield from _types_of(results) if types else ()
 
 
 def _scores(title: str, results: Results) -> Table:
@@ -60,7 +62,7 @@ def _asked_of_fewer(results: Results, metrics: Sequence[str]) -> str:
     return f"{fewer} of {len(every.records)} questions: the others lack what the metric needs" if fewer else ""
 
 
-def _refusals(results: Results) -> Table | None:
+def _refusals(results: Results) -> Iterator[Table]:
     """How often what the documents do not answer was answered, and what they answer refused."""
     rows = [
         [
@@ -73,7 +75,8 @@ def _refusals(results: Results) -> Table | None:
         if (said := result.refusals())
     ]
     columns = ["program", "unanswerable, but answered as supported", "answerable, but refused", "verdict"]
-    return Table("questions that the documents do not answer", columns, rows) if rows else None
+    if rows:
+        yield Table("questions that the documents do not answer", columns, rows)
 
 
 def _evidence(results: Results) -> Iterator[Table]:
@@ -100,7 +103,7 @@ def _evidence(results: Results) -> Iterator[Table]:
     yield Table("where the evidence went", ["fate", *fates], shares, "shares of gold passages, means over questions")
 
 
-def compare_with_first(results: Results) -> Table | None:
+def _compare_with_first(results: Results) -> Iterator[Table]:
     """Every evaluation against the first, by its main metric: difference with interval, wins and losses, p-value.
 
     The p-values are corrected for the number of comparisons (Holm).
@@ -112,11 +115,12 @@ def compare_with_first(results: Results) -> Table | None:
         p = "< 0.001" if test.p_corrected < 0.001 else f"{test.p_corrected:.3f}"
         rows.append([label, gain, test.wins, test.losses, test.ties, p])
     columns = ["program", f"{base.metrics[0]} [95% interval]", "wins", "losses", "ties", "p (paired, Holm)"]
-    return Table(f"question by question against {first}", columns, rows) if rows else None
+    if rows:
+        yield Table(f"question by question against {first}", columns, rows)
 
 
-def types_of(results: Results) -> Table | None:
-    """The main metric by type of question; None if there is one type."""
+def _types_of(results: Results) -> Iterator[Table]:
+    """The main metric by type of question, if there are several types."""
     metric = next(iter(results.values())).metrics[0]
     by_label = {label: e.by_type(metric) for label, e in results.items() if e.defines(metric)}
     kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
@@ -126,4 +130,5 @@ def types_of(results: Results) -> Table | None:
         found = [by.get(kind) for by in by_label.values()]
         rows.append([kind or "(none)", max(each.n for each in found if each), *(str(each or "") for each in found)])
     columns = ["type", "questions", *(by_label if len(by_label) > 1 else [metric])]
-    return Table("by type of question", columns, rows, few_questions(every)) if len(kinds) > 1 else None
+    if len(kinds) > 1:
+        yield Table("by type of question", columns, rows, few_questions(every))

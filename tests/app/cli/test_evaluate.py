@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from knowgap.reports.evaluations import group_evaluations
-from knowgap.reports.report import read_evaluations
+from knowgap.reports.evaluations import group_evaluations, read_evaluations
 from tests.app.cli.conftest import QUESTIONS, write_lines
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx")

@@ -22,7 +22,7 @@ from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms.cancelling import pause
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.reports.report import render_report
+from knowgap.reports.pages import render_report
 from knowgap.reports.tables import score_tables
 from knowgap.retrieval.passage import Passage
 

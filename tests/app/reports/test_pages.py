@@ -1,20 +1,24 @@
-"""Reports: one page that needs nothing from outside, says which split a figure is from, and takes data as text."""
+"""Pages: each needs nothing from outside, says which split a figure is from, and takes data as text."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 
 import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
-from page_reader import read_page
+from page_reader import read_page, read_text
 
 from knowgap import Run
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import Dataset
+from knowgap.compiling.questions.records import Draft
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
-from knowgap.reports.report import render_report
+from knowgap.reports.pages import render_report, write_questions_page
 from knowgap.retrieval import BM25Index, Passage
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
@@ -42,13 +46,8 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     page = read_page(render_report(tmp_path))
     from_objects = read_page(render_report(tests_before_and_after)).text
     assert page.text == from_objects.replace("Language model", f"From {tmp_path.name} Language model", 1)
-    scores = {row[0]: row for row in page.table("failed")[1:]}
-    assert scores["test after"][1:] == [
-        str(after.interval()),
-        str(after.interval("f1")),
-        *scores["test after"][3:7],
-        "0",
-    ]
+    [*_, scores] = page.table("failed")
+    assert (scores[:3], scores[-1]) == (["test after", str(after.interval()), str(after.interval("f1"))], "0")
     wins = [r.id for r in after.records if r.scores["f1"] > before.scores("f1")[r.id]]
     assert len(page.having("details", "win")) == len(wins) > 0
     assert len(page.having("details", "q")) == 12
@@ -119,6 +118,40 @@ def test_bad_places_get_one_clear_line(tmp_path):
     for name in ("absent", "empty", "notes.txt", "other.json"):
         with pytest.raises(UsageError, match=name):
             render_report(tmp_path / name)
-    assert not (tmp_path / "absent").exists()
-    with pytest.raises(UsageError, match="no evaluations"):
-        render_report({})
+
+
+DRAFTS = [
+    Draft(
+        id="two_hop-1",
+        kind="two_hop",
+        passages=[
+            {"id": "orle", "title": "Orle Bridge", "text": "It was designed by <Ada> & built.</script><b>"},
+            {"id": "venn", "title": "", "text": "Ada Venn was born in Tarn."},
+        ],
+        question='Where was the designer of the "Orle Bridge" born?</script>',
+        answer="Tarn",
+        aliases=["in Tarn"],
+        steps=[{"question": "Who designed it?", "answer": "Ada Venn"}],
+        from_memory=True,
+    ),
+    Draft(id="one_hop-1", kind="one_hop", passages=[{"id": "t", "title": "Tarn", "text": "A town."}], question="Is it?",
+          answer="1200"),
+]  # fmt: skip
+
+
+def test_every_question_is_looked_through_and_saved_as_it_stands_in_the_file_by_the_page_s_own_script(tmp_path):
+    html = write_questions_page(DRAFTS, tmp_path / "mine.html").read_text(encoding="utf-8")
+    page = read_page(html, script=True)
+    [second, first] = page.having("article", "asked")
+    for shown in ('"Orle Bridge" born?</script>', "Tarn", "or in Tarn", "Who designed it? Ada Venn", "<Ada> & built.",
+                  "Ada Venn was born in Tarn.", "known without the passages"):  # fmt: skip
+        assert shown in read_text(first)
+    assert "known without" not in read_text(second)
+    assert [box.get("value") for box in page.body.iter("input")] == ["one_hop-1", "two_hop-1"]
+    lines = json.loads(re.search(r'<script type="application/json" id="lines">(.*?)</script>', html)[1])
+    assert lines == [[draft.id, draft.to_line()] for draft in DRAFTS]
+    assert 'data-name="mine-kept.jsonl"' in html
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', html)[1]
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
