@@ -11,9 +11,10 @@ import itertools
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from knowgap.retrieval.documents.tables import joined, line
@@ -50,7 +51,7 @@ class _Part(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    at: float  # x of a vertical rule, y of a horizontal one
+    at: float  # x of an upright rule, y of a level one
     first: float
     last: float
 
@@ -64,19 +65,16 @@ def lines_of(page: Any, number: int, above: _Table | None) -> tuple[list[Line], 
     parts = list(_parts(words))
     words.close()
     tables, prose = list[_Table](), parts
-    for table in itertools.chain(_ruled(page), _aligned(parts)):
-        if table.take(prose):
-            inside = {id(part) for part in table.parts}
-            prose = [part for part in prose if id(part) not in inside]
+    for table in (*_ruled(page), *_aligned(parts)):
+        outside = table.take(prose)
+        if len(outside) < len(prose):
+            prose = outside
             tables.append(table)
-    placed = [
-        (part.y, [Line(_APART.sub(lambda found: found[0].replace(" ", ""), part.text), part.size, number)])
-        for part in _joined(_in_order(prose))
-    ]
+    placed = [(part.y, [Line(part.text, part.size, number)]) for part in _joined(_in_order(prose))]
     for table in tables:
-        first = not any(part.y > table.top for part in prose)
-        made = [Line(text, table.size, number, is_row=True) for text in table.lines(above if first else None)]
-        at = next((n for n, (y, _) in enumerate(placed) if y < table.top and y != table.top), len(placed))
+        is_first = not any(part.y > table.top for part in prose)
+        made = [Line(text, table.size, number, is_row=True) for text in table.lines(above if is_first else None)]
+        at = next((n for n, (y, _) in enumerate(placed) if y < table.top), len(placed))
         placed.insert(at, (table.top, made))
     last = min(tables, key=lambda table: table.bottom, default=None)
     if last is not None and sum(part.y < last.bottom for part in prose) > 1:  # more than a page number is below
@@ -124,16 +122,20 @@ def _size(words: Any, index: int) -> float:
 
 
 def _spelled(text: str, letters: Sequence[tuple[float, float]]) -> str:
-    """The text of a part; letters that are set apart are joined, and words are told by wider gaps."""
-    text = text.strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    pieces = text.split()
-    if len(pieces) < 4 or len(pieces) != len(letters) or not all(map(str.isalpha, pieces)):
-        return text
-    gaps = [after - before for (_, before), (after, _) in itertools.pairwise(letters)]
-    usual = median(gaps)
-    return pieces[0] + "".join(
-        (" " if gap > 1.6 * usual + 0.5 else "") + piece for gap, piece in zip(gaps, pieces[1:], strict=True)
-    )
+    """The text of a part; letters that are set apart are joined, and words are told by wider gaps.
+
+    `letters` are the left and right ends of the characters that are not spaces.
+    """
+
+    def join(found: re.Match[str]) -> str:
+        pieces, first = found[0].split(), len("".join(text[: found.start()].split()))
+        ends = itertools.pairwise(letters[first : first + len(pieces)])
+        gaps = [after - before for (_, before), (after, _) in ends]
+        words = (" " * (gap > 1.6 * median(gaps) + 0.5) + piece for gap, piece in zip(gaps, pieces[1:], strict=True))
+        return pieces[0] + "".join(words)
+
+    text = text.strip()
+    return _APART.sub(join, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _joined(parts: Sequence[_Part]) -> list[_Part]:
@@ -192,34 +194,34 @@ def _is_prose(parts: list[_Part]) -> bool:
 
 
 class _Table:
-    """A ruled table: the x of its columns and the y of its rows, ascending, and which cells have no rule between."""
+    """A table between the x of its columns and the y of its rows, ascending.
 
-    def __init__(self, columns: list[float], rows: list[float], upright: list[_Rule], level: list[_Rule]) -> None:
-        self.columns, self.rows, self.size, self.parts = columns, rows, 0.0, list[_Part]()
-        self.top, self.bottom, self.names = rows[-1], rows[0], list[str]()
-        self._cells: dict[tuple[int, int], list[_Part]] = {}
-        self._owner: dict[tuple[int, int], tuple[int, int]] = {}
-        for row in range(len(rows) - 1):  # from the top, the first is 0
-            low, high = rows[-row - 2], rows[-row - 1]
-            for column in range(len(columns) - 1):
-                middle = (columns[column] + columns[column + 1]) / 2
-                owner = (row, column)
-                if column and not _crossed(upright, columns[column], (low + high) / 2):
-                    owner = self._owner[row, column - 1]
-                elif row and not _crossed(level, high, middle):
-                    owner = self._owner[row - 1, column]
-                self._owner[row, column] = owner
+    Cells are (row, column), the first row at the top. `merged` has for a cell the first of those without rules between.
+    """
 
-    def take(self, parts: Sequence[_Part]) -> bool:
-        """Take the parts that are inside, each into its cell; whether at least two rows and columns have any."""
+    def __init__(
+        self,
+        columns: Sequence[float],
+        rows: Sequence[float],
+        merged: Mapping[tuple[int, int], tuple[int, int]] = MappingProxyType({}),
+    ) -> None:
+        self.columns, self.rows, self.size, self.names = columns, rows, 0.0, list[str]()
+        self.top, self.bottom = rows[-1], rows[0]
+        self._merged, self._cells = merged, dict[tuple[int, int], list[_Part]]()
+
+    def take(self, parts: Sequence[_Part]) -> Sequence[_Part]:
+        """Take the parts that are inside, and return the others, or all if they are not in two rows and columns."""
+        outside, sizes = list[_Part](), list[float]()
         for part in parts:
             x, y = (part.left + part.right) / 2, part.y + part.size / 4
-            column, row = bisect_right(self.columns, x) - 1, len(self.rows) - 1 - bisect_right(self.rows, y)
-            if 0 <= column < len(self.columns) - 1 and 0 <= row < len(self.rows) - 1:
-                self._cells.setdefault(self._owner[row, column], []).append(part)
-                self.parts.append(part)
-        self.size = median(part.size for part in self.parts) if self.parts else 0.0
-        return len({row for row, _ in self._cells}) > 1 and len({column for _, column in self._cells}) > 1
+            cell = len(self.rows) - 1 - bisect_right(self.rows, y), bisect_right(self.columns, x) - 1
+            if 0 <= cell[0] < len(self.rows) - 1 and 0 <= cell[1] < len(self.columns) - 1:
+                self._cells.setdefault(self._merged.get(cell, cell), []).append(part)
+                sizes.append(part.size)
+            else:
+                outside.append(part)
+        self.size = median(sizes or [0.0])
+        return outside if all(len({cell[side] for cell in self._cells}) > 1 for side in (0, 1)) else parts
 
     def lines(self, above: _Table | None) -> list[str]:
         """The rows as lines; the first row names the columns, unless the table goes on from the page before."""
@@ -227,35 +229,26 @@ class _Table:
             cell: " ".join(part.text for part in sorted(parts, key=lambda part: (-round(part.y), part.left)))
             for cell, parts in self._cells.items()
         }
-        width = len(self.columns) - 1
-        grid = [
-            [texts.get(self._owner[row, column], "") for column in range(width)] for row in range(len(self.rows) - 1)
-        ]
-        title = []
-        while len(grid) > 2 and len({self._owner[len(title), column] for column in range(width)}) == 1:
+        width, title = len(self.columns) - 1, list[str]()
+        cells = [[(row, column) for column in range(width)] for row in range(len(self.rows) - 1)]
+        owners = [[self._merged.get(cell, cell) for cell in row] for row in cells]
+        grid = [[texts.get(owner, "") for owner in row] for row in owners]
+        while len(grid) > 2 and len({*owners[len(title)]}) == 1:
             title.append(grid.pop(0)[0])  # one cell over the whole width
-        heads, self.names = 1, []
-        if above is not None and len(above.columns) == len(self.columns) and not title:
-            same = all(abs(a - b) < 2 * _NEAR for a, b in zip(above.columns, self.columns, strict=True))
-            heads, self.names = (0, above.names) if same else (1, [])
-        while (
-            heads and heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]
-        ):
-            heads += 1  # names above several columns, with names of their own below
-        if heads:
+        goes_on = above is not None and len(above.columns) == len(self.columns) and not title
+        if goes_on and all(abs(a - b) < 2 * _NEAR for a, b in zip(above.columns, self.columns, strict=True)):
+            self.names = above.names
+            heads = int(grid[0] == self.names)  # the names are repeated
+        else:
+            heads = 1
+            while heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]:
+                heads += 1  # names above several columns, with names of their own below
             self.names = joined(grid[:heads])
-        elif grid[0] == self.names:
-            heads = 1  # the names are repeated on the next page
         if not all(any(map(str.isalpha, name)) or not name for name in self.names):
             self.names, heads = [], 0
         names = dict(enumerate(self.names))
         shown = [{n: text or ("" if names.get(n) else "–") for n, text in enumerate(row)} for row in grid[heads:]]
         return [*title, *(each for row in shown if (each := line(row, names)))]
-
-
-def _crossed(rules: Sequence[_Rule], at: float, place: float) -> bool:
-    """Whether a rule at a position covers a place along it."""
-    return any(abs(rule.at - at) < _NEAR and rule.first - _NEAR < place < rule.last + _NEAR for rule in rules)
 
 
 def _ruled(page: Any) -> list[_Table]:
@@ -278,45 +271,72 @@ def _ruled(page: Any) -> list[_Table]:
         rows = [rule for rule in level if low <= rule.at <= high]
         xs, ys = _places(columns), _places(rows)
         if len(xs) > 2 and len(ys) > 2:
-            tables.append(_Table(xs, ys, columns, rows))
+            tables.append(_Table(xs, ys, _merged(xs, ys, columns, rows)))
     return tables[::-1]
+
+
+def _merged(
+    columns: Sequence[float], rows: Sequence[float], upright: Sequence[_Rule], level: Sequence[_Rule]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """For each cell, the first of those that have no rule between."""
+    owner: dict[tuple[int, int], tuple[int, int]] = {}
+    for row, (high, low) in enumerate(itertools.pairwise(rows[::-1])):
+        for column, (left, right) in enumerate(itertools.pairwise(columns)):
+            owner[row, column] = (row, column)
+            if column and not _crossed(upright, left, (low + high) / 2):
+                owner[row, column] = owner[row, column - 1]
+            elif row and not _crossed(level, high, (left + right) / 2):
+                owner[row, column] = owner[row - 1, column]
+    return owner
+
+
+def _crossed(rules: Sequence[_Rule], at: float, place: float) -> bool:
+    """Whether a rule at a position covers a place along it."""
+    return any(abs(rule.at - at) < _NEAR and rule.first - _NEAR < place < rule.last + _NEAR for rule in rules)
 
 
 def _aligned(parts: Sequence[_Part]) -> list[_Table]:
     """Tables without rules: below a row of three or more names, rows whose cells each stand below one of these."""
-    rows = [
-        sorted(row, key=lambda part: part.left)
-        for _, row in _by_line(sorted(parts, key=lambda part: (-part.y, part.left)))
-    ]
+    rows = list[list[_Part]]()
+    for part in sorted(parts, key=lambda part: (-part.y, part.left)):
+        if rows and rows[-1][0].y - part.y <= 0.5 * part.size:
+            rows[-1].append(part)
+        else:
+            rows.append([part])
+    rows = [sorted(row, key=lambda part: part.left) for row in rows]
     tables, n = list[_Table](), 0
     while n < len(rows):
         columns, last = [(part.left, part.right) for part in rows[n]], n
         while len(columns) > 2 and last + 1 < len(rows):
-            row, wider = rows[last + 1], list(columns)
-            for part in row:
-                hit = [at for at, (left, right) in enumerate(wider) if part.left < right and part.right > left]
-                wider = [] if len(hit) != 1 else wider
-                if not wider:
-                    break
-                wider[hit[0]] = (min(part.left, wider[hit[0]][0]), max(part.right, wider[hit[0]][1]))
-            step = rows[last][0].y - row[0].y
-            apart = step > 2.5 * row[0].size or (
-                len(row) == 1 and last > n and step > 1.3 * (rows[n][0].y - rows[n + 1][0].y)
-            )
-            if apart or not wider or any(right > left for (_, right), (left, _) in itertools.pairwise(wider)):
+            row, step = rows[last + 1], rows[last][0].y - rows[last + 1][0].y
+            usual = rows[n][0].y - rows[n + 1][0].y
+            wider = _widened(columns, row)
+            if not wider or step > 2.5 * row[0].size or (len(row) == 1 and last > n and step > 1.3 * usual):
                 break
             columns, last = wider, last + 1
-        cells = [part for row in rows[n + 1 : last + 1] for part in row]
-        full = sum(len(row) >= len(columns) - 1 for row in rows[n + 1 : last + 1])
+        below = rows[n + 1 : last + 1]
+        full = sum(len(row) >= len(columns) - 1 for row in below)
         named = all(re.search(r"[^\W\d_]", part.text) for part in rows[n])
-        if named and last - n >= _FEWEST and full >= (last - n) / 2 and not _is_prose(cells):
+        cells = [part for row in below for part in row]
+        if named and len(below) >= _FEWEST and full >= len(below) / 2 and not _is_prose(cells):
             tables.append(_of_rows(rows[n : last + 1], columns))
         n = last + 1
     return tables
 
 
+def _widened(columns: Sequence[tuple[float, float]], row: Sequence[_Part]) -> list[tuple[float, float]]:
+    """Columns, (left, right), as wide as the cells of one more row; empty if a cell is not below one of them alone."""
+    wider = list(columns)
+    for part in row:
+        hit = [n for n, (left, right) in enumerate(wider) if part.left < right and part.right > left]
+        if len(hit) != 1:
+            return []
+        wider[hit[0]] = (min(part.left, wider[hit[0]][0]), max(part.right, wider[hit[0]][1]))
+    return [] if any(right > left for (_, right), (left, _) in itertools.pairwise(wider)) else wider
+
+
 def _of_rows(rows: Sequence[Sequence[_Part]], columns: Sequence[tuple[float, float]]) -> _Table:
-    """The table of aligned rows, as if rules were drawn between them.
+    """The table of aligned rows.
 
     A line of one cell that is not the first of its row belongs to the row that is nearer.
     """
@@ -329,21 +349,7 @@ def _of_rows(rows: Sequence[Sequence[_Part]], columns: Sequence[tuple[float, flo
                 top -= 1  # the line of one cell above is nearer to this row
             levels.append(ys[top] + rows[top][0].size)
     edges = [columns[0][0] - 1, *((right + left) / 2 for (_, right), (left, _) in itertools.pairwise(columns))]
-    edges.append(columns[-1][1] + 1)
-    upright = [_Rule(x, levels[0], levels[-1]) for x in edges]
-    return _Table(edges, levels, upright, [_Rule(y, edges[0], edges[-1]) for y in levels])
-
-
-def _by_line(parts: Sequence[_Part]) -> Iterator[tuple[float, list[_Part]]]:
-    """Parts from top to bottom, those on one line together, with its y."""
-    line: list[_Part] = []
-    for part in parts:
-        if line and line[0].y - part.y > 0.5 * part.size:
-            yield line[0].y, line
-            line = []
-        line.append(part)
-    if line:
-        yield line[0].y, line
+    return _Table([*edges, columns[-1][1] + 1], levels)
 
 
 def _places(rules: Sequence[_Rule]) -> list[float]:

@@ -6,10 +6,8 @@ import csv
 import datetime
 import io
 import re
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
 from typing import Any
-from zipfile import ZipFile
 
 from knowgap.retrieval.documents.tables import line
 from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
@@ -19,8 +17,6 @@ _LONGEST_CELL = 64_000_000
 _FIRST = 20  # rows among which the header row is searched for
 _YEARS = range(1800, 2101)  # a year may be the name of a column
 _QUOTED = re.compile(r'"[^"]*"')
-_MERGED = re.compile(rb'<mergeCell [^>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
-_MOST_MERGED = 1_000_000  # cells
 
 
 def read_sheets(content: bytes) -> Text:
@@ -33,14 +29,11 @@ def read_sheets(content: bytes) -> Text:
     """
     import openpyxl
 
-    archive = ZipFile(io.BytesIO(content))
-    book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+    book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
     text, places, ranges = io.StringIO(), [], []
     for sheet in book.worksheets:
-        sheet.reset_dimensions()  # the dimensions that a file states may be wrong
-        merged = _merged(archive.read(vars(sheet)["_worksheet_path"]))  # only there is its file named
         heading = f"## {' '.join(sheet.title.split())}\n"
-        for number, words in _lines(_rows(sheet, merged)):
+        for number, words in _lines([*_rows(sheet)]):
             if heading:
                 text.write(("\n" if places else "") + heading + "\n")
                 ranges.append((text.tell(), text.tell()))
@@ -73,47 +66,24 @@ def read_table(text: str) -> Text:
     return Text(text, unit="row", pages=pages, rows=[(0, len(text))])
 
 
-def _merged(sheet: bytes) -> dict[int, dict[int, tuple[int, int]]]:
-    """Of the XML of a sheet, by row and column from 1 the first cell of the merged range, (row, column)."""
-    from openpyxl.utils import range_boundaries
-
-    places: dict[int, dict[int, tuple[int, int]]] = {}
-    left = _MOST_MERGED
-    for place in _MERGED.findall(sheet):
-        first, top, last, bottom = (int(edge or 0) for edge in range_boundaries(place.decode()))
-        left -= (bottom - top + 1) * (last - first + 1)
-        for row in range(top, bottom + 1) if left > 0 else ():
-            places.setdefault(row, {}).update(dict.fromkeys(range(first, last + 1), (top, first)))
-    return places
-
-
-def _rows(sheet: Any, merged: dict[int, dict[int, tuple[int, int]]]) -> Iterator[tuple[int, dict[int, Any]]]:
+def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
     """The number of each row with its cells that have a value, by column from 1; a merged cell is in all its places."""
-    firsts: dict[tuple[int, int], Any] = {}
+    merged = {place: area.start_cell for area in sheet.merged_cells.ranges for place in area.cells}
     for number, cells in enumerate(sheet.iter_rows(), start=1):
-        row = dict(enumerate(cells, start=1))
-        for column, first in merged.get(number, {}).items():
-            if first == (number, column):
-                firsts[first] = row.get(column)
-            row[column] = firsts.get(first)
-        found = {
-            column: cell
-            for column, cell in sorted(row.items())
-            if cell is not None and cell.value is not None and str(cell.value).strip()
-        }
-        if number in merged and len({id(cell) for cell in found.values()}) == 1:  # a title over the whole width
+        row = {column: merged.get((number, column), cell) for column, cell in enumerate(cells, start=1)}
+        found = {column: cell for column, cell in row.items() if cell.value is not None and str(cell.value).strip()}
+        if len({id(cell) for cell in found.values()}) == 1:  # perhaps a title over the whole width
             found = dict([next(iter(found.items()))])
         if found:
             yield number, found
 
 
-def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
+def _lines(rows: Sequence[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
     """The number and the line of text of each row that is read."""
-    first = list(islice(rows, _FIRST))
-    at = _row_of_names([row for _, row in first])
-    names = {column: _shown(cell) for column, cell in first[at][1].items()} if at >= 0 else {}
-    for place, (number, row) in enumerate(chain(first, rows)):
-        if place != at or place == len(first) - 1:  # a header row that is the last one is read, too
+    at = _row_of_names([row for _, row in rows[:_FIRST]])
+    names = {column: _shown(cell) for column, cell in rows[at][1].items()} if at >= 0 else {}
+    for place, (number, row) in enumerate(rows):
+        if place != at or place == len(rows) - 1:  # a header row that is the last one is read, too
             yield number, line({n: _shown(cell) for n, cell in row.items()}, names if place > at else {})
 
 
