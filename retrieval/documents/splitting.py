@@ -8,7 +8,6 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -77,7 +76,7 @@ class Splitter:
         title, text = passage.title, _unwrap(passage.text)
         if self._count(title) > self.limit // 2:  # a title that is too long becomes part of the text
             title, text = self._title([title]), f"{title}\n\n{text}"
-        pieces = list(self._cut(title, text, 0, len(text), [], markdown=False))
+        pieces = self._cut(title, text, 0, len(text), [], markdown=False)
         return _numbered(passage.id, [(title, words) for words, _, _ in pieces])
 
     def split_file(self, file: str, text: Text) -> list[tuple[Passage, Source]]:
@@ -86,42 +85,43 @@ class Splitter:
         Headings, from Markdown or from `text`, become part of the titles. Every title begins with the name of the file
         where one heading does not cover all of it, as on slides and sheets. Tables are cut between their rows.
         """
-        name, by_name = text.title or PurePosixPath(file).stem, bool(text.title) or text.unit in ("slide", "row")
         body = text.text if text.markdown else _unwrap(text.text, text.rows)
         headings, tables = find_blocks(body) if text.markdown else (text.headings, [])
         tables = sorted([*tables, *(Table(start, end, "") for start, end in text.rows)])
-        sections = _find_sections(body, headings)
-        pieces = list(self._split_sections(name, body, sections, tables, by_name=by_name, markdown=text.markdown))
+        name = text.title or PurePosixPath(file).stem
+        titles, pieces = list[str](), list[tuple[str, int, int]]()
+        for title, start, end in self._sections(name, text, body, headings):
+            inside = [table for table in tables if table.start < end and table.end > start]
+            cut = list(self._cut(title, body, start, end, inside, markdown=text.markdown))
+            titles += [title] * len(cut)
+            pieces += cut
+        passages = _numbered(file, [(title, words) for title, (words, _, _) in zip(titles, pieces, strict=True)])
         placed = []
-        passages = _numbered(file, [(title, words) for title, words, _, _ in pieces])
-        for passage, (_, _, start, end) in zip(passages, pieces, strict=True):
+        for passage, (_, start, end) in zip(passages, pieces, strict=True):
             first, last = (_number_at(text.pages, at) for at in (start, max(start, end - 1)))
             placed.append((passage, Source(file, text.unit if first else "", first, last)))
         return placed
 
-    def _split_sections(
-        self, name: str, text: str, sections: list[_Section], tables: list[Table], *, by_name: bool, markdown: bool
-    ) -> Iterator[tuple[str, str, int, int]]:
-        tops = {section.headings[0] for section in sections if section.headings}
-        parts = [] if not by_name and len(tops) == 1 and not text[: sections[0].end].strip() else [name]
-        for number, section in enumerate(sections):
-            title = self._title(_distinct([*parts, *section.headings]))
-            start = section.start
-            if section.headings and section.headings[-1] not in title:
-                start = section.heading_start
-            if not text[start : section.end].strip():
-                following = sections[number + 1] if number + 1 < len(sections) else None
-                if not section.headings or (following is not None and self._repeats(section, following, parts)):
-                    continue
-                start = section.heading_start
-            inside = [table for table in tables if table.start < section.end and table.end > start]
-            for words, first, last in self._cut(title, text, start, section.end, inside, markdown=markdown):
-                yield title, words, first, last
-
-    def _repeats(self, section: _Section, following: _Section, parts: list[str]) -> bool:
-        """Whether the title of the following section contains the heading of a section without text."""
-        below = following.headings[: len(section.headings)] == section.headings
-        return below and section.headings[-1] in self._title(_distinct([*parts, *following.headings]))
+    def _sections(
+        self, name: str, text: Text, body: str, headings: Sequence[Heading]
+    ) -> Iterator[tuple[str, int, int]]:
+        """The title, start and end of each section that has text, or a heading that the next title does not have."""
+        beginning, end = Heading(0, "", 0, 0), Heading(0, "", len(body), len(body))
+        sections, above = list[tuple[list[str], int, int, int]](), list[Heading]()
+        for heading, following in itertools.pairwise([beginning, *headings, end]):
+            above = [*(upper for upper in above if upper.level < heading.level), heading]
+            words = [each.words for each in above if each.level]
+            sections.append((words, heading.start, heading.end, following.start))
+        is_covered = len({words[0] for words, *_ in sections if words}) == 1 and not body[: sections[0][-1]].strip()
+        by_name = bool(text.title) or text.unit in ("slide", "row") or not is_covered
+        titles = [self._title([*([name] if by_name else []), *words]) for words, *_ in sections]
+        for n, (words, heading, start, end) in enumerate(sections):
+            is_empty = not body[start:end].strip()
+            is_above = n + 1 < len(sections) and sections[n + 1][0][: len(words)] == words
+            if is_empty and (not words or (is_above and words[-1] in titles[n + 1])):
+                continue
+            in_title = not words or words[-1] in titles[n]
+            yield titles[n], start if in_title and not is_empty else heading, end
 
     def _title(self, parts: list[str]) -> str:
         """Join parts to a title; if it is too long, the middle parts are left out, then the first, then its end."""
@@ -232,32 +232,6 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
 def _tidy(text: str) -> str:
     """Remove spaces at line ends, and reduce several blank lines to one."""
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t\r\f\v]+(?=\n)", "", text.replace("\r\n", "\n"))).strip()
-
-
-@dataclass(frozen=True)
-class _Section:
-    """The text from `start` to `end` under a heading that begins at `heading_start`.
-
-    `headings` are the headings that the text is under, the highest level first.
-    """
-
-    headings: tuple[str, ...]
-    heading_start: int
-    start: int
-    end: int
-
-
-def _find_sections(text: str, headings: Iterable[Heading]) -> list[_Section]:
-    """The sections of a text, in order; together with their headings they cover the whole text."""
-    sections: list[_Section] = []
-    above: list[tuple[int, str]] = []
-    heading_start = start = 0
-    for level, heading, first, after in headings:
-        sections.append(_Section(tuple(words for _, words in above), heading_start, start, first))
-        above = [*(upper for upper in above if upper[0] < level), (level, heading)]
-        heading_start, start = first, after
-    sections.append(_Section(tuple(words for _, words in above), heading_start, start, len(text)))
-    return sections
 
 
 def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
