@@ -11,12 +11,11 @@ from typing import Any
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from dspy.utils.exceptions import ContextWindowExceededError
 
-from knowgap.errors import LanguageModelError
+from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
 from knowgap.lms.transcripts import CHAT_TEMPLATE, END
-from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import bfloat16_on
-from knowgap.retrieval.hub import model_source, why_not_loaded
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.passage import NeverCopied
 
 Turn = Mapping[str, str]
@@ -217,10 +216,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-    name = path_or_id
     try:
-        with quiet_transformers():
-            name, arguments = model_source(path_or_id)
+        with loading_model(path_or_id) as (name, arguments):
             place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
             config = AutoConfig.from_pretrained(name, **arguments)
             kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
@@ -231,9 +228,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
             tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
             model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments)
             model = model.to(place).eval()
-    except Exception as error:  # whatever a damaged checkpoint, an unknown architecture or an absent device raises
-        reason = why_not_loaded(error, name)
-        raise LanguageModelError(f"the local model {path_or_id!r} cannot be loaded: {reason}") from error
+    except CheckpointError as error:
+        raise LanguageModelError(f"the local model {error}") from error
     if not tokenizer.chat_template and END in tokenizer.get_vocab():  # as in RQ-RAG's release
         tokenizer.chat_template = CHAT_TEMPLATE
     missing = sorted(report["missing_keys"])

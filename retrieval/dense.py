@@ -14,9 +14,8 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import UsageError
-from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.hub import loading_model, refuse_code
+from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.vector_index import VectorIndex
@@ -51,7 +50,7 @@ class DenseEncoder:
         """
         if not isinstance(encoder, (str, Path)):
             return cls._of_function(encoder)
-        folder, lock = resolve_checkpoint(encoder, named_by=named_by), threading.Lock()
+        folder, lock = model_folder(encoder, named_by=named_by), threading.Lock()
         refuse_code(folder)
         with loading_model(folder) as (source, arguments):
             from sentence_transformers import SentenceTransformer
@@ -66,7 +65,7 @@ class DenseEncoder:
             return call
 
         encode, encode_query = locked(model.encode_document), locked(model.encode_query)
-        return cls(str(encoder), checkpoint_digest(folder), encode, encode_query, model_window(model))
+        return cls(str(encoder), model_digest(folder), encode, encode_query, model_window(model))
 
     @classmethod
     def _of_function(cls, embed: Embed) -> Self:

@@ -6,6 +6,7 @@ such as the checkpoint of an index, is looked up only if the user has allowed it
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -16,9 +17,10 @@ from typing import Any
 
 from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+from knowgap.storage.files import file_digest
 
-_TIMEOUT = 2.0  # seconds
-
+_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "artifact.metadata", "*.npy")
+_TORCH_FILES = ("*.bin",)
 _OWN_MODULES = ("sentence_transformers.", "pylate.models.Dense.")  # those that sentence-transformers has
 
 CHECKPOINTS = {
@@ -29,57 +31,44 @@ CHECKPOINTS = {
 """ColBERT checkpoints on the hub that are trained for retrieval and that `ColBERTIndex` takes, the smallest first."""
 
 
-def local_path(name: str | Path) -> Path | None:
-    """The absolute path of a model's folder; None if there is no such folder."""
-    path = Path(os.path.expanduser(name))
-    return path.resolve() if path.exists() else None
+def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
+    """The absolute path of a model's folder, given by its path or hub name; one on the hub is downloaded once.
 
-
-def model_source(name: str | Path) -> tuple[str, dict[str, Any]]:
-    """The source and the arguments with which Transformers or sentence-transformers load a model that the user named.
-
-    Returns:
-        The absolute path of the folder, or the name; and the arguments for `from_pretrained`. They forbid running the
-        model's code. They also forbid using the network if the model is a folder or the hub does not answer; a model
-        with a hub name then has to be in the hub's cache.
+    If an index names the model, `named_by`, the network is not used, and one on the hub must have been downloaded
+    before.
 
     Raises:
-        CheckpointError: there is no such folder, and the name is not a valid hub name.
+        CheckpointError: there is no such folder, and no such model that can be downloaded from the hub.
     """
-    path = local_path(name)
-    if path is None and not is_hub_name(str(name)):
-        raise CheckpointError(f"{name}: no such folder, and not a hub name like org/model")
-    local = path is not None or not _hub_answers()  # otherwise an unreachable hub is retried for minutes
-    return str(path or name), {"local_files_only": local, "trust_remote_code": False}
+    path = Path(os.path.expanduser(name))
+    if path.exists():
+        return path.resolve()
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-
-def is_hub_name(name: str) -> bool:
-    """Whether a string is a valid hub name."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
+    text, offline = str(name), named_by is not None
     try:
-        validate_repo_id(name)
-    except HFValidationError:
-        return False
-    return True
+        folder = Path(snapshot_download(text, allow_patterns=list(_FILES), local_files_only=offline))
+        if not offline and not any(folder.rglob("*.safetensors")):  # older models have torch weights only
+            folder = Path(snapshot_download(text, allow_patterns=[*_FILES, *_TORCH_FILES]))
+        return folder
+    except HFValidationError as error:
+        raise CheckpointError(f"{text}: no such folder, and not a hub name like org/model") from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        if named_by is not None:
+            raise not_allowed(text, named_by) from error
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise CheckpointError(
+            f"{text}: not a folder, and cannot be fetched from the hub ({reason}); give the path of a downloaded model"
+        ) from error
 
 
-def _hub_answers() -> bool:
-    """Whether the front page of the Hugging Face hub, or of the mirror in HF_ENDPOINT, answers with any status.
-
-    False under HF_HUB_OFFLINE=1.
-    """
-    import httpx
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        httpx.head(constants.ENDPOINT, timeout=_TIMEOUT, follow_redirects=True)
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return False
-    return True
+def model_digest(folder: str | Path) -> str:
+    """The SHA-256 of the names and contents of a model's files."""
+    folder = Path(folder)
+    paths = {path for pattern in (*_FILES, *_TORCH_FILES) for path in folder.rglob(pattern)}
+    names = sorted(path.relative_to(folder).as_posix() for path in paths)
+    return hashlib.sha256(json.dumps([(name, file_digest(folder / name)) for name in names]).encode()).hexdigest()
 
 
 def is_allowed(name: str, allow_hub: Collection[str]) -> bool:
@@ -100,35 +89,32 @@ def not_allowed(name: str, place: str | Path) -> CheckpointError:
 def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Load a model of Transformers or sentence-transformers without its progress bars and reports.
 
-    Yields what `model_source` returns for the folder or hub name that the user has given.
+    Yields:
+        Its folder, and the arguments for `from_pretrained`, which forbid using the network and running its code.
 
     Raises:
         CheckpointError: it cannot be loaded, for whatever reason.
     """
-    source, arguments = model_source(model)
+    folder = model_folder(model)
     with quiet_transformers():
         try:
-            yield source, arguments
+            yield str(folder), {"local_files_only": True, "trust_remote_code": False}
         except CheckpointError:
             raise
         except Exception as error:  # a damaged or foreign folder leads to errors of any type
-            reason = why_not_loaded(error, source)
-            message = f"{model}: cannot be loaded ({reason}); give a model folder, or a hub name like org/model"
-            raise CheckpointError(message) from error
+            raise CheckpointError(f"{model}: cannot be loaded ({_why_not(error, folder)})") from error
 
 
-def why_not_loaded(error: Exception, source: str) -> str:
-    """One line that says why loading the model from `source`, a folder or hub name, raised `error`."""
+def _why_not(error: Exception, folder: Path) -> str:
+    """One line that says why loading the model in a folder raised an error."""
     if isinstance(error, pickle.UnpicklingError):
         return "its weights are damaged, or a pickle that could run code; use safetensors files instead"
-    adapter = Path(source) / "adapter_config.json"
-    if adapter.is_file():
-        try:
-            base = str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
-        except (OSError, ValueError, KeyError, TypeError) as damage:
-            return f"{adapter.name} is damaged: {shorten(damage, 100)}"
-        if not local_path(base):
-            return f"an adapter of the model {shorten(base, 100)!r}, which is not on this machine; merge the two"
+    try:
+        base = str(json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError, TypeError):
+        base = ""
+    if base and not Path(base).exists():
+        return f"an adapter of the model {shorten(base, 100)!r}, which is not on this machine; merge the two"
     return shorten(next(iter(str(error).strip().splitlines()), type(error).__name__), 300)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import huggingface_hub
 import pytest
 
@@ -22,13 +21,8 @@ def recorded_hub() -> Iterator[list[str]]:
         asked.append(str(request.url))
         return theirs.Response(404, headers={"X-Error-Code": "RepoNotFound"})
 
-    def head(url: str, **_: object) -> httpx.Response:
-        asked.append(url)
-        return httpx.Response(404)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        patch.setattr("httpx.head", head)
         huggingface_hub.set_client_factory(lambda: theirs.Client(transport=theirs.MockTransport(answer)))
         try:
             yield asked

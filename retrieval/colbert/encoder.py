@@ -13,11 +13,10 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
-from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, is_embedded
 from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.device import choose_device, half_precision
-from knowgap.retrieval.hub import loading_model, refuse_code
+from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import CHECKPOINT
 from knowgap.retrieval.index.passage_store import PassageStore
@@ -57,7 +56,7 @@ class TokenEncoder:
             raise CheckpointError(f"{folder}: cannot be loaded ({shorten(error)})") from error
         self.dim: int = self._model.dim
         self.window: Window = self._model.window
-        self.identity: dict[str, Any] = {"name": str(name or folder), "digest": checkpoint_digest(folder)}
+        self.identity: dict[str, Any] = {"name": str(name or folder), "digest": model_digest(folder)}
         if name == EMBEDDED:
             self.identity["fitted"] = json.loads((folder / SETTINGS).read_bytes())["fitted"]
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
@@ -65,7 +64,7 @@ class TokenEncoder:
     @classmethod
     def load(cls, name: str | Path, *, named_by: Path | None = None) -> Self:
         """Load a checkpoint by its folder or hub name; `named_by` is the index that names it."""
-        return cls(resolve_checkpoint(name, named_by=named_by), name)
+        return cls(model_folder(name, named_by=named_by), name)
 
     @classmethod
     def inside(cls, index: Path) -> Self:

@@ -58,7 +58,7 @@ def test_a_function_is_given_again_at_opening(tmp_path):
 def test_encoders_that_cannot_be_used(tmp_path):
     with pytest.raises(UsageError, match="one vector for each"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=lambda texts: [0.5])
-    with pytest.raises(CheckpointError, match="no such checkpoint folder"):
+    with pytest.raises(CheckpointError, match="no such folder"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=tmp_path / "absent")
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match="empty: cannot be loaded"):

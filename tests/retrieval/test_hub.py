@@ -16,7 +16,7 @@ import pytest
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local import load_model
 from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
-from knowgap.retrieval.hub import is_allowed, model_source
+from knowgap.retrieval.hub import is_allowed, model_digest, model_folder
 from tests.hub_recorder import recorded_hub
 from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_t5
@@ -157,13 +157,35 @@ def test_what_is_allowed():
 def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked: list[str], tmp_path: Path):
     for name in ("./model", str(tmp_path / "model"), "a/b/c"):
         with pytest.raises(CheckpointError, match="no such folder"):
-            model_source(name)
+            model_folder(name)
     assert asked == []
 
 
-def test_a_name_is_looked_up_in_the_cache_alone_where_no_hub_answers(monkeypatch):
-    with recorded_hub():
-        assert model_source("org/model") == ("org/model", {"local_files_only": False, "trust_remote_code": False})
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    assert model_source("org/model") == ("org/model", {"local_files_only": True, "trust_remote_code": False})
+def test_weights_of_torch_are_fetched_where_there_are_no_others(here: Path, monkeypatch: pytest.MonkeyPatch):
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    asked: list[tuple[str, bool]] = []
+    (here / "empty").mkdir()
+
+    def download(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
+        assert not local_files_only
+        asked.append((name, "*.bin" in allow_patterns))
+        if name == "lab/gone":
+            raise LocalEntryNotFoundError("offline")
+        return str(here / ("colbert" if name == "lab/safe" else "empty"))
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert model_folder("lab/safe") == here / "colbert"
+    assert model_folder("lab/old") == here / "empty"
+    with pytest.raises(CheckpointError, match="lab/gone: not a folder, and cannot be fetched from the hub"):
+        model_folder("lab/gone")
+    assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
+
+
+def test_the_digest_is_that_of_names_and_contents(here: Path):
+    before = model_digest("colbert")
+    (here / "colbert" / "readme.md").write_text("not a part of it", encoding="utf-8")
+    assert model_digest("colbert") == before
+    (here / "colbert" / "vocab.txt").write_text("another", encoding="utf-8")
+    assert model_digest("colbert") != before

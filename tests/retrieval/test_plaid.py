@@ -79,7 +79,7 @@ def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: 
     metadata = json.loads((moved / "metadata.json").read_text(encoding="utf-8"))
     metadata["config"] |= {"collection": "gone.tsv", "checkpoint": str(tmp_path / "gone")}
     (moved / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"gone: no such checkpoint.*put the checkpoint's folder there"):
+    with pytest.raises(CheckpointError, match=r"gone: no such folder.*put the checkpoint's folder there"):
         open_outside(moved)
     shutil.copytree(checkpoint, moved / "checkpoint")
     with pytest.raises(IndexForeign, match=r"must hold exactly one of \*\.tsv, \*\.jsonl; found: none"):

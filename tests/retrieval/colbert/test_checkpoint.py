@@ -8,7 +8,6 @@ import torch
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.bert import Bert
-from knowgap.retrieval.colbert.checkpoint import checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.fitting import fit_checkpoint, fit_projection
 from knowgap.retrieval.minilm import minilm_folder
@@ -89,39 +88,6 @@ def test_damaged_weights_of_the_embedded_checkpoint(checkpoint, tmp_path):
     (mine / "projection.npy").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="cannot be loaded"):
         TokenEncoder(mine)
-
-
-def test_names(tmp_path, monkeypatch):
-    import huggingface_hub
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    safe = write_colbert(tmp_path / "safe", TEXTS)
-    assert resolve_checkpoint(safe) == safe
-    with pytest.raises(CheckpointError, match="no such checkpoint folder"):
-        resolve_checkpoint(tmp_path / "absent")
-    asked, old = [], tmp_path / "old"
-
-    def download(name, allow_patterns, local_files_only=False):
-        assert not local_files_only
-        asked.append((name, "*.bin" in allow_patterns))
-        if name == "lab/gone":
-            raise LocalEntryNotFoundError("offline")
-        return str(safe if name == "lab/safe" else old)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert resolve_checkpoint("lab/safe") == safe
-    assert resolve_checkpoint("lab/old") == old
-    with pytest.raises(CheckpointError, match="lab/gone: not a folder, and cannot be fetched from the hub"):
-        resolve_checkpoint("lab/gone")
-    assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
-
-
-def test_digest_is_that_of_names_and_contents(checkpoint, tmp_path):
-    mine = shutil.copytree(checkpoint, tmp_path / "mine")
-    (mine / "readme.md").write_text("not a part of it", encoding="utf-8")
-    assert checkpoint_digest(mine) == checkpoint_digest(checkpoint)
-    (mine / "vocab.txt").write_text("another", encoding="utf-8")
-    assert checkpoint_digest(mine) != checkpoint_digest(checkpoint)
 
 
 def test_projection_keeps_the_strongest_directions_and_damps_them():
