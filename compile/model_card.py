@@ -20,9 +20,15 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "Language model": ", ".join([config["lm"] or "not said", *settings]),
         "Index": f"{index.get('name', 'none')}, {index.get('passages', '?')} passages, {_first(index.get('digest'))}",
         **{f"Model `{n}`": each.get("name") or _first(each.get("digest")) for n, each in config["models"].items()},
+        **{
+            f"From outside: {role}": f"`{n['name']}`, {_first(n.get('sha256'))}"
+            for role, n in config["outside"].items()
+        },
         "Data": f"{data.get('name', 'not said')}, {_first(data.get('fingerprint'))}",
         "Made": f"{config['created']}, by knowgap {versions.get('knowgap', '?')} and DSPy {versions.get('dspy', '?')}",
     }
+    module, _, outside = config["program"].partition(":")
+    before = f"`import {module}`, then " if outside else ""
     declared = program.hyperparameters()
     rows = [
         (f"`{name}`", f"`{value}`", f"`{declared[name].default}`", declared[name].help)
@@ -34,7 +40,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "Hyperparameters": _table(["name", "value", "default", "what it does"], rows),
         "Demonstrations": shown or ["None: every prompt is its instructions alone."],
         "What compiling cost": [f"- {name}: {value}" for name, value in config["cost"].items()],
-        "Use": ['`knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")` in Python.'],
+        "Use": [f'In Python: {before}`knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")`.'],
     }
     lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], [*facts.items()])]
     for title, content in sections.items():
