@@ -1,0 +1,246 @@
+"""What the baselines ask, search and record, each in its paper's way."""
+
+import pytest
+from support import UNREADABLE, OverlapRetriever, TableRetriever, play
+
+from knowgap.programs.baselines.direct import ChainOfThought, Direct
+from knowgap.programs.baselines.ircot import IRCoT
+from knowgap.programs.baselines.iter_retgen import IterRetGen
+from knowgap.programs.baselines.least_to_most import LeastToMost
+from knowgap.programs.baselines.rag import RAG, ChainOfNote, RAGChainOfThought
+from knowgap.programs.baselines.react import ReAct
+from knowgap.programs.baselines.self_ask import SelfAsk
+from knowgap.programs.trace.steps import Answered, Decomposed, Malformed, Queried, Reasoned, Retrieved
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import STYLES
+
+FILM = Passage("film", "Lanternfish", "Lanternfish is a 1971 film. It was directed by Mira Osk. It won two prizes.")
+DIRECTOR = Passage("director", "Mira Osk", "Mira Osk was a film director. She was born in Tarn.")
+TOWN = Passage("town", "Tarn", "Tarn is a harbour town. It has a lighthouse.")
+PRIZE = Passage("prize", "Osk Prize", "The Osk Prize honours short films. It is given every May.")
+CORPUS = [FILM, DIRECTOR, TOWN, PRIZE]
+QUESTION = "Where was the director of Lanternfish born?"
+WHO, WHERE = "Who directed Lanternfish?", "Where was Mira Osk born?"
+ONE, TWO = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn."
+SHORT, LONG = STYLES["short"], STYLES["long"]
+
+
+@pytest.fixture
+def retriever():
+    return TableRetriever(
+        {
+            QUESTION: [FILM, PRIZE],
+            ONE: [DIRECTOR, FILM],
+            f"{ONE} unknown {QUESTION}": [DIRECTOR, FILM],
+            WHO: [FILM, DIRECTOR],
+            WHERE: [DIRECTOR, TOWN],
+            "Lanternfish director": [FILM, PRIZE],
+            "Mira Osk birthplace": [DIRECTOR, FILM, TOWN],
+        }
+    )
+
+
+def kinds(prediction):
+    return [step.kind for step in prediction.trace.steps]
+
+
+# Direct, CoT, RAG, RAG with CoT, Chain-of-Note
+
+REPLY = {"reasoning": "It says so.", "note": "1: she directed it. 2: she was born in Tarn.", "answer": " Tarn "}
+
+
+@pytest.mark.parametrize(
+    ("program", "outputs", "steps"),
+    [
+        (Direct, ("answer",), ["answered"]),
+        (ChainOfThought, ("reasoning", "answer"), ["reasoned", "answered"]),
+        (RAG, ("answer",), ["retrieved", "answered"]),
+        (RAGChainOfThought, ("reasoning", "answer"), ["retrieved", "reasoned", "answered"]),
+        (ChainOfNote, ("note", "answer"), ["retrieved", "reasoned", "answered"]),
+    ],
+)
+@pytest.mark.parametrize("top_k", [1, 3])
+def test_one_call_answers_from_the_first_k_passages(program, outputs, steps, top_k):
+    read = CORPUS[:top_k] if program.needs_retriever else []
+    asked = program(TableRetriever({QUESTION: CORPUS}), **({"top_k": top_k} if read else {}))
+    prediction, engine = play(asked, QUESTION, answer={name: REPLY[name] for name in outputs})
+    assert (prediction.answer, prediction.passages) == ("Tarn", read)
+    assert kinds(prediction) == ["asked", *steps]
+    [(fields, inputs)] = engine.calls
+    assert fields == outputs
+    assert [(p["id"], p["title"]) for p in inputs.get("passages", [])] == [(n, p.title) for n, p in enumerate(read, 1)]
+    for name in set(outputs) - {"answer"}:
+        assert prediction[name] == REPLY[name]
+    ids = [passage.id for passage in read]
+    assert [step.hits for step in prediction.trace.of(Retrieved)] == ([[ids]] if read else [])
+    assert prediction.trace.of(Answered)[0].passages == ids
+    assert all(step.passages == ids for step in prediction.trace.of(Reasoned) if step.what == "note")
+
+
+# ITER-RETGEN
+
+
+def test_iter_retgen_searches_with_the_last_output(retriever):
+    replies = [{"reasoning": ONE, "answer": "unknown"}, {"reasoning": TWO, "answer": "Tarn"}]
+    prediction, engine = play(IterRetGen(retriever), QUESTION, answer=replies)
+    assert (prediction.answer, prediction.reasoning, prediction.passages) == ("Tarn", TWO, [DIRECTOR, FILM])
+    assert retriever.searched == [QUESTION, f"{ONE} unknown {QUESTION}"]
+    assert kinds(prediction) == [
+        *["asked", "retrieved", "reasoned", "answered"],
+        *["queried", "retrieved", "reasoned", "answered", "stopped"],
+    ]
+    assert [step.answer for step in prediction.trace.of(Answered)] == ["unknown", "Tarn"]
+    assert [p["title"] for p in engine.calls[1][1]["passages"]] == ["Mira Osk", "Lanternfish"]
+
+
+# IRCoT
+
+
+def sentence(text, finished=False):
+    return {"reasoning": text, "finished": finished}
+
+
+def test_ircot_searches_with_each_sentence(retriever):
+    script = {"step": [sentence(ONE), sentence(TWO, True)], "reader": {"reasoning": "So.", "answer": "Tarn"}}
+    prediction, engine = play(IRCoT(retriever), QUESTION, **script)
+    assert (prediction.answer, prediction.reasoning, prediction.chain) == ("Tarn", "So.", [ONE, TWO])
+    assert retriever.searched == [QUESTION, ONE]
+    assert prediction.passages == [FILM, PRIZE, DIRECTOR]
+    assert kinds(prediction) == [
+        *["asked", "retrieved", "reasoned", "queried", "retrieved", "reasoned"],
+        *["stopped", "reasoned", "answered"],
+    ]
+    assert prediction.trace.stopped == "answered"
+    assert [inputs.get("known") for _, inputs in engine.calls] == [[], [ONE], None]
+    assert [len(inputs["passages"]) for _, inputs in engine.calls] == [2, 3, 3]
+
+
+def test_ircot_limits_sentences_and_passages():
+    sentences = [sentence(f"Tarn has {number} lighthouses.") for number in range(3)]
+    program = IRCoT(OverlapRetriever(CORPUS), iterations=3, top_k=2, max_collected=2)
+    prediction, engine = play(program, QUESTION, step=sentences, reader="Tarn")
+    assert (prediction.answer, prediction.trace.stopped) == ("Tarn", "iterations")
+    assert (len(engine.calls), prediction.trace.cost.retrievals, len(prediction.passages)) == (4, 3, 2)
+    assert len(prediction.trace.of(Queried)) == 2, "the last sentence is not searched for"
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [(sentence(ONE), "repeated sentence"), (sentence(""), "no sentence"), (UNREADABLE, "no sentence")],
+)
+def test_ircot_ends_with_a_sentence_that_adds_nothing(retriever, second, reason):
+    # An unreadable reply is asked for once more, in another format.
+    prediction, _ = play(IRCoT(retriever), QUESTION, step=[sentence(ONE), second, second], reader="Tarn")
+    assert (prediction.trace.stopped, prediction.chain, prediction.answer) == (reason, [ONE], "Tarn")
+    assert bool(prediction.trace.of(Malformed)) == (second == UNREADABLE)
+
+
+# Least-to-Most
+
+KNOWN = [{"question": WHO, "answer": "Mira Osk"}, {"question": WHERE, "answer": "Tarn"}]
+
+
+def test_least_to_most_answers_with_the_help_of_earlier_answers():
+    script = {"decompose": {"questions": [WHO, WHERE]}, "solve": ["Mira Osk", "Tarn", "in Tarn"]}
+    prediction, engine = play(LeastToMost(style="long"), QUESTION, **script)
+    assert (prediction.answer, prediction.passages) == ("in Tarn", [])
+    assert kinds(prediction) == ["asked", "decomposed", "answered", "answered", "answered"]
+    asked = [(i["question"], i["sub_answers"], i["style"]) for i in engine.asked("solve")]
+    assert asked == [(WHO, [], SHORT), (WHERE, KNOWN[:1], SHORT), (QUESTION, KNOWN, LONG)]
+    assert [sub.model_dump() for sub in prediction.sub_answers] == KNOWN
+
+
+def test_least_to_most_limits_its_questions_and_leaves_out_the_question_itself():
+    many = [WHO, QUESTION.upper(), WHO, *(f"Question {n}?" for n in range(9))]
+    prediction, _ = play(LeastToMost(max_questions=3), QUESTION, decompose={"questions": many}, solve="x")
+    assert prediction.trace.of(Decomposed)[0].questions == [WHO, "Question 0?", "Question 1?"]
+
+
+# Self-Ask
+
+
+def follow(query):
+    return {"needed": bool(query), "query": query}
+
+
+def test_self_ask_looks_up_follow_ups_until_none_is_needed(retriever):
+    script = {"follow_up": [follow(WHO), follow(WHERE), follow("")], "intermediate": ["Mira Osk", "Tarn"]}
+    prediction, engine = play(SelfAsk(retriever, style="long"), QUESTION, **script, final="Tarn!")
+    assert (prediction.answer, prediction.trace.stopped) == ("Tarn!", "no follow-up needed")
+    assert retriever.searched == [WHO, WHERE]
+    assert [sub.model_dump() for sub in prediction.sub_answers] == KNOWN
+    assert prediction.passages == [FILM, DIRECTOR, TOWN]
+    assert kinds(prediction) == [
+        "asked",
+        *["judged", "queried", "retrieved", "answered"] * 2,
+        *["judged", "stopped", "answered"],
+    ]
+    assert [inputs["sub_answers"] for inputs in engine.asked("follow_up")] == [[], KNOWN[:1], KNOWN]
+    assert [(i["question"], i["style"]) for i in engine.asked("intermediate")] == [(WHO, SHORT), (WHERE, SHORT)]
+    assert [(i["sub_answers"], i["style"]) for i in engine.asked("final")] == [(KNOWN, LONG)]
+
+
+def test_self_ask_looks_up_the_question_if_it_needs_no_follow_up():
+    program = SelfAsk(OverlapRetriever(CORPUS), style="long")
+    prediction, engine = play(program, QUESTION, follow_up=follow(""), intermediate="Tarn")
+    assert (prediction.answer, prediction.sub_answers) == ("Tarn", [])
+    assert kinds(prediction) == ["asked", "judged", "stopped", "retrieved", "answered"]
+    assert engine.calls[-1][1]["style"] == LONG
+    assert [p["title"] for p in engine.calls[-1][1]["passages"]] == [p.title for p in prediction.passages]
+
+
+@pytest.mark.parametrize("again", ["who directed  lanternfish", "", "?"])
+def test_self_ask_ends_with_a_repeated_or_empty_follow_up(retriever, again):
+    script = {"follow_up": [follow(WHO), {"needed": True, "query": again}], "intermediate": "Mira Osk"}
+    prediction, _ = play(SelfAsk(retriever), QUESTION, **script, final="Tarn")
+    assert (prediction.answer, prediction.trace.stopped) == ("Tarn", "no new follow-up")
+    assert prediction.trace.of(Queried)[1].queries == []
+
+
+# ReAct
+
+
+def turn(thought, tool="search", **arguments):
+    return {"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments}
+
+
+def test_react_thinks_searches_and_answers_from_the_trajectory(retriever):
+    turns = [
+        turn("I need the director.", query="Lanternfish director"),
+        turn("Now her birthplace.", query="Mira Osk birthplace"),
+        turn("That settles it.", "finish"),
+    ]
+    prediction, engine = play(ReAct(retriever), QUESTION, **{"turn": turns, "extract.predict": "Tarn"})
+    assert (prediction.answer, prediction.passages) == ("Tarn", [FILM, PRIZE, DIRECTOR, TOWN])
+    assert retriever.searched == ["Lanternfish director", "Mira Osk birthplace"]
+    assert kinds(prediction) == [
+        *["asked", *["reasoned", "queried", "retrieved"] * 2],
+        *["reasoned", "stopped", "reasoned", "answered"],
+    ]
+    assert prediction.trace.stopped == "finished"
+    assert prediction.trace.of(Reasoned)[1].text == "Now her birthplace."
+    # Nothing in the first turn; the film (16 words) and the prize (13) in the second; these with the director (13),
+    # the film again and the town (10) in the third, and once more for the answer.
+    assert prediction.trace.cost.knowledge_tokens == 0 + 29 + 68 + 68
+    seen = [inputs["trajectory"] for _, inputs in engine.calls]
+    assert "nothing was searched" in seen[0]
+    assert "Lanternfish: Lanternfish is a 1971 film." in seen[1]
+    assert "Mira Osk was a film director" not in seen[1]
+    assert seen[2] == seen[3]
+    assert "I need the director." in seen[3]
+    assert "Mira Osk was a film director" in seen[3]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (UNREADABLE, "unreadable turn"),
+        (turn("Which?", "browse", query="x"), "unreadable turn"),
+        (turn("Search."), "no query"),
+        (turn("Search.", query="  "), "no query"),
+    ],
+)
+def test_a_turn_of_react_that_leads_nowhere_ends_the_search_and_is_answered(retriever, reply, reason):
+    prediction, _ = play(ReAct(retriever), QUESTION, **{"turn": reply, "extract.predict": "Tarn"})
+    assert (prediction.answer, prediction.passages, prediction.trace.stopped) == ("Tarn", [], reason)
+    assert bool(prediction.trace.of(Malformed)) == (reason == "unreadable turn")
