@@ -22,20 +22,13 @@ from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences
 
 
-class ScoredPassage(NamedTuple):
-    """A passage with its best score, and the query for which it has this score."""
+class Found(NamedTuple):
+    """A retrieved passage, its best score, the query for which it has this score, and what the model reads of it."""
 
+    passage: Passage
     score: float
     query: str
-    passage: Passage
-
-
-class ReadPassage(NamedTuple):
-    """A passage as the model reads it, the passage as it was retrieved, and the query that it answers."""
-
     shown: Passage
-    original: Passage
-    query: str
 
 
 def resolve_threshold(reranker: Reranker, delta: float | None) -> float:
@@ -56,7 +49,7 @@ def rerank(
     queries: Sequence[str],
     hits: Sequence[Sequence[Hit]],
     delta: float | None = None,
-) -> list[ScoredPassage]:
+) -> list[Found]:
     """Score passages against the queries that found them, and record a `Reranked` step.
 
     A passage that scores less than `delta` is dropped; None drops none.
@@ -66,44 +59,37 @@ def rerank(
     """
     pairs = [(query, hit.passage) for query, found in zip(queries, hits, strict=True) for hit in found]
     scores = reranker.score([(query, str(passage)) for query, passage in pairs])
-    best: dict[str, ScoredPassage] = {}
+    best: dict[str, Found] = {}
     for (query, passage), score in zip(pairs, scores, strict=True):
         if passage.id not in best or score > best[passage.id].score:
-            best[passage.id] = ScoredPassage(score, query, passage)
-    ranked = sorted(best.values(), key=lambda scored: (-scored.score, scored.passage.id))
-    kept = [scored for scored in ranked if delta is None or scored.score >= delta]
-    dropped = ranked[len(kept) :]
-    program.record(Reranked(threshold=delta, kept=_rounded(kept), dropped=_rounded(dropped)))
+            best[passage.id] = Found(passage, score, query, passage)
+    ranked = sorted(best.values(), key=lambda found: (-found.score, found.passage.id))
+    rounded = {found.passage.id: round(found.score, 4) for found in ranked}
+    kept = [found for found in ranked if delta is None or found.score >= delta]
+    names = [found.passage.id for found in kept]
+    dropped = {name: score for name, score in rounded.items() if name not in names}
+    program.record(Reranked(threshold=delta, kept={name: rounded[name] for name in names}, dropped=dropped))
     return kept
 
 
-def _rounded(ranked: Sequence[ScoredPassage]) -> dict[str, float]:
-    return {scored.passage.id: round(scored.score, 4) for scored in ranked}
-
-
-def filter_sentences(
-    program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float
-) -> list[ReadPassage]:
+def filter_sentences(program: Program, reranker: Reranker, ranked: Sequence[Found], delta: float) -> list[Found]:
     """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences.
 
     A sentence is scored with the title before it. A passage also stays whole if none of its sentences reaches `delta`.
     """
-    split = [split_sentences(scored.passage.text) for scored in ranked]
-    pairs = [
-        (scored.query, str(replace(scored.passage, text=sentence)))
-        for scored, own in zip(ranked, split, strict=True)
-        for sentence in own
+    split = [split_sentences(found.passage.text) for found in ranked]
+    titled = [
+        (found.query, str(replace(found.passage, text=sentence)))
+        for found, sentences in zip(ranked, split, strict=True)
+        for sentence in sentences
     ]
-    scores = iter(reranker.score(pairs))
-    filtered: list[ReadPassage] = []
-    for (score, query, passage), sentences in zip(ranked, split, strict=True):
-        sentence_scores = [next(scores) for _ in sentences]
-        chosen = [text for text, value in zip(sentences, sentence_scores, strict=True) if value >= delta]
-        shown = passage
-        if 0 < len(chosen) < len(sentences) and score <= max(sentence_scores):
-            shown = replace(passage, text=" ".join(chosen))
-            program.record(Compressed(how="sentences", passage=passage.id, text=shown.text), passage)
-        filtered.append(ReadPassage(shown, passage, query))
+    scores, filtered = iter(reranker.score(titled)), list[Found]()
+    for found, sentences in zip(ranked, split, strict=True):
+        scored = [(text, next(scores)) for text in sentences]
+        chosen = [text for text, score in scored if score >= delta]
+        if 0 < len(chosen) < len(sentences) and found.score <= max(score for _, score in scored):
+            found = _shortened(program, "sentences", found, " ".join(chosen))
+        filtered.append(found)
     return filtered
 
 
@@ -111,9 +97,9 @@ def compress(
     program: Program,
     predictor: dspy.Module,
     how: Literal["summary", "snippet"],
-    ranked: Sequence[ScoredPassage],
+    ranked: Sequence[Found],
     top_k: int,
-) -> tuple[list[ReadPassage], int]:
+) -> tuple[list[Found], int]:
     """Let the model summarise or excerpt passages, best first, until `top_k` of them are relevant (section 4.4).
 
     From `question` and `passage`, the predictor says whether the passage is `relevant`, and writes the field `how`. A
@@ -122,18 +108,22 @@ def compress(
     Returns:
         The relevant ones, shortened, and how many of `ranked` were read for them.
     """
-    relevant, read = list[ReadPassage](), 0
+    relevant, read = list[Found](), 0
     while batch := ranked[read : read + top_k - len(relevant)]:
         read += len(batch)
         tasks = [
             functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage))
-            for _, query, passage in batch
+            for passage, _, query, _ in batch
         ]
-        for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
+        for found, output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
             if output is None or not text or output.get("relevant") is False:
-                program.record(Judged(what="relevance", value=False, passage=passage.id), passage)
+                program.record(Judged(what="relevance", value=False, passage=found.passage.id))
             else:
-                program.record(Compressed(how=how, passage=passage.id, text=text), passage)
-                relevant.append(ReadPassage(replace(passage, text=text), passage, query))
+                relevant.append(_shortened(program, how, found, text))
     return relevant, read
+
+
+def _shortened(program: Program, how: Literal["sentences", "summary", "snippet"], found: Found, text: str) -> Found:
+    program.record(Compressed(how=how, passage=found.passage.id, text=text))
+    return found._replace(shown=replace(found.passage, text=text))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.filtering import ReadPassage, compress, filter_sentences, rerank, resolve_threshold
+from knowgap.programs.filtering import Found, compress, filter_sentences, rerank, resolve_threshold
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, known_text, text_of
@@ -136,7 +136,7 @@ class MIGRES(Program):
         verdict = {"supported": reason == "answered", "missing": missing, "known": list(known)}
         return self.conclude(text_of(said) or UNKNOWN, sources, **stated, **verdict)
 
-    def _search(self, queries: Sequence[str], read: set[str]) -> list[ReadPassage]:
+    def _search(self, queries: Sequence[str], read: set[str]) -> list[Found]:
         """Retriever and knowledge filter: what was not read before, reranked, filtered by δ (θ in 3.2), cut down."""
         delta = resolve_threshold(self.reranker, self.delta)
         results = self.retrieve(queries, self.retrieve_k)
@@ -150,11 +150,11 @@ class MIGRES(Program):
             case "snippet":
                 shown, count = compress(self, self.snippet, "snippet", ranked, self.top_k)
             case _:
-                shown = [ReadPassage(passage, passage, query) for _, query, passage in ranked[:count]]
-        read |= {scored.passage.id for scored in ranked[:count]}
+                shown = ranked[:count]
+        read |= {found.passage.id for found in ranked[:count]}
         return shown
 
-    def _prompt(self, queries: Sequence[str], read: set[str]) -> list[ReadPassage]:
+    def _prompt(self, queries: Sequence[str], read: set[str]) -> list[Found]:
         """What the model knows about the queries, as one passage that is marked as the model's own; adds to `read`."""
         output = self.ask(self.knowledge, queries=list(queries)) if self.prompt_knowledge else None
         if not (text := known_text(output, "passage")):
@@ -163,15 +163,15 @@ class MIGRES(Program):
         passage = Passage(f"model:{number}", "the model's own knowledge", text)
         read.add(passage.id)
         self.record(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
-        return [ReadPassage(passage, passage, "")]
+        return [Found(passage, 0.0, "", passage)]
 
-    def _extract(self, queries: Sequence[str], knowledge: Sequence[ReadPassage]) -> Claims:
+    def _extract(self, queries: Sequence[str], knowledge: Sequence[Found]) -> Claims:
         """The leaf module: useful statements, each with the cited passages that entail it."""
         if not knowledge:
             return {}
         about = [query for query in queries if any(item.query == query for item in knowledge)] or list(queries)
         output = self.ask(self.leaf, passages=[item.shown for item in knowledge], queries=about)
-        claims = read_claims(output, [item.original for item in knowledge])
+        claims = read_claims(output, [item.passage for item in knowledge])
         entailed = entailed_claims(self.entailment, claims, self.entailment_threshold)
         for statement, sources in claims.items():
             if statement not in entailed:

@@ -14,9 +14,9 @@ import dspy
 
 from knowgap.errors import shorten
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.statements import MAX_CITATIONS, strip_numbers
+from knowgap.programs.statements import strip_numbers
 from knowgap.programs.trace.steps import Prompted, Step
-from knowgap.retrieval.grounding import MOST, GroundingEntailment, grounded, support
+from knowgap.retrieval.grounding import MAX_SOURCES, MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
 from knowgap.retrieval.words import FUNCTION_WORDS, words
@@ -42,7 +42,6 @@ class Citation:
         passages: at most three passages that hold the statement, best first; empty if none do.
         absent: names, numbers and dates of the statement, as it writes them, that no passage of the prediction has; of
             a short answer that none has, the answer. Empty if `passages` is not, and where no such word is missing.
-        own: ids of the passages that the language model wrote itself.
     """
 
     statement: str
@@ -111,10 +110,9 @@ class CitedPrediction(dspy.Prediction):
         """
         if not (isinstance(given, dspy.Prediction) and {"answer", "passages"} <= {*given.keys()}):
             raise TypeError(f"forward returned {given!r:.200}: end it with self.conclude(answer, passages)")
-        cited = cls()
-        vars(cited).update(vars(given))
-        cited._store = {"supported": None, "missing": "", "guess": "", "trace": None, **given}
+        cited = cls(**{"supported": None, "missing": "", "guess": "", "trace": None, **given})
         cited._store["answer"] = cited._store.pop("answer")
+        cited.set_lm_usage(given.get_lm_usage())
         own = {step.passage for step in steps if isinstance(step, Prompted)}
         passages = [passage for passage in given.passages if passage.id not in own]
         if cited.supported is not False or style != "sentence":
@@ -200,7 +198,7 @@ def _holding(question: str, answer: str, passages: Sequence[Passage]) -> list[Pa
     candidates = passages if answer.strip(" .!").lower() in _YES_OR_NO else contained
     asked = {passage: grounded(question, [str(passage)]).share for passage in candidates}
     best = sorted(asked, key=lambda passage: -asked[passage])
-    return [passage for passage in best if asked[passage] >= MOST][:MAX_CITATIONS] or best[:1]
+    return [passage for passage in best if asked[passage] >= MOST][:MAX_SOURCES] or best[:1]
 
 
 def _entailing(model: EntailmentModel, statements: Sequence[str], passages: Sequence[Passage]) -> list[list[Passage]]:
@@ -209,6 +207,6 @@ def _entailing(model: EntailmentModel, statements: Sequence[str], passages: Sequ
     found = list[list[Passage]]()
     for _ in statements:
         probable = {passage: next(probabilities) for passage in passages}
-        ranked = sorted(passages, key=lambda passage: -probable[passage])[:MAX_CITATIONS]
+        ranked = sorted(passages, key=lambda passage: -probable[passage])[:MAX_SOURCES]
         found.append([passage for passage in ranked if probable[passage] >= model.default_threshold])
     return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import Citation, CitedPrediction
-from knowgap.programs.statements import MAX_CITATIONS, strip_numbers
+from knowgap.programs.statements import strip_numbers
 from knowgap.retrieval.documents.sources import Source, places_of
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -37,24 +37,20 @@ class AnswerSource:
     @property
     def title(self) -> str:
         """The title of the document, without the headings above the passage; the passage's id if it has no title."""
-        return self._titles()[0] or self.passage.id
+        title = self.passage.title.removesuffix(f" / {self.section}") if self.section else self.passage.title
+        return title or self.passage.id
 
     @property
     def section(self) -> str:
-        """The headings of the document above the passage; empty if there are none."""
-        return self._titles()[1]
+        """The headings of the document above the passage; empty if there are none, or if its file is not known."""
+        in_file = self.place is not None and self.place.unit != "line"
+        return self.passage.title.partition(" / ")[2] if in_file else ""
 
     @property
     def position(self) -> str:
         """Where a reader finds it in the file: `page 3`, `rows 12–40`, or the section; empty if nothing is known."""
         unit = self.place.position if self.place is not None else ""
         return f"{self.section}, {unit}" if self.section and unit.startswith("row") else unit or self.section
-
-    def _titles(self) -> tuple[str, str]:
-        if self.place is None or self.place.unit == "line":
-            return self.passage.title, ""
-        title, _, section = self.passage.title.partition(" / ")
-        return title, section
 
     def __str__(self) -> str:
         """The number, the title, and the place, except for lines of JSON Lines and TSV files."""
@@ -109,21 +105,18 @@ class CitedAnswer:
     @classmethod
     def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
         """Number the sources of a prediction; the index that found the passages may know their files."""
-        found, passages = prediction.citations, prediction.passages
-        if prediction.supported is False:
-            shown = passages[:_NEAREST]
-            places = places_of(retriever, [passage.id for passage in shown])
-            nearest = [AnswerSource(0, passage, place=places.get(passage.id)) for passage in shown]
-            return cls(prediction.answer, [], [], nearest)
-        citations = [replace(citation, passages=citation.passages[:MAX_CITATIONS]) for citation in found]
-        order = distinct([*(p for citation in citations for p in citation.passages), *passages])
+        refused, found = prediction.supported is False, prediction.citations
+        passages = prediction.passages[:_NEAREST] if refused else prediction.passages
+        order = passages if refused else distinct([*(p for each in found for p in each.passages), *passages])
         places = places_of(retriever, [passage.id for passage in order])
+        if refused:
+            return cls(prediction.answer, [], [], [AnswerSource(0, each, place=places.get(each.id)) for each in order])
         question = prediction.trace.question
         sources = [
-            AnswerSource(number, passage, _sentence(passage, citations, question), places.get(passage.id))
+            AnswerSource(number, passage, _sentence(passage, found, question), places.get(passage.id))
             for number, passage in enumerate(order, start=1)
         ]
-        return cls(_with_numbers(prediction.answer, citations, sources), sources, found)
+        return cls(_with_numbers(prediction.answer, found, sources), sources, found)
 
 
 def _sentence(passage: Passage, citations: Sequence[Citation], question: str) -> str:

@@ -15,8 +15,6 @@ from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.passage import NeverCopied, Passage
 from knowgap.signatures import SourcePassage, WhichPassages
 
-MAX_CITATIONS = 3
-"""ALCE looks at the first three citations of a statement."""
 LM = "lm"
 """The name that asks for `LMEntailment`."""
 Claims = dict[str, list[Passage]]
