@@ -66,6 +66,11 @@ def test_a_command_that_is_named_can_be_copied():
                 raise AssertionError(f"{place}: {hint}") from error
 
 
+def test_no_help_text_has_brackets_that_would_be_taken_for_markup():
+    helps = [parameter.help or "" for command in GROUP.commands.values() for parameter in command.params]
+    assert [text for text in helps if "[" in text] == []
+
+
 def test_an_option_that_is_named_exists():
     named = hints(r"(?<![\w\-])--[a-z][a-z-]*\w")
     assert len(named) > 50

@@ -51,12 +51,6 @@ def test_no_two_files_import_each_other():
     TopologicalSorter(imports).prepare()  # raises CycleError, which names a circle
 
 
-def test_nothing_at_the_root_shadows_a_package():
-    assert not list(ROOT.glob("*.py"))
-    assert not (ROOT / "datasets").exists()
-    assert not (ROOT / "knowgap").exists()
-
-
 @pytest.mark.parametrize(
     "statement",
     [

@@ -35,6 +35,14 @@ class Twice(knowgap.Program):
         return self.conclude(second.answer, passages)
 
 
+class Once(dspy.Module):
+    def __init__(self):
+        self.search, self.answer = dspy.Retrieve(k=1), dspy.Predict("context: list[str], question -> answer")
+
+    def forward(self, question):
+        return self.answer(context=self.search(question).passages, question=question)
+
+
 def mentions(example, prediction):
     """1 if the answer mentions the expected one."""
     return example.answer.lower() in prediction.answer.lower()
@@ -78,21 +86,17 @@ def test_an_own_program_is_scored_by_an_own_metric(outside):
     assert (origin["program"], origin["hyperparameters"]["top_k"]) == ("Twice", 3)
     named = {role: facts["name"] for role, facts in origin["outside"].items()}
     assert named == {"program": "mine:Twice", "retriever": "mine:Words", "metric mine:mentions": "mine:mentions"}
-    [estimate] = json.loads(outside("eval", *words, "--dry-run", "--json")[0]).values()
-    assert estimate["calls"] == 6
-
-
-def test_its_artifact_names_the_class_and_holds_no_code(outside):
-    folder = outside.folder / "compiled" / "artifact"
-    assert sorted(file.name for file in folder.iterdir()) == ["card.md", "config.json", "program.json"]
-    config = json.loads((folder / "config.json").read_text())
-    assert config["program"] == "mine:Twice"
-    card = (folder / "card.md").read_text()
-    assert "| From outside: program | `mine:Twice`, digest `" in card
-    assert "`import mine`" in card
+    words = ("--program", "rag,mine:Once", *OURS, "--whole")
+    costs = json.loads(outside("eval", *words, "--json")[0])["mine:Once"]["costs"]
+    assert [costs[name] for name in ("retrievals", "lm_calls", "passages")] == [1, 1, 1]
+    estimates = json.loads(outside("eval", *words, "--dry-run", "--json")[0])
+    assert [estimate["calls"] for estimate in estimates.values()] == [6, 6]
 
 
 def test_its_artifact_is_asked_where_the_program_is_named(outside):
+    folder = outside.folder / "compiled" / "artifact"
+    assert sorted(file.name for file in folder.iterdir()) == ["card.md", "config.json", "program.json"]
+    assert "| From outside: program | `mine:Twice`, digest `" in (folder / "card.md").read_text()
     words = ("ask", "Which river flows through Orle?", "--index", OURS[-1])
     _, refused = outside(*words, "--program", "compiled/artifact", code=2)
     assert "holds the program mine:Twice, which is not part of knowgap" in refused

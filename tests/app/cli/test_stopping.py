@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from endpoint import Endpoint, endpoint
@@ -18,20 +17,6 @@ LONG = 600.0
 """Seconds that a reply takes; no test waits for one."""
 SOON = 30.0
 """Seconds until a process must have ended or got somewhere, on a machine however busy."""
-
-TABLE = """
-title = "direct and retrieved"
-[[columns]]
-dataset = "own"
-metrics = ["f1"]
-task = "multi_hop"
-[[rows]]
-label = "direct"
-program = "direct"
-[[rows]]
-label = "rag"
-program = "rag"
-"""
 
 
 @pytest.fixture
@@ -70,16 +55,12 @@ DATA = ["--data", "questions.jsonl", "--whole", "--index", "idx"]
 COMMANDS = {
     "ask": (["ask", "Who built the hall?", "--index", "idx", "-p", "blend_filter", "-s", "preset=multi_hop"], 3),
     "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
-    "compile": (
-        ["compile", "--program", "rag", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
-    ),
-    "experiment": (["experiment", "table.toml", "-d", "own=questions.jsonl", "--index", "own=idx", "-o", "out"], 4),
+    "compile": (["compile", "--program", "rag", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_ctrl_c_ends_a_command_that_waits_for_replies(started, server, tmp_path: Path, name: str):
-    (tmp_path / "table.toml").write_text(TABLE)
+def test_ctrl_c_ends_a_command_that_waits_for_replies(started, server, name: str):
     words, at_once = COMMANDS[name]
     process = started(*words, "--lm", "openai/local", "--api-base", server.api_base)
     wait_until(
