@@ -89,28 +89,23 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 class _Service:
     """`knowgap serve` in another process."""
 
-    def __init__(self, command: list[str], home: Path) -> None:
+    def __init__(self, words: list[str], home: Path) -> None:
         environment = {**os.environ, "KNOWGAP_HOME": str(home), "OPENAI_API_KEY": "none"}
+        command = [sys.executable, "-m", "knowgap", "serve", *words, "--port", "0"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         assert self.process.stderr is not None
+        address = (re.search(r" at http://([\d.:]+);", line) for line in self.process.stderr)
+        self.address = next(found[1] for found in address if found)
+        threading.Thread(target=list, args=(self.process.stderr,), daemon=True).start()
         self.usage = psutil.Process(self.process.pid)
-        said = ""
-        for line in self.process.stderr:
-            said += line
-            if address := re.search(r" at http://([\d.]+):(\d+)", line):
-                self.host, self.port = address[1], int(address[2])
-                threading.Thread(target=list, args=(self.process.stderr,), daemon=True).start()
-                return
-        raise SystemExit(f"the service does not start: {said}")
 
     def connect(self) -> http.client.HTTPConnection:
         """Make a connection for one client."""
-        return http.client.HTTPConnection(self.host, self.port, timeout=120)
+        return http.client.HTTPConnection(self.address, timeout=120)
 
     def cpu(self) -> float:
         """Seconds that the process has computed."""
-        times = self.usage.cpu_times()
-        return times.user + times.system
+        return sum(self.usage.cpu_times()[:2])
 
 
 class _Bench:
@@ -127,9 +122,9 @@ class _Bench:
     @contextmanager
     def serve(self) -> Iterator[_Service]:
         """Run the service until the block ends."""
-        words = ["serve", "--program", self._name, "--index", str(self._folder / "index"), "--lm", MODEL]
-        words += ["--port", "0", "--api-base", self._model.api_base, "--max-questions", str(self._clients)]
-        service = _Service([sys.executable, "-m", "knowgap", *words], self._folder / "home")
+        words = ["--program", self._name, "--index", str(self._folder / "index"), "--lm", MODEL]
+        words += ["--api-base", self._model.api_base, "--max-questions", str(self._clients)]
+        service = _Service(words, self._folder / "home")
         try:
             self._model.counts()  # forget the call that asked whether the model answers
             yield service

@@ -60,10 +60,8 @@ def test_tells_the_rounds_in_brief_and_every_step_on_demand(indexed):
 
 def test_says_what_supports_the_answer(indexed, monkeypatch):
     printed = indexed(*ASK, "--program", "rag")[0].splitlines()
-    assert printed[-2:] == [
-        "The Orle Bridge was designed by Ada Venn [1].",
-        "  [1] Orle Bridge: The Orle Bridge was designed by Ada Venn.",
-    ]
+    sentence = "The Orle Bridge was designed by Ada Venn"
+    assert printed[-2:] == [f"{sentence} [1].", f"  [1] Orle Bridge: {sentence}."]
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()
@@ -72,10 +70,7 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
     [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
     assert (first["supported"], second["supported"], second["passages"]) == (True, False, [])
     lm, _ = scripted_lm(lambda *_: {"answer": "Bo Reed paid for it."})
-    assert indexed(*ASK, "--program", "rag")[0].splitlines()[-2:] == [
-        "  [1] does not mention Bo Reed",
-        "  read: Orle Bridge",
-    ]
+    assert indexed(*ASK, "--program", "rag")[0].splitlines()[-1] == "  read: Orle Bridge"
 
 
 def test_says_that_an_answer_is_not_supported(indexed):
@@ -93,23 +88,20 @@ def test_says_that_an_answer_is_not_supported(indexed):
     assert "this is a guess" in indexed(*doubting, "--set", "style=short")[0]
 
 
-def test_answers_as_json(indexed):
-    answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2", "--set", "style=short")
-    assert (answer["answer"], answer["cited_answer"]) == ("Ada Venn", "Ada Venn [1]")
-    assert answer["sources"][0]["sentence"] == "The Orle Bridge was designed by Ada Venn."
-    assert len(answer["passages"]) <= 2
-    assert answer["trace"]["cost"]["lm_calls"] == 1
-
-
 @pytest.mark.parametrize(
     "words",
     [
+        ["--program", "rag", "--set", "top_k=2", "--set", "style=short"],
         ["--program", "migres", "--set", "preset=open_domain", "--set", "delta=-1"],
         ["--program", "migres", "--part", "reranker=embedded", "--part", "entailment=grounding"],
     ],
 )
-def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
-    assert "Ada Venn" in indexed.json(*ASK, *words)["answer"]
+def test_answers_with_settings_presets_and_embedded_scorers(indexed, words: list[str]):
+    answer = indexed.json(*ASK, *words)
+    assert "Ada Venn" in answer["answer"]
+    assert "[1]" in answer["cited_answer"]
+    assert answer["sources"][0]["sentence"] == "The Orle Bridge was designed by Ada Venn."
+    assert answer["trace"]["cost"]["lm_calls"] >= 1
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

@@ -13,7 +13,6 @@ from knowgap.cli.display import out, show_table
 from knowgap.errors import shorten
 from tests.app.cli.conftest import write_lines
 
-DATA = ("--data", "questions.jsonl", "--whole", "--index", "idx")
 ESCAPES = "\x1b]0;owned\x07 \x1b[2K \r \x9b31m \u202e\u2066 \u2028"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -42,10 +41,12 @@ def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkey
     }
 
 
-def test_texts_are_cut_between_words():
-    assert shorten("as it is", 8) == "as it is"
-    assert shorten("a word that\nis cut", 13) == "a word that…"
-    assert shorten("unbreakable" * 3, 12) == "unbreakable…"
+@pytest.mark.parametrize(
+    ("text", "width", "short"),
+    [("as it is", 8, "as it is"), ("a word that\nis cut", 13, "a word that…"), ("unbreakable" * 3, 12, "unbreakable…")],
+)
+def test_texts_are_cut_between_words(text, width, short):
+    assert shorten(text, width) == short
 
 
 def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
@@ -77,12 +78,7 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
         seen += [knowgap(*words), knowgap(*words, "--json")]
         json.loads(seen[-1][0])
     seen.append(knowgap("report", "out\x1b[1m", "-o", "page\x1b[2J.html"))
-    for words in (
-        ["search", "x", "--index", f"none {ESCAPES}"],
-        ["ls", f"none {ESCAPES}"],
-        ["report", f"none {ESCAPES}"],
-    ):
-        seen.append(knowgap(*words, code=2))
+    seen += [knowgap(*words, f"none {ESCAPES}", code=2) for words in (["search", "x", "--index"], ["ls"], ["report"])]
     for printed in seen:
         for text in printed:
             assert not RAW.search(text), RAW.search(text)

@@ -9,25 +9,8 @@ import pytest
 from support import scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.passage import Hit, Passage
 from knowgap.service import Server
-
-SECONDS = 30
-RIVERS = [
-    Passage("isk", "Isk", "The Isk is a river. The Isk flows through Tarn."),
-    Passage("ada", "Ada Venn", "Ada Venn (1820 – 1899) was an engineer. She built bridges."),
-    Passage("how", "How is a bridge built?", "With stones."),
-    Passage("notes", "Notes", "Some notes on bridges."),
-    Passage("stone", "Notes / Bridges / Stone", "Stone lasts."),
-    Passage("long", "A title of more than sixty characters is not one that a question is asked about", "Text."),
-]
-
-
-class Rivers(list):
-    """An index that finds its first passage."""
-
-    def search(self, queries, k):
-        return [[Hit(self[0], 1.0, 1)] for _ in queries]
+from tests.app.service.conftest import SECONDS, OneRiver
 
 
 def rule(outputs, inputs):
@@ -40,7 +23,7 @@ def rule(outputs, inputs):
 def service():
     lm, engine = scripted_lm(rule)
     with (
-        Server(RAG(Rivers(RIVERS)), lm, port=0) as server,
+        Server(RAG(OneRiver()), lm, port=0) as server,
         httpx.Client(base_url=server.url, timeout=SECONDS) as client,
     ):
         yield client, engine
