@@ -125,10 +125,3 @@ function sourceList(answer, sources, key) {
       ? make("details", { class: "more" }, make("summary", {}, icon("fold", "fold"), count(others.length, "more passage was", "more passages were") + " read"), list(others))
       : others.length ? list(others) : null);
 }
-
-function plainAnswer(turn) {
-  const sources = sourcesOf(turn.answer);
-  const text = pieces(turn.answer, sources).map(piece => piece.text + piece.numbers.map(number => " [" + number + "]").join("")).join("");
-  const lines = sources.map(source => (source.number ? "[" + source.number + "] " : "Nearest: ") + [source.title, source.file, source.position].filter(Boolean).join(", "));
-  return turn.question + "\n\n" + text + "\n\n" + lines.join("\n");
-}

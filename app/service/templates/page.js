@@ -53,17 +53,10 @@ function showTurn(turn, place) {
   box.append(columns);
   if (turn.answer) {
     const sources = sourcesOf(turn.answer), cost = turn.answer.cost;
-    const copy = make("button", { type: "button", on: { click: async () => {
-      await navigator.clipboard.writeText(plainAnswer(turn));
-      say("Copied");
-      copy.lastChild.textContent = "Copied";
-      setTimeout(() => { copy.lastChild.textContent = "Copy"; }, 1500);
-    } } }, icon("copy"), make("span", { text: "Copy" }));
-    copy.hidden = !navigator.clipboard;
     const read = turn.answer.being_read;
     columns.append(...[make("div", {}, answerText(turn.answer, sources, key),
       read ? make("p", { class: "note", text: readSo(read) + " had been read when this was answered." }) : null,
-      make("div", { class: "tools" }, copy, againButton(turn, "Ask again"),
+      make("div", { class: "tools" }, againButton(turn, "Ask again"),
         make("span", { text: cost.seconds.toFixed(1) + " s · " + count(cost.lm_calls, "model call", "model calls") }))),
       sourceList(turn.answer, sources, key), storyBox(turn.answer, sources, key)].filter(Boolean));
   } else if (turn === running?.turn) {
@@ -131,8 +124,7 @@ function showSide(shown) {
 }
 
 function saveOpen(conversation) {
-  const dropped = keep(conversation);
-  if (dropped) say("The oldest questions were forgotten to make room.");
+  keep(conversation);
   if (conversation === open_) showHistory();
 }
 

@@ -43,33 +43,20 @@ function icon(name, kind) {
 const count = (number, one, several) => number.toLocaleString("en") + " " + (number === 1 ? one : several);
 
 function conversations() {
-  if (!lasting) return remembered;
-  try {
-    const kept = JSON.parse(localStorage.getItem(STORE) ?? "[]");
-    return Array.isArray(kept) ? kept : [];
-  } catch (error) {
-    if (error instanceof SyntaxError) return [];
-    lasting = false; // this browser allows no storage
-    return remembered;
-  }
+  if (lasting) try { return JSON.parse(localStorage.getItem(STORE)) ?? []; } catch { lasting = false; }
+  return remembered;
 }
 
-// Returns how many of the oldest conversations had to go to make room.
+// Where there is no room, the oldest go; where this browser allows no storage, all last until the page is closed.
 function keepAll(list) {
   remembered = list;
-  for (let dropped = 0; lasting; dropped++) {
-    try {
-      localStorage.setItem(STORE, JSON.stringify(list.slice(0, list.length - dropped)));
-      return dropped;
-    } catch (error) {
-      if (error.name !== "QuotaExceededError" || dropped >= list.length - 1) lasting = false;
-    }
+  for (let kept = list; lasting; kept = kept.slice(0, -1)) {
+    try { return localStorage.setItem(STORE, JSON.stringify(kept)); } catch { lasting = kept.length > 1; }
   }
-  return 0;
 }
 
 function keep(conversation) {
-  return keepAll([conversation, ...conversations().filter(other => other.id !== conversation.id)]);
+  keepAll([conversation, ...conversations().filter(other => other.id !== conversation.id)]);
 }
 
 function tabKey(value) {

@@ -1,5 +1,4 @@
 // How the answer was found: the rounds of the search.
-const FACTS_SHOWN = 3;
 
 function passageChip(id, story, numbers, key, idle) {
   const title = story.titles[id] ?? id, number = numbers.get(id);
@@ -10,16 +9,8 @@ function passageChip(id, story, numbers, key, idle) {
 }
 
 function factList(facts, numbers, key) {
-  const item = fact => {
-    const made = make("li", {}, fact.text), cited = [...new Set(fact.passages.map(id => numbers.get(id)).filter(Boolean))];
-    made.append(...cited.map(number => citeLink(number, key)));
-    return made;
-  };
-  const list = make("ul", {}, ...facts.slice(0, FACTS_SHOWN).map(item));
-  if (facts.length <= FACTS_SHOWN + 1) { list.append(...facts.slice(FACTS_SHOWN).map(item)); return [list]; }
-  const rest = facts.slice(FACTS_SHOWN);
-  return [list, make("details", {}, make("summary", {}, icon("fold", "fold"), count(rest.length, "more statement", "more statements")),
-    make("ul", {}, ...rest.map(item)))];
+  const cited = fact => [...new Set(fact.passages.map(id => numbers.get(id)).filter(Boolean))].map(number => citeLink(number, key));
+  return make("ul", {}, ...facts.map(fact => make("li", {}, fact.text, ...cited(fact))));
 }
 
 function storyRound(round, place, story, numbers, key) {
@@ -33,7 +24,7 @@ function storyRound(round, place, story, numbers, key) {
     row(search.useful ? "Found it in" : "Read", null, make("div", { class: "chips" },
       ...search.found.map(id => passageChip(id, story, numbers, key, !search.useful)), search.found.length ? null : "nothing"));
   }
-  if (round.learnt.length) row("Learnt", "facts", ...factList(round.learnt, numbers, key));
+  if (round.learnt.length) row("Learnt", null, factList(round.learnt, numbers, key));
   if (place === story.rounds.length - 1 && round.missing) row("Still missing", "lack", round.missing);
   return make("li", { class: "round" }, make("span", { class: "step", text: place + 1, "aria-label": "Round " + (place + 1), role: "img" }),
     make("div", {}, rows));
