@@ -110,34 +110,25 @@ def test_configure_sets_all_or_none():
 # Saved states; that all is kept is tested for every program.
 
 
-@pytest.fixture
-def saved(tmp_path):
-    """The path of a saved program, and a way to change what was saved."""
-    path = tmp_path / "program.json"
+def changed(path, edit):
+    """A saved program of which something was changed."""
     Sure(tries=7, delta=-1.5, mode="slow").save(path)
-
-    def change(edit):
-        state = json.loads(path.read_text())
-        edit(state)
-        path.write_text(json.dumps(state))
-
-    return path, change
+    state = json.loads(path.read_text())
+    edit(state)
+    path.write_text(json.dumps(state))
+    return path
 
 
-def test_a_hyperparameter_that_a_saved_state_lacks_gets_its_default(saved):
-    path, change = saved
-    change(lambda state: state.pop("mode"))
+def test_a_hyperparameter_that_a_saved_state_lacks_gets_its_default(tmp_path):
     twin = Sure(mode="slow")
-    twin.load(path)
+    twin.load(changed(tmp_path / "program.json", lambda state: state.pop("mode")))
     assert (twin.tries, twin.mode) == (7, "fast")
 
 
-def test_saved_value_outside_todays_bounds_is_refused_and_changes_nothing(saved):
-    path, change = saved
-    change(lambda state: state["tries"].update(value=99))
+def test_saved_value_outside_todays_bounds_is_refused_and_changes_nothing(tmp_path):
     twin = Sure()
     with pytest.raises(ValueOutOfBounds, match="tries=99"):
-        twin.load(path)
+        twin.load(changed(tmp_path / "program.json", lambda state: state["tries"].update(value=99)))
     assert twin.values() == Sure().values()
 
 

@@ -1,4 +1,4 @@
-"""The adapter writes what DSPy's writes, but for the form of a reply, and remembers it."""
+"""The adapter writes what DSPy's writes, but for the form of a reply, and no input forges a field."""
 
 from __future__ import annotations
 
@@ -41,20 +41,19 @@ def test_the_messages_are_dspys_but_for_the_form_of_a_reply(signature):
     outputs = {name: value(field.annotation) for name, field in signature.output_fields.items()}
     demos = [{**inputs, **outputs}, {**outputs, next(iter(inputs)): "incomplete"}]
     marks = [*signature.output_fields, "completed"]
-    for _ in range(2):
-        ours, theirs = (a.format(signature, demos, inputs) for a in (LenientChatAdapter(), dspy.ChatAdapter()))
-        system, *ours, asked = [message["content"] for message in ours]
-        dspys, *theirs, dspys_asked = [message["content"] for message in theirs]
-        assert ours == theirs  # demonstrations
-        (body, _, named), (dspys_body, _, _) = (text.rpartition("Respond with") for text in (asked, dspys_asked))
-        assert body == dspys_body
-        assert re.findall(r"\[\[ ## (\w+) ## \]\]", named) == marks
-        fields, _, rest = system.partition("\n\nWrite every reply in this form:\n\n")
-        assert dspys.startswith(fields)
-        form, _, task = rest.partition("\n\nYour task:\n")
-        assert re.findall(r"\[\[ ## (\w+) ## \]\]", form) == marks
-        assert task.split() == signature.instructions.split()
-        assert len(system) < len(dspys)
+    ours, theirs = (a.format(signature, demos, inputs) for a in (LenientChatAdapter(), dspy.ChatAdapter()))
+    system, *ours, asked = [message["content"] for message in ours]
+    dspys, *theirs, dspys_asked = [message["content"] for message in theirs]
+    assert ours == theirs  # demonstrations
+    (body, _, named), (dspys_body, _, _) = (text.rpartition("Respond with") for text in (asked, dspys_asked))
+    assert body == dspys_body
+    assert re.findall(r"\[\[ ## (\w+) ## \]\]", named) == marks
+    fields, _, rest = system.partition("\n\nWrite every reply in this form:\n\n")
+    assert dspys.startswith(fields)
+    form, _, task = rest.partition("\n\nYour task:\n")
+    assert re.findall(r"\[\[ ## (\w+) ## \]\]", form) == marks
+    assert task.split() == signature.instructions.split()
+    assert len(system) < len(dspys)
 
 
 HELD = {
