@@ -14,7 +14,7 @@ from knowgap.programs.hyperparameters import Threshold, declared_in
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of, without_last
-from knowgap.programs.replies.text import text_of, warn_once, without_surrogates
+from knowgap.programs.replies.text import text_of, warn_once
 from knowgap.programs.shortening import SHORTEN, writer_of
 from knowgap.programs.trace.recorder import current_recorder
 from knowgap.programs.trace.steps import Answered, Malformed, Retrieved, Shortened, Step
@@ -102,11 +102,7 @@ class Forward(dspy.Module):
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
             recorder.cost.unreadable += usage.asked
-        else:
-            for name, value in prediction.items():
-                if name != "logprobs":  # thousands of numbers, which need no repair
-                    prediction[name] = without_surrogates(value)
-        return prediction, without_surrogates(problem)
+        return prediction, problem
 
     @property
     def calls_left(self) -> float:

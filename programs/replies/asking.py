@@ -23,6 +23,7 @@ from dspy.utils.exceptions import (
 from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, track_usage
 from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.steps import Shortened
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
@@ -55,16 +56,19 @@ def default_sampling(lm: Any) -> dict[str, Any]:
     return {} if chosen or "max_completion_tokens" in lm.kwargs else {"temperature": 0.0}
 
 
-def default_limits(lm: Any, adapter: Any, longest: int = LONGEST_REPLY) -> dict[str, Any]:
+def default_limits(lm: Any, predictor: dspy.Module, style: Any = None) -> dict[str, Any]:
     """The options that end a reply, unless the model sets them: a stop text (chat format only), and a length in tokens.
 
-    Empty for OpenAI's reasoning models, whose thoughts count as output. A model that runs in this process has a length
-    limit of its own.
+    The length is lower if only an answer in a short style is requested. Empty for OpenAI's reasoning models, whose
+    thoughts count as output. A model that runs in this process has a length limit of its own.
     """
     if not isinstance(lm, dspy.LM) or "max_completion_tokens" in lm.kwargs:
         return {}
-    limits: dict[str, Any] = {"max_tokens": longest} if isinstance(lm.engine, str) else {}
-    if getattr(adapter, "form", "") == "chat" and "stop" in lm.supported_params:
+    short = [*predict_of(predictor).signature.output_fields] == ["answer"] and style in _SHORT_STYLES
+    limits: dict[str, Any] = {}
+    if isinstance(lm.engine, str):
+        limits["max_tokens"] = LONGEST_SHORT_REPLY if short else LONGEST_REPLY
+    if getattr(adapter_in_use(), "form", "") == "chat" and "stop" in lm.supported_params:
         limits["stop"] = [_STOP]
     return {name: value for name, value in limits.items() if lm.kwargs.get(name) is None}
 
@@ -113,7 +117,7 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     if not isinstance(lm, dspy.BaseLM):
         raise UsageError(f"the language model is {lm!r:.80}: set one with dspy.configure(lm=…) or dspy.context(lm=…)")
     own = {**predict_of(predictor).config, **inputs.get("config", {})}
-    limits = default_limits(lm, adapter_in_use(), _longest_reply(predictor, inputs))
+    limits = default_limits(lm, predictor, inputs.get("style"))
     limits = {name: limit for name, limit in limits.items() if name not in {*own, *_REFUSED.get(lm, ())}}
     options = limits if own.keys() & _SAMPLING else {**default_sampling(lm), **limits}
     first, text = _ask(predictor, inputs, lm, options)
@@ -126,12 +130,6 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     if dspy.settings.trace:  # from which an optimizer makes demonstrations
         dspy.settings.trace[:] = [call for call in dspy.settings.trace if call[2] is not first.prediction]
     return second._replace(usage=usage)
-
-
-def _longest_reply(predictor: dspy.Module, inputs: Mapping[str, Any]) -> int:
-    """The default limit in tokens of a reply: lower if only an answer in a short style is requested."""
-    alone = [*predict_of(predictor).signature.output_fields] == ["answer"]
-    return LONGEST_SHORT_REPLY if alone and inputs.get("style") in _SHORT_STYLES else LONGEST_REPLY
 
 
 def _changes(first: Reply, text: str, lm: Any, limits: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -186,7 +184,7 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: di
                 # After a reply, these errors come from parsing it. Before one, something is wrong with the request.
                 if not tracker.usage.answered:
                     raise
-                problem = shorten(error, 300) or type(error).__name__
+                problem = without_surrogates(shorten(error, 300)) or type(error).__name__
                 return Reply(None, problem, tracker.usage), getattr(error, "lm_response", "") or ""
 
 

@@ -21,6 +21,7 @@ from pydantic import BeforeValidator, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from knowgap.programs.replies.forms import Raw, found_fields, plain_name, spelled
+from knowgap.programs.replies.text import without_surrogates
 from knowgap.signatures import values
 
 _THOUGHT = re.compile(
@@ -67,7 +68,7 @@ def read_fields(signature: type[dspy.Signature], reply: str) -> Raw | None:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     found = itertools.chain(found_fields(text, signature), [_bare(signature, text)])
     read = (_converted(signature, raw) for raw in found)
-    return next((fields for fields in read if fields is not None), None)
+    return without_surrogates(next((fields for fields in read if fields is not None), None))
 
 
 def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:

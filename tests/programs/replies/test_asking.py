@@ -34,7 +34,7 @@ def test_temperature_0_is_sent_where_nothing_is_set(name, options, sampling):
     lm = dspy.LM(name, **{"api_key": "none", **options})
     assert default_sampling(lm) == sampling
     assert lm_settings(lm) == sampling | {n: v for n, v in options.items() if n in ("temperature", "top_p")}
-    assert name != "openai/o3" or default_limits(lm, dspy.ChatAdapter()) == {}
+    assert name != "openai/o3" or default_limits(lm, Direct().answer) == {}
 
 
 ANSWER = "[[ ## answer ## ]]\nTarn"
