@@ -269,11 +269,11 @@ def _tune(_: int, place: Path) -> Any:
 
 def _experiment(_: int, place: Path) -> Any:
     from knowgap.compiling import Run
-    from knowgap.compiling.experiments.run import Experiment
+    from knowgap.compiling.experiments.run import run_experiment
 
     (place / "table.toml").write_text(_EXPERIMENT, encoding="utf-8")
-    experiment = Experiment(place / "table.toml", place / "out", engine="bm25", limit=30)
-    result = experiment.run(Run(lm=_lm(place), num_threads=THREADS))
+    run = Run(lm=_lm(place), num_threads=THREADS)
+    result = run_experiment(place / "table.toml", place / "out", engine="bm25", limit=30, run=run)
     return [line for column in result.table.columns for line in result.lines(column)]
 
 

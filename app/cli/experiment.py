@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -46,30 +46,23 @@ def experiment(
 ) -> None:
     """Run a table of programs and data sets, continue it where it stopped, and write it as Markdown and CSV."""
     from knowgap.compiling import Run
-    from knowgap.compiling.experiments.result import cell_text
-    from knowgap.compiling.experiments.run import Experiment
+    from knowgap.compiling.experiments.run import run_experiment
     from knowgap.compiling.experiments.table import read_table
 
     read = read_table(table)
     folder = options.output_dir or Path(f"experiment-{read.name}")
-    asked = Experiment(
-        read,
-        folder,
-        data=factories.named_values(options.data_path, "--data-path"),
-        indexes=factories.named_values(options.index, "--index"),
-        engine=options.engine,
-        rows=options.rows,
-        limit=options.limit,
-        models=factories.load_parts(factories.named_values(options.parts, "--part"), ["reranker", "entailment"]),
-    )
+    asked: dict[str, Any] = {
+        "data": factories.named_values(options.data_path, "--data-path"),
+        "indexes": factories.named_values(options.index, "--index"),
+        "models": factories.load_parts(factories.named_values(options.parts, "--part"), ["reranker", "entailment"]),
+        **{"engine": options.engine, "rows": options.rows, "limit": options.limit},
+    }
     lm = factories.load_lm(options)
     with progress(read.name) as report:
-        result = asked.run(Run(lm, options.num_threads, options.seed, report))
+        run = Run(lm, options.num_threads, options.seed, report)
+        result = run_experiment(read, folder, **asked, run=run)
     for column in read.columns:
-        by_row: dict[str, list[dict[str, object]]] = {}
-        for line in result.lines(column):
-            by_row.setdefault(str(line["row"]), []).append(line)
-        shown = [[label, *map(cell_text, own), own[0]["failed"] or own[0]["note"]] for label, own in by_row.items()]
+        shown = [[*cells, failed or note] for *cells, failed, note in result.rows(column)]
         if shown:
             show_table(column.title, ["row", *column.metrics, "failed"], shown, caption=result.setting(column))
     remark(f"written to {folder}: experiment.md, experiment.csv; * p < 0.05 against the baseline (paired, Holm)")

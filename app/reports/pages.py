@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import Provenance
-from knowgap.compiling.questions.records import KINDS, Draft
+from knowgap.compiling.questions.author import KINDS, Draft
 from knowgap.reports.evaluations import Source, group_evaluations, read_evaluations
 from knowgap.storage.files import write_file
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, cast
 
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.demonstrations.excerpts import with_excerpts
 from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
+from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import content_words, words
 
 P = TypeVar("P", bound=Program)
 Demos = list[dict[str, Any]]
@@ -21,6 +22,9 @@ NUM_SETS = 6
 """The most demonstration sets for each predictor, the empty one included."""
 MAX_DEMOS = 4
 """The most demonstrations in a set that is drawn."""
+EXCERPT_WORDS = 60
+"""The number of words beyond which a demonstration shows an excerpt of a passage: a long one makes every prompt
+expensive, and misleads small models."""
 
 
 class DemoSets(BaseModel, extra="forbid"):
@@ -46,20 +50,15 @@ class DemoSets(BaseModel, extra="forbid"):
         Each predictor gets at most `NUM_SETS` sets, the empty one included; drawn sets have at most `MAX_DEMOS`
         demonstrations. Of the longer passages in these, they show excerpts.
         """
-        rng = random.Random(seed)
-        available: dict[str, Demos] = {}
-        if bootstrapped is not None:
-            outputs = {name: cast("Any", p).signature.output_fields for name, p in bootstrapped.named_predictors()}
-            for name, demos in _demos(bootstrapped).items():
-                available[name] = [with_excerpts(demo, outputs[name]) for demo in demos]
-        sets: dict[str, list[Demos]] = {}
-        own: dict[str, int] = {}
+        rng, drawn = random.Random(seed), cls()
+        available = {} if bootstrapped is None else _demos(bootstrapped)
+        outputs = {name: cast("Any", p).signature.output_fields for name, p in program.named_predictors()}
         for name, demos in _demos(program).items():
             options: list[Demos] = [[], demos] if demos else [[]]
-            _add_draws(options, available.get(name, []), rng)
+            _add_draws(options, [with_excerpts(demo, outputs[name]) for demo in available.get(name, [])], rng)
             if len(options) > 1:
-                sets[name], own[name] = options, int(bool(demos))
-        return cls(sets=sets, own=own)
+                drawn.sets[name], drawn.own[name] = options, int(bool(demos))
+        return drawn
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -69,7 +68,7 @@ class DemoSets(BaseModel, extra="forbid"):
     @property
     def bootstrapped(self) -> dict[str, int]:
         """The first bootstrapped set by predictor; the program's own if there is none."""
-        return {name: own + 1 if own + 1 < len(self.sets[name]) else own for name, own in self.own.items()}
+        return {name: min(own + 1, len(self.sets[name]) - 1) for name, own in self.own.items()}
 
     def apply(self, program: P, chosen: Mapping[str, int]) -> P:
         """Give a program the chosen set of every predictor, and return it; set 0 is empty whatever sets there are."""
@@ -93,3 +92,40 @@ def _add_draws(options: list[Demos], available: Demos, rng: random.Random) -> No
             options.append(drawn)
         size = rng.randint(1, min(MAX_DEMOS, len(available)))
         drawn = [available[place] for place in sorted(rng.sample(range(len(available)), size))]
+
+
+def with_excerpts(demo: dict[str, Any], outputs: Collection[str]) -> dict[str, Any]:
+    """Shorten the passages that a demonstration shows to the sentences that its outputs rest on; see `excerpt`.
+
+    `demo` has the JSON values of a demonstration by field, passages with a title and a text; `outputs` are the names of
+    its output fields.
+    """
+    answer = {*content_words(" ".join(str(demo[name]) for name in outputs if name in demo))}
+    question = {*content_words(str(demo.get("question", "")))}
+
+    def shorten(item: Any) -> Any:
+        is_passage = isinstance(item, dict) and "title" in item and isinstance(item.get("text"), str)
+        return {**item, "text": excerpt(item["text"], answer, question)} if is_passage else item
+
+    return {
+        name: [shorten(item) for item in value] if isinstance(value, list) and name not in outputs else value
+        for name, value in demo.items()
+    }
+
+
+def excerpt(text: str, answer: set[str], question: set[str]) -> str:
+    """An excerpt of a passage: its first sentence, and those that share most words with an answer or its question.
+
+    The sentences keep their order. The first sentence and the best of the others are always kept, and more as long as
+    they are `EXCERPT_WORDS` words together. A shorter text stays as it is. Answer and question are given by their
+    content words; those of the answer count first.
+    """
+    if len(words(text)) <= EXCERPT_WORDS:
+        return text
+    first, *others = [(place, sentence, words(sentence)) for place, sentence in enumerate(split_sentences(text))]
+    others.sort(key=lambda each: (len(answer.intersection(each[2])), len(question.intersection(each[2]))), reverse=True)
+    kept = [first, *others[:1]]
+    for each in others[1:]:
+        if sum(len(found) for _, _, found in [*kept, each]) <= EXCERPT_WORDS:
+            kept.append(each)
+    return " ".join(sentence for _, sentence, _ in sorted(kept))

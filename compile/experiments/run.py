@@ -1,12 +1,14 @@
 """Run a table: ask every program the questions of every data set, and continue a run that was stopped.
 
 A run keeps everything in its output folder: a file of answers for each program and data set (`answers/`), indexes
-(`indexes/`). The same call reads them again and asks only what is missing, whether the run was killed or finished.
+(`indexes/`), and the results as Markdown and CSV. The same call reads the answers again and asks only what is missing,
+whether the run was killed or finished.
 """
 
 from __future__ import annotations
 
-import functools
+import csv
+import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,20 +17,31 @@ from typing import Any
 from knowgap.compiling.data import Dataset, load_dataset, split
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
 from knowgap.compiling.evaluation.metrics import get_metric
-from knowgap.compiling.evaluation.results import COSTS
+from knowgap.compiling.evaluation.results import COSTS, Evaluations
 from knowgap.compiling.evaluation.shared_cache import share_results
-from knowgap.compiling.experiments.result import ExperimentResult
+from knowgap.compiling.evaluation.statistics import SIGNIFICANT, few_questions
 from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row, read_table
 from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval.index.engines import as_retriever, open_or_build
+from knowgap.storage.files import write_file
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A table with the data, the indexes and the models that it is run with.
+def run_experiment(
+    table: ExperimentTable | str | Path,
+    output: str | Path,
+    *,
+    data: Mapping[str, str | Path] | None = None,
+    indexes: Mapping[str, Any] | None = None,
+    engine: str | None = None,
+    rows: Collection[str] | None = None,
+    limit: int | None = None,
+    models: Mapping[str, Any] | None = None,
+    run: Run = Run(),
+) -> ExperimentResult:
+    """Run a table, write `experiment.md` and `experiment.csv` into `output`, and return the results.
 
     Args:
         table: a table, the name of one that comes with knowgap, or a TOML file.
@@ -40,103 +53,165 @@ class Experiment:
         rows: labels of the rows to run; None for all.
         limit: how many questions of each data set are asked at most.
         models: reranker and entailment model, for the programs that have them.
+        run: the language model, how many questions are asked at a time, the seed, and a callback.
 
     Raises:
         UnknownName: a row, column, data set or metric that does not exist.
+        UsageError: no data for any column, or a row that cannot be made.
+        DataError: data that cannot be read or scored.
+        LanguageModelUnreachable: the language model can no longer be reached; the same call continues the run.
     """
-
-    table: ExperimentTable | str | Path
-    output: str | Path
-    data: Mapping[str, str | Path] = field(default_factory=dict)
-    indexes: Mapping[str, Any] = field(default_factory=dict)
-    engine: str | None = None
-    rows: Collection[str] | None = None
-    limit: int | None = None
-    models: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        table = self.read
-        labels, datasets = [row.label for row in table.rows], [column.dataset for column in table.columns]
-        for kind, names, known in (
-            ("data set", [*self.data, *self.indexes], datasets),
-            ("row", self.rows or (), labels),
-        ):
-            for name in names:
-                if name not in known:
-                    raise UnknownName.among(f"{kind} of {table.name}", name, known)
-        for metric in dict.fromkeys(name for column in table.columns for name in column.metrics):
-            if metric not in COSTS:
-                get_metric(metric)
-
-    @functools.cached_property
-    def read(self) -> ExperimentTable:
-        """The table."""
-        return self.table if isinstance(self.table, ExperimentTable) else read_table(self.table)
-
-    def run(self, run: Run = Run()) -> ExperimentResult:
-        """Run the table, write `experiment.md` and `experiment.csv` into `output`, and return the results.
-
-        Raises:
-            UsageError: no data for any column, or a row that cannot be made.
-            DataError: data that cannot be read or scored.
-            LanguageModelUnreachable: the language model can no longer be reached; the same call continues the run.
-        """
-        table, found = self.read, ExperimentResult(self.read)
-        rows = [row for row in table.rows if self.rows is None or row.label in self.rows]
-        rows.sort(key=lambda row: row.label != table.baseline)
-        columns = [column for column in table.columns if column.dataset in {"sample", *self.data}]
-        if not columns:
-            missing = " ".join(dict.fromkeys(f"{column.dataset}=PATH" for column in table.columns))
-            raise UsageError(f"no data for any column of {table.name}: name the files ({missing})")
-        for column in columns:
-            data = self._data(column, run.seed)
-            retriever, programs = self._retriever(column, data, run), dict[str, Program]()
-            for row in rows:
-                made = row.left_out or self._program(row, column, retriever)
+    table, data, indexes = table if isinstance(table, ExperimentTable) else read_table(table), data or {}, indexes or {}
+    for kind, names, known in (
+        ("data set", [*data, *indexes], [column.dataset for column in table.columns]),
+        ("row", rows or (), [row.label for row in table.rows]),
+    ):
+        for name in names:
+            if name not in known:
+                raise UnknownName.among(f"{kind} of {table.name}", name, known)
+    for metric in {name for column in table.columns for name in column.metrics}.difference(COSTS):
+        get_metric(metric)
+    columns = [column for column in table.columns if column.dataset in {"sample", *data}]
+    if not columns:
+        missing = " ".join(dict.fromkeys(f"{column.dataset}=PATH" for column in table.columns))
+        raise UsageError(f"no data for any column of {table.name}: name the files ({missing})")
+    found = ExperimentResult(table)
+    for column in columns:
+        asked = _load(column, data.get(column.dataset, "sample"), run.seed)
+        if column.dataset in indexes:
+            retriever = as_retriever(indexes[column.dataset])
+        else:
+            retriever = _own_index(asked, Path(output) / "indexes", engine or table.engine, run)
+        programs: dict[str, Program] = {}
+        for row in sorted(table.rows, key=lambda row: row.label != table.baseline):
+            if rows is None or row.label in rows:
+                made = row.left_out or make_program(row, column, retriever, models or {})
                 if isinstance(made, str):
                     found.left_out[row.label, column.title] = made
                 else:
                     programs[row.label] = made
-            folder = Path(self.output) / "answers" / file_name(column.title)
-            metrics = [name for name in column.metrics if name not in COSTS]
-            asked = {"run": run.named(column.title), "split": column.split, "limit": self.limit, "output": folder}
-            if programs:
-                found.evaluations[column.title] = evaluate(share_results(programs), data, metrics, **asked)
-        found.save(self.output)
-        return found
+        answers = Path(output) / "answers" / file_name(column.title)
+        metrics = [name for name in column.metrics if name not in COSTS]
+        options = {"run": run.named(column.title), "split": column.split, "limit": limit, "output": answers}
+        if programs:
+            found.evaluations[column.title] = evaluate(share_results(programs), asked, metrics, **options)
+    found.save(output)
+    return found
 
-    def _data(self, column: Column, seed: int) -> Dataset:
-        path = self.data.get(column.dataset, "sample")
-        data = load_dataset(path, seed=seed, split_as=column.split)
-        if column.questions is None:
-            return data
-        drawn = split(data.questions(column.split), {"drawn": column.questions}, seed)["drawn"]
-        return replace(data, splits={**data.splits, column.split: drawn})
 
-    def _retriever(self, column: Column, data: Dataset, run: Run) -> Any:
-        """The index that is named for a data set, or one of its passages, which is built at first."""
-        if column.dataset in self.indexes:
-            return as_retriever(self.indexes[column.dataset])
-        engine = self.engine or self.read.engine
-        folder = Path(self.output) / "indexes" / data.index_name(engine)
-        return open_or_build(folder, data.corpus, engine, progress=run.progress) if data.corpus else None
+def _load(column: Column, path: str | Path, seed: int) -> Dataset:
+    """The data of a column, with as many questions as it draws."""
+    data = load_dataset(path, seed=seed, split_as=column.split)
+    if column.questions is None:
+        return data
+    drawn = split(data.questions(column.split), {"drawn": column.questions}, seed)["drawn"]
+    return replace(data, splits={**data.splits, column.split: drawn})
 
-    def _program(self, row: Row, column: Column, retriever: Any) -> Any:
-        """The program of a cell, or why there is none."""
-        cls = get_program(row.program)
-        preset = row.preset
-        if preset == "paper":
-            tasks = (column.task, column.task.removesuffix("_deep"))
-            preset = next((name for name in tasks if name in cls.presets), "")
-            if not preset:
-                return "its paper has no setting for this task"
-        has_style = "style" in cls.hyperparameters() and "style" not in cls.presets.get(preset, {})
-        values: dict[str, Any] = {"style": TASKS[column.task]} if has_style else {}
-        values |= row.settings
-        models = {name: model for name, model in self.models.items() if name in cls.part_names}
-        program = (
-            cls.from_preset(preset, retriever, **models, **values) if preset else cls(retriever, **models, **values)
-        )
-        if program.needs_retriever and retriever is None:
-            raise UsageError(f"{column.dataset} has no passages of its own: name an index for it")
-        return program
+
+def _own_index(data: Dataset, folder: Path, engine: str, run: Run) -> Any:
+    """The index of the passages that come with the questions, which is built at first; None if there are none."""
+    if not data.corpus:
+        return None
+    return open_or_build(folder / data.index_name(engine), data.corpus, engine, progress=run.progress)
+
+
+def make_program(row: Row, column: Column, retriever: Any, models: Mapping[str, Any]) -> Program | str:
+    """The program of a cell, or why there is none."""
+    cls = get_program(row.program)
+    preset = row.preset
+    if preset == "paper":
+        tasks = (column.task, column.task.removesuffix("_deep"))
+        preset = next((name for name in tasks if name in cls.presets), "")
+        if not preset:
+            return "its paper has no setting for this task"
+    has_style = "style" in cls.hyperparameters() and "style" not in cls.presets.get(preset, {})
+    values: dict[str, Any] = {"style": TASKS[column.task]} if has_style else {}
+    values |= {**row.settings, **{name: model for name, model in models.items() if name in cls.part_names}}
+    program = cls.from_preset(preset, retriever, **values) if preset else cls(retriever, **values)
+    if program.needs_retriever and retriever is None:
+        raise UsageError(f"{column.dataset} has no passages of its own: name an index for it")
+    return program
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """A table with its results: our figures with intervals beside the paper's.
+
+    Attributes:
+        table: what was compared.
+        evaluations: the evaluations of the rows that were run, by the column's title; the baseline comes first.
+        left_out: why a cell was not run, by the row's label and the column's title.
+    """
+
+    table: ExperimentTable
+    evaluations: dict[str, Evaluations] = field(default_factory=dict)
+    left_out: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def lines(self, column: Column) -> list[dict[str, Any]]:
+        """A line for each row and metric of a column; scores are from 0 to 1, the paper's in percent.
+
+        `p` is that of the paired permutation test against the baseline, corrected for the number of rows (Holm).
+        """
+        found = self.evaluations.get(column.title, Evaluations())
+        tests = {metric: found.comparisons(metric) for metric in column.metrics if metric not in COSTS}
+        lines: list[dict[str, Any]] = []
+        for row in self.table.rows:
+            reason, evaluation = self.left_out.get((row.label, column.title)), found.get(row.label)
+            for metric in column.metrics if reason is not None or evaluation is not None else ():
+                line: dict[str, Any] = {"row": row.label, "column": column.title, "metric": metric}
+                figure, test = None, tests.get(metric, {}).get(row.label)
+                if evaluation is not None and evaluation.defines(metric):
+                    figure = evaluation.interval(metric)
+                line |= {name: getattr(figure, name, None) for name in ("mean", "low", "high")}
+                line |= {"paper": self.table.printed(row, column, metric), "p": test and test.p_corrected}
+                line |= {"failed": len(evaluation.failures) if evaluation is not None else None}
+                lines.append(line | {"note": reason or row.differs})
+        return lines
+
+    def rows(self, column: Column) -> list[list[str]]:
+        """The rows of a column's table: label, a cell for each metric, how many questions failed, and a note."""
+        lines, width = self.lines(column), len(column.metrics)
+        own = [lines[start : start + width] for start in range(0, len(lines), width)]
+        return [[of[0]["row"], *map(_cell, of), str(of[0]["failed"] or ""), of[0]["note"]] for of in own]
+
+    def setting(self, column: Column) -> str:
+        """What a column was measured with, and what the paper measured with, in one line."""
+        found = [*self.evaluations.get(column.title, Evaluations()).values()]
+        if not found:
+            return "not run"
+        origin = found[0].provenance
+        searched = ", ".join(f"{name} {origin.retriever[name]}" for name in ("name", "passages") if origin.retriever)
+        here = f"here: {origin.lm}, {searched}, {len(found[0].records)} questions of {origin.split}"
+        paper = f"the paper: {self.table.setting}" if self.table.setting else ""
+        scores = [each.interval(name) for each in found for name in each.metrics if each.defines(name)]
+        return "; ".join(filter(None, (here, paper, column.differs, few_questions(scores))))
+
+    def markdown(self) -> str:
+        """The results as Markdown: a table for each column, with the paper's figure beside each of ours."""
+        parts = [f"# {self.table.title}", self.table.paper, *self.table.notes]
+        for column in self.table.columns:
+            width = len(column.metrics) + 3
+            cells = [["", *column.metrics, "failed", "note"], ["---"] * width, *self.rows(column)]
+            parts += [f"## {column.title}", "\n".join(f"| {' | '.join(row)} |" for row in cells)]
+            parts.append(f"{self.setting(column)}. * p < {SIGNIFICANT} against the baseline (paired, Holm).")
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+    def save(self, folder: str | Path) -> None:
+        """Write `experiment.md`, and `experiment.csv` with the lines of all columns, each atomically."""
+        write_file(Path(folder) / "experiment.md", self.markdown())
+        lines, text = [line for column in self.table.columns for line in self.lines(column)], io.StringIO()
+        writer = csv.DictWriter(text, list(lines[0]) if lines else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+        write_file(Path(folder) / "experiment.csv", text.getvalue())
+
+
+def _cell(line: dict[str, Any]) -> str:
+    """Our figure with its interval, a star if it is significantly different, and the paper's; scores in percent."""
+    paper = "" if line["paper"] is None else f" (paper {line['paper']:g})"
+    if line["mean"] is None:
+        return f"–{paper}"
+    scale = 1 if line["metric"] in COSTS else 100
+    mean, low, high = (f"{scale * line[name]:.1f}" for name in ("mean", "low", "high"))
+    star = "*" if line["p"] is not None and line["p"] < SIGNIFICANT else ""
+    return f"{mean}{star} [{low}–{high}]{paper}"

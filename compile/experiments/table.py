@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from knowgap.errors import DataError, UnknownName
 
@@ -81,12 +81,7 @@ class Row(BaseModel, extra="forbid", frozen=True):
     settings: dict[str, Any] = {}
     left_out: str = ""
     differs: str = ""
-    paper: tuple[float | None, ...] = ()
-
-    @field_validator("paper", mode="after")
-    @classmethod
-    def _none_for_nan(cls, figures: tuple[float | None, ...]) -> tuple[float | None, ...]:
-        return tuple(None if figure is None or math.isnan(figure) else figure for figure in figures)
+    paper: tuple[float, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Row:
@@ -137,7 +132,8 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
     def printed(self, row: Row, column: Column, metric: str) -> float | None:
         """The paper's figure for a metric of a cell, a score in percent; None without one."""
         place = sum(len(each.metrics) for each in self.columns[: self.columns.index(column)])
-        return row.paper[place + column.metrics.index(metric)] if row.paper else None
+        figure = row.paper[place + column.metrics.index(metric)] if row.paper else math.nan
+        return None if math.isnan(figure) else figure
 
 
 def shipped_tables() -> dict[str, Path]:

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import dspy
+from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.questions.material import Material
-from knowgap.compiling.questions.records import Draft
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.errors import LanguageModelError
 from knowgap.programs.replies.text import text_of
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.words import words
 from knowgap.signatures import STYLES, JudgeAnswer
-from knowgap.signatures.questions import (
-    AnswerIfSettled,
-    ReadQuestion,
-    WriteOneHop,
-    WriteTwoHops,
-)
+from knowgap.signatures.questions import AnswerIfSettled, ReadQuestion, WriteOneHop, WriteTwoHops
+
+KINDS: dict[str, str] = {
+    "one_hop": "one fact of one passage",
+    "two_hop": "a fact about something that another passage tells",
+}
+"""The kinds of questions, and what each asks for."""
+
+DROPPED = {
+    "nothing to ask": "the passages give no question of the kind",
+    "unreadable": "a reply of the language model could not be read",
+    "refused": "the language model refused the request",
+    "names the passage": "the question speaks of a passage or text",
+    "long answer": "the answer has more than 12 words",
+    "tells the answer": "the answer stands in the question",
+    "not in the passages": "the answer is not worded as in the passages",
+    "unclear": "the question is not understood by itself",
+    "not answerable": "its passages do not settle it",
+    "other answer": "another answer is found in its passages",
+    "one is enough": "one of its two passages settles it",
+    "repeated": "it asks the same as an earlier one",
+    "lost": "the language model could not be reached; the same command asks again",
+}
+"""Why a draft is dropped, in the order in which it is checked."""
 
 _STYLE = STYLES["short"]
 _LONGEST_ANSWER = 12  # words
@@ -32,6 +51,44 @@ _NAMES_PASSAGE = re.compile(
     r"(passages?|paragraphs?|texts?|articles?|excerpts?|snippets?|documents?)\b",
     re.IGNORECASE,
 )
+
+
+class Draft(BaseModel, extra="forbid"):
+    """A question that was written, and what the checks found.
+
+    Attributes:
+        id: an id made from its kind and passages.
+        kind: a key of `KINDS`.
+        passages: id, title and text of each gold passage.
+        question: empty if none was written.
+        answer: short; worded as in the passages.
+        aliases: the answer in other words, as found in the passages when the question was checked.
+        steps: sub-questions with their answers, of questions on two passages.
+        from_memory: whether the language model knows the answer without a passage.
+        dropped: why it is not kept, a key of `DROPPED`; empty if it is.
+    """
+
+    id: str
+    kind: str
+    passages: list[dict[str, str]]
+    question: str = ""
+    answer: str = ""
+    aliases: list[str] = []
+    steps: list[dict[str, str]] = []
+    from_memory: bool = False
+    dropped: str = ""
+
+    def to_line(self) -> str:
+        """The question in the layout of users' own questions, with the mark `from_memory`: a line of JSON Lines."""
+        record: dict[str, Any] = {
+            "id": self.id,
+            "question": self.question,
+            "answer": [self.answer, *self.aliases],
+            "type": self.kind,
+            "gold_ids": [passage["id"] for passage in self.passages],
+            "from_memory": self.from_memory,
+        }
+        return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 class Author:
@@ -53,7 +110,8 @@ class Author:
         """Write a question and check it; raise a `LanguageModelError` that would affect every other draft as well."""
         draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
         try:
-            draft.dropped = self._compose(draft, material) or _flaw(draft) or self._check(draft, material.passages)
+            flaw = self._compose(draft, material) or _flaw(draft, material.passages)
+            draft.dropped = flaw or self._check(draft, material.passages)
         except _Unreadable:
             draft.dropped = "unreadable"
         except LanguageModelError as error:
@@ -109,10 +167,10 @@ class _Unreadable(Exception):
     pass
 
 
-def _flaw(draft: Draft) -> str:
+def _flaw(draft: Draft, passages: Sequence[Passage]) -> str:
     """What is wrong with a question and its answer, checked without a language model; empty if nothing is."""
     answer, told = (normalize_answer(" ".join(words(text))) for text in (draft.answer, draft.question))
-    read = {word for passage in draft.gold for word in words(str(passage))}
+    read = {word for passage in passages for word in words(str(passage))}
     if _NAMES_PASSAGE.search(draft.question):
         return "names the passage"
     if len(words(draft.answer)) > _LONGEST_ANSWER:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import resolve_lm
-from knowgap.compiling.questions.author import Author
+from knowgap.compiling.evaluation.threads import map_ordered
+from knowgap.compiling.questions.author import DROPPED, KINDS, Author, Draft
 from knowgap.compiling.questions.material import Corpus, Material
-from knowgap.compiling.questions.records import DROPPED, KINDS, Draft
 from knowgap.compiling.run import Run
-from knowgap.compiling.teacher import write_records
 from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import UsageTracker, track_usage
 from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.retrieval.words import words
 from knowgap.storage.files import write_file
-from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import RecordFile
 
 CANNOT_WRITE = "the embedded reader writes no questions"
 _DRAFTS = 3
@@ -112,14 +111,16 @@ def write_questions(
     if not isinstance(index, Iterable):
         name = getattr(index, "name", type(index).__name__)
         raise UsageError(f"{name} does not list its passages: name the folder of an index")
-    author, corpus = Author(lm), Corpus(index, run.seed)
     made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
-    drafts = path.with_name(f"{path.name}.drafts")
-    if path.exists() and not drafts.exists():
-        raise UsageError(f"{path} already exists, but {drafts.name} beside it does not: name another file")
-    done = WrittenQuestions(*_draft_all(author, corpus, drafts, made_with, wanted, run), wanted)
+    file = path.with_name(f"{path.name}.drafts")
+    if path.exists() and not file.exists():
+        raise UsageError(f"{path} already exists, but {file.name} beside it does not: name another file")
+    corpus = Corpus(index, run.seed)
+    with RecordFile(file, Draft, made_with, "draft") as records, track_usage(UsageTracker()) as tracker:
+        drafts = _draft_all(Author(lm), corpus, records, wanted, run, tracker)
+    done = WrittenQuestions(drafts, tracker.usage.asked, wanted)
     if not done.kept:
-        dropped = Counter(draft.dropped for draft in done.drafts).most_common()
+        dropped = Counter(draft.dropped for draft in drafts).most_common()
         reasons = "; ".join(f"{count} × {DROPPED[reason]}" for reason, count in dropped)
         raise UsageError(f"no question passed the checks: {reasons}")
     write_file(path, "".join(draft.to_line() for draft in done.kept))
@@ -138,47 +139,37 @@ def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
 
 
 def _draft_all(
-    author: Author, corpus: Corpus, file: Path, made_with: dict[str, Any], wanted: dict[str, int], run: Run
-) -> tuple[list[Draft], int]:
-    """Draft in rounds, each of as many questions as are missing; return all drafts, and the calls that were made.
+    author: Author, corpus: Corpus, file: RecordFile[Draft], wanted: dict[str, int], run: Run, tracker: UsageTracker
+) -> list[Draft]:
+    """Draft in rounds, each of as many questions as are missing; return all drafts.
 
     The drafts depend only on the index, the seed and the replies, not on threads or interruptions.
     """
+
+    def draft(material: Material) -> Draft:
+        known = file.records.get(material.id)
+        made = known or author.draft(material)
+        if known is None and made.dropped not in _ASKED_AGAIN:
+            file.append(made)
+        return made.model_copy()
+
     left = {kind: itertools.islice(corpus.materials(kind), _DRAFTS * number) for kind, number in wanted.items()}
-    drafts, calls, earlier = list[Draft](), 0, set[str]()
+    drafts, asked = list[Draft](), set[str]()
     while True:
-        kept = Counter(draft.kind for draft in drafts if not draft.dropped)
-        chosen = (itertools.islice(left[kind], number - kept[kind]) for kind, number in wanted.items())
-        materials = {material.id: material for material in itertools.chain.from_iterable(chosen)}
+        kept = Counter(each.kind for each in drafts if not each.dropped)
+        materials = [each for kind, n in wanted.items() for each in itertools.islice(left[kind], n - kept[kind])]
         if not materials:
-            return drafts, calls
-        unsaved: dict[str, Draft] = {}
-        make = functools.partial(_draft, author, materials, unsaved)
-        total = len(drafts) + len(materials)
-        told = replace(run, progress=run.progress and _of(run.progress, total))
-        written = write_records([*materials], make, file, Draft, made_with, "draft", told)
-        calls += written.calls
-        by_id = unsaved | {draft.id: draft.model_copy() for draft in written.records}
-        for draft in (by_id[id] for id in materials):
-            asked = " ".join(words(draft.question))
-            if not draft.dropped and asked in earlier:
-                draft.dropped = "repeated"
-            earlier |= {asked}
-            drafts.append(draft)
+            return drafts
+        before, total = len(drafts), len(drafts) + len(materials)
+        for each in map_ordered(draft, materials, run.num_threads, ahead=8 * run.num_threads):
+            question = " ".join(words(each.question))
+            if not each.dropped and question in asked:
+                each.dropped = "repeated"
+            asked.add(question)
+            drafts.append(each)
+            if run.progress is not None:
+                run.progress(len(drafts), total, "drafts")
+        failed = sum(each.dropped in _ASKED_AGAIN for each in drafts[before:])
         # A round in which every draft has failed ends the run, unless it is a short one after others.
-        if len(unsaved) == len(materials) and (len(unsaved) >= _HOPELESS or len(drafts) == len(unsaved)):
-            raise author.last_error or unreadable_replies(author.lm, calls, 0)
-
-
-def _of(progress: Progress, total: int) -> Progress:
-    """Report the drafts of one round as part of the drafts of all rounds so far."""
-    return lambda done, _, what: progress(min(done, total), total, what)
-
-
-def _draft(author: Author, materials: dict[str, Material], unsaved: dict[str, Draft], id: str) -> Draft | None:
-    """Make a draft for the file; one that the next run asks for again goes into `unsaved` instead."""
-    draft = author.draft(materials[id])
-    if draft.dropped not in _ASKED_AGAIN:
-        return draft
-    unsaved[id] = draft
-    return None
+        if failed == len(materials) and (failed >= _HOPELESS or not before):
+            raise author.last_error or unreadable_replies(author.lm, tracker.usage.asked, 0)

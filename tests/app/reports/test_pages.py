@@ -15,7 +15,7 @@ from page_reader import read_page, read_text
 from knowgap import Run
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import Dataset
-from knowgap.compiling.questions.records import Draft
+from knowgap.compiling.questions.author import Draft
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.reports.pages import render_report, write_questions_page

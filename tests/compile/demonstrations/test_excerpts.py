@@ -3,8 +3,7 @@
 import dspy
 from compile_helpers import make_examples, make_retriever
 
-from knowgap.compiling.demonstrations.demo_sets import DemoSets
-from knowgap.compiling.demonstrations.excerpts import EXCERPT_WORDS, excerpt
+from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets, excerpt
 from knowgap.programs.baselines.rag import RAG
 
 FILLER = "The house has been painted in a new colour every few years since it was built beside the old mill."
@@ -13,19 +12,19 @@ LONG = " ".join([FIRST, *[FILLER] * 4, FACT, FILLER])
 
 
 def test_an_excerpt_has_the_first_sentence_and_that_of_the_answer_in_their_order():
-    found = excerpt(LONG, ["marna", "tolk"], ["bridge", "orle"])
+    found = excerpt(LONG, {"marna", "tolk"}, {"bridge", "orle"})
     assert found.startswith(f"{FIRST} ")
     assert FACT in found
     assert len(found.split()) <= EXCERPT_WORDS
-    by_question = excerpt(LONG, ["yes"], ["bridge", "orle"])
+    by_question = excerpt(LONG, {"yes"}, {"bridge", "orle"})
     assert FACT in by_question
 
 
 def test_a_short_passage_stays_as_it_is_and_a_long_sentence_whole():
     short = f"{FIRST}  {FACT}"
-    assert excerpt(short, ["nothing"], []) == short
+    assert excerpt(short, {"nothing"}, set()) == short
     endless = " ".join(["word"] * 2 * EXCERPT_WORDS) + "."
-    assert excerpt(endless, ["nothing"], []) == endless
+    assert excerpt(endless, {"nothing"}, set()) == endless
 
 
 def test_drawn_sets_have_excerpts_and_the_own_set_has_not():

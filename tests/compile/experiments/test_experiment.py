@@ -14,7 +14,7 @@ from support import by_output, scripted_lm
 
 from knowgap.compiling import Run
 from knowgap.compiling.evaluation.statistics import Comparison, holm
-from knowgap.compiling.experiments.run import Experiment
+from knowgap.compiling.experiments.run import make_program, run_experiment
 from knowgap.compiling.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms import extractive_lm
@@ -27,13 +27,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:preset .* its delta")  # the emb
 
 
 @pytest.mark.parametrize("name", sorted(shipped_tables()))
-def test_every_program_of_a_shipped_table_can_be_made(name: str, tmp_path: Path):
+def test_every_program_of_a_shipped_table_can_be_made(name: str):
     table = read_table(name)
-    experiment = Experiment(table, tmp_path)
     for row in table.rows:
         for column in table.columns:
             if not row.left_out:
-                program: Any = experiment._program(row, column, retriever=RETRIEVER)
+                program = make_program(row, column, RETRIEVER, {})
                 assert isinstance(program, str) or program.name == row.program
 
 
@@ -76,19 +75,18 @@ def test_a_bad_table_is_refused_with_its_file_and_the_reason(text: str, message:
 def test_names_that_a_table_does_not_have_are_refused(tmp_path: Path):
     for changes in ({"data": {"mine": "x"}}, {"rows": ["nobody"]}, {"table": "no_such_table"}):
         with pytest.raises(UnknownName, match=r"mine|nobody|no_such_table"):
-            Experiment(**{"table": make_table(), "output": tmp_path, **changes})
+            run_experiment(**{"table": make_table(), "output": tmp_path, **changes})
     with pytest.raises(UsageError, match="own=PATH"):
-        Experiment(make_table(), tmp_path).run()
+        run_experiment(make_table(), tmp_path)
     with pytest.raises(UsageError, match="own has no passages"):
-        Experiment(make_table(), tmp_path, data=write_data(tmp_path)["data"]).run(Run(lm=extractive_lm()))
+        run_experiment(make_table(), tmp_path, data=write_data(tmp_path)["data"], run=Run(lm=extractive_lm()))
 
 
-def test_a_column_decides_on_presets_and_wording(tmp_path: Path):
+def test_a_column_decides_on_presets_and_wording():
     table = read_table("overview")
-    experiment = Experiment(table, tmp_path)
     rows = {row.label: row for row in table.rows}
     made = {
-        (label, column.dataset): experiment._program(rows[label], column, retriever=RETRIEVER)
+        (label, column.dataset): make_program(rows[label], column, RETRIEVER, {})
         for label in ("MIGRES", "RQ-RAG")
         for column in table.columns
     }
@@ -107,7 +105,7 @@ def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: d
     lm, engine = scripted_lm(by_output({"answer": reading_rule}))
     reported: list[tuple[int, int, str]] = []
     run = Run(lm=lm, num_threads=2, progress=lambda *step: reported.append(step))
-    found = Experiment(**experiment).run(run)
+    found = run_experiment(**experiment, run=run)
     assert len(engine.calls) == 16
     assert (reported[-1][:2], reported[-1][2].partition(": ")[0]) == ((16, 16), "houses")
     (column,) = found.table.columns
@@ -123,20 +121,20 @@ def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: d
     assert "rule, bm25 over the houses" in text
     with (tmp_path / "out" / "experiment.csv").open(newline="", encoding="utf-8") as file:
         assert [(line["row"], line["paper"]) for line in csv.DictReader(file)][3] == ("retrieval", "90.0")
-    again = Experiment(**experiment).run(run)
+    again = run_experiment(**experiment, run=run)
     assert len(engine.calls) == 16
     assert again.evaluations == found.evaluations
 
 
 def test_one_row_can_be_run_alone(experiment: dict[str, Any]):
     lm, _ = scripted_lm(by_output({"answer": reading_rule}))
-    alone = Experiment(**experiment, rows=["retrieval"]).run(Run(lm=lm))
+    alone = run_experiment(**experiment, rows=["retrieval"], run=Run(lm=lm))
     assert [*alone.evaluations["houses"]] == ["retrieval"]
 
 
 def test_holm_corrects_the_smallest_most():
     pairs = [
-        Comparison(metric="f1", difference=0.1, low=0, high=1, p_value=p, wins=1, losses=0, ties=0, n=1)
+        Comparison(metric="f1", difference=0.1, low=0, high=1, p_value=p, p_corrected=p, wins=1, losses=0, ties=0, n=1)
         for p in (0.04, 0.01, 0.03)
     ]
     holm(pairs)
