@@ -1,4 +1,4 @@
-"""Citations: statements of an answer with the passages that entail them."""
+"""Citations: statements of an answer with the passages that hold them, and their numbers and places in an answer."""
 
 import copy
 import json
@@ -13,8 +13,10 @@ from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.statements import LMEntailment
+from knowgap.programs.sources import AnswerSource, CitedAnswer
+from knowgap.programs.statements import LMEntailment, strip_numbers
 from knowgap.programs.trace.steps import Reasoned
+from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.passage import Hit, Passage
 
 MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
@@ -33,13 +35,20 @@ class Fixed:
         self.passages = passages
 
     def search(self, queries, k):
-        return [[Hit(p, 1.0 / n, n) for n, p in enumerate(self.passages, start=1)] for _ in queries]
+        return [[Hit(p, 1.0 / n, n) for n, p in enumerate(self.passages[:k], start=1)] for _ in queries]
 
 
-def answered(answer, *passages, **settings):
+def judged(model, passages=ALL, **settings):
+    """A program whose answers this entailment model judges."""
+    program = RAG(Fixed(*passages), style="long", **settings)
+    program.part_names, program.entailment = ("retriever", "entailment"), model
+    return program
+
+
+def answered(program, answer):
     lm, engine = scripted_lm(lambda *_: {"answer": answer})
     with dspy.context(lm=lm):
-        prediction = RAG(Fixed(*passages), **settings)(question=HOP)
+        prediction = program(question=HOP)
         assert prediction.citations == prediction.citations
     assert len(engine.calls) == (1 if answer else 2)  # an empty answer is asked for once more
     return prediction
@@ -49,28 +58,21 @@ def ids(citation):
     return [passage.id for passage in citation.passages]
 
 
+# What is cited.
+
+
 def test_each_sentence_of_a_long_answer_is_a_statement():
     answer = "Ada Moor was born in Wick [1][3]. Bo Reed built the bridge of Aldern in 1850."
-    supported, unsupported = answered(answer, *ALL, style="long").citations
+    supported, unsupported = answered(RAG(Fixed(*ALL), style="long"), answer).citations
     assert (supported.statement, ids(supported), supported.absent) == ("Ada Moor was born in Wick.", ["moor"], ())
     assert supported.supported
     assert (unsupported.statement, ids(unsupported)) == ("Bo Reed built the bridge of Aldern in 1850.", [])
-    assert not unsupported.supported
-    assert unsupported.absent == ("1850", "Bo Reed", "Aldern")
-
-
-def test_a_sentence_may_rest_on_passages_together():
-    [citation] = answered(
-        "Ada Moor, who painted The Grey Ferry, was born in Wick in 1871.", *ALL, style="long"
-    ).citations
-    assert ids(citation) == ["moor", "ferry"]
+    assert (unsupported.supported, unsupported.absent) == (False, ("1850", "Bo Reed", "Aldern"))
 
 
 def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question():
-    [citation] = answered("Wick", *ALL).citations
+    [citation] = answered(RAG(Fixed(*ALL)), "Wick").citations
     assert (citation.statement, ids(citation), citation.absent) == ("Wick", ["moor"], ())
-    [citation] = answered("Aldern", *ALL).citations
-    assert (citation.passages, citation.absent) == ((), ("Aldern",))
     twin = Passage("twin", "Ada Moor", "Ada Moor, the painter of ships, was born in Wick in 1871.")
     inn = Passage("inn", "The Wick inn", "An inn of Wick.")
     [citation] = cite_answer("Where was Ada Moor born?", "Wick", [inn, MOOR, MILL, twin])
@@ -105,61 +107,20 @@ def test_a_yes_or_no_cites_what_the_question_is_about():
     assert cite_answer("Is it?", "yes", [], "yes_no")[0].passages == ()
 
 
-def test_a_model_reads_a_short_answer_with_its_question_and_the_letter_of_an_option_cites_nothing():
-    model = TableEntailment()
-    cite_answer("Where was Ada Moor born?", "Wick", [MOOR], "short", model)
-    assert {claim for _, claim in model.pairs} == {'The answer to the question "Where was Ada Moor born?" is "Wick".'}
-    assert cite_answer("Where was Ada Moor born?\nA. Tarn\nB. Wick", "B", [MOOR], "choice", model) == []
-
-
 @pytest.mark.parametrize("answer", ["", "unknown", "Unknown.", "unanswerable"])
 def test_an_unknown_answer_cites_nothing(answer):
-    assert answered(answer, *ALL).citations == []
-
-
-def test_a_model_names_at_most_three_passages_the_most_probable_first():
-    parts = [Passage(str(n), "", f"part{n}") for n in range(6)]
-    [citation] = cite_answer(
-        "Which?", "All", parts, entailment=TableEntailment(lambda premise, _: int(premise[-1]) / 5)
-    )
-    assert ids(citation) == ["5", "4", "3"]
-
-
-def test_the_language_model_is_asked_once_for_all_statements_and_counts():
-    answer = "Ada Moor was born in Wick. She painted The Grey Ferry. Bo Reed built it."
-    reply = {"answer": answer, "sources": ["3", "2, 3", "none"]}
-    lm, engine = scripted_lm(lambda fields, _: {name: reply[name] for name in fields})
-    program = RAG(Fixed(*ALL), style="long")
-    program.part_names, program.entailment = ("retriever", "entailment"), LMEntailment()
-    with dspy.context(lm=lm):
-        prediction = program(question=HOP)
-    assert [ids(citation) for citation in prediction.citations] == [["moor"], ["ferry", "moor"], []]
-    assert [citation.absent for citation in prediction.citations] == [(), (), ("Bo Reed",)]
-    assert (len(engine.calls), prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (2, 2, 2)
-    _, inputs = engine.calls[-1]
-    assert len(inputs["statements"]) == 3
-    assert pickle.loads(pickle.dumps(prediction)).citations == prediction.citations
-    with dspy.context(lm=lm):
-        prediction = program.configure(max_calls=1)(question=HOP)
-    assert len(engine.calls) == 3  # the rule judges where no call is left
-    assert ids(prediction.citations[0]) == ["moor"]
+    assert answered(RAG(Fixed(*ALL)), answer).citations == []
 
 
 def test_passages_that_the_model_wrote_are_not_cited():
-    model = TableEntailment()
-    program = MIGRES(Fixed(), iterations=1, entailment=model, prompt_knowledge=True)
-    engine = ProgramEngine(
-        program,
-        {
-            "knowledge": {"knows": True, "passage": "Ada Moor was born in Wick."},
-            "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
-            "main": {"answerable": True, "answer": "Wick", "confidence": 4, "explanation": "…"},
-        },
-    )
-    with dspy.context(lm=lm_of(engine)):
-        prediction = program(question=HOP)
-    [citation] = prediction.citations
-    assert (ids(citation), citation.supported, citation.absent) == ([], False, ())
+    program = MIGRES(Fixed(), iterations=1, entailment=TableEntailment(), prompt_knowledge=True)
+    script = {
+        "knowledge": {"knows": True, "passage": "Ada Moor was born in Wick."},
+        "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
+        "main": {"answerable": True, "answer": "Wick", "confidence": 4, "explanation": "…"},
+    }
+    with dspy.context(lm=lm_of(ProgramEngine(program, script))):
+        [citation] = program(question=HOP).citations
     assert json.loads(json.dumps(citation.to_dict())) == {
         "statement": "Wick",
         "supported": False,
@@ -168,21 +129,103 @@ def test_passages_that_the_model_wrote_are_not_cited():
     }
 
 
-def test_nothing_is_judged_before_citations_are_read_and_copies_have_them():
-    def refuse(premise, hypothesis):
-        raise AssertionError("asked")
+# What an entailment model judges.
 
-    model = TableEntailment(refuse)
-    lm, _ = scripted_lm(lambda *_: {"answer": "Wick"})
+
+def test_a_model_reads_a_short_answer_with_its_question_and_names_three_passages_the_most_probable_first():
+    model = TableEntailment(lambda premise, _: int(premise[-1]) / 5)
+    parts = [Passage(str(n), "", f"part{n}") for n in range(6)]
+    [citation] = cite_answer("Where was Ada Moor born?", "Wick", parts, "short", model)
+    assert ids(citation) == ["5", "4", "3"]
+    assert {claim for _, claim in model.pairs} == {'The answer to the question "Where was Ada Moor born?" is "Wick".'}
+    assert cite_answer("Where was Ada Moor born?\nA. Tarn\nB. Wick", "B", parts, "choice", model) == []
+
+
+def test_the_language_model_is_asked_once_for_all_statements_and_counts():
+    answer = "Ada Moor was born in Wick. She painted The Grey Ferry. Bo Reed built it."
+    reply = {"answer": answer, "sources": ["3", "2, 3", "none"]}
+    lm, engine = scripted_lm(lambda fields, _: {name: reply[name] for name in fields})
+    program = judged(LMEntailment())
     with dspy.context(lm=lm):
-        program = RAG(Fixed(*ALL), style="long")
-        program.part_names, program.entailment = ("retriever", "entailment"), model
         prediction = program(question=HOP)
+    assert [ids(citation) for citation in prediction.citations] == [["moor"], ["ferry", "moor"], []]
+    assert [citation.absent for citation in prediction.citations] == [(), (), ("Bo Reed",)]
+    assert (len(engine.calls), prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (2, 2, 2)
+    assert len(engine.calls[-1][1]["statements"]) == 3
+    assert pickle.loads(pickle.dumps(prediction)).citations == prediction.citations
+    with dspy.context(lm=lm):
+        prediction = program.configure(max_calls=1)(question=HOP)
+    assert len(engine.calls) == 3  # the rule judges where no call is left
+    assert ids(prediction.citations[0]) == ["moor"]
+
+
+def test_nothing_is_judged_before_citations_are_read_and_copies_have_them():
+    model, (lm, _) = TableEntailment(), scripted_lm(lambda *_: {"answer": "Wick"})
+    with dspy.context(lm=lm):
+        prediction = judged(model)(question=HOP)
+    assert model.pairs == []
     assert "citations" not in prediction.keys()  # noqa: SIM118
     model.rule = lambda premise, hypothesis: float("Wick" in premise)
     for copied in (prediction, copy.deepcopy(prediction), prediction.copy()):
         assert [ids(citation) for citation in copied.citations] == [["moor"]]
         assert copied == prediction
+
+
+# How an answer shows its sources.
+
+BRIDGE = Passage("bridge", "Orle Bridge", "It opened in 1931. The Orle Bridge was designed by Ada Venn.")
+VENN = Passage("venn", "Ada Venn", "Ada Venn was an engineer. Ada Venn was born in Tarn.")
+
+
+def numbered(answer, *passages):
+    return CitedAnswer.of(answered(RAG(Fixed(*passages or (VENN, BRIDGE)), style="sentence"), answer))
+
+
+def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text():
+    found = numbered("The Orle Bridge was designed by Ada Venn [2]. Ada Venn was born in Tarn. Nobody painted it.")
+    assert found.text == (
+        "The Orle Bridge was designed by Ada Venn [1]. Ada Venn was born in Tarn [2]. Nobody painted it."
+    )
+    assert [(source.number, source.passage.id, source.sentence) for source in found.sources] == [
+        (1, "bridge", "The Orle Bridge was designed by Ada Venn."),
+        (2, "venn", "Ada Venn was born in Tarn."),
+    ]
+
+
+def test_a_statement_has_three_numbers_at_most():
+    same = [Passage(f"v{n}", "Ada Venn", "Ada Venn was born in Tarn.") for n in range(1, 6)]
+    found = numbered("Ada Venn was born in Tarn.", *same)
+    assert found.text == "Ada Venn was born in Tarn [1][2][3]."
+    assert [bool(source.sentence) for source in found.sources] == [True, True, True, False, False]
+
+
+def test_brackets_that_are_no_numbers_of_sources_stay():
+    assert strip_numbers("a[0] is [Fe(CN)6] [link] [1, 12], x[31mRED][2].") == "a[0] is [Fe(CN)6] [link], x[31mRED]."
+    assert numbered("It is array[0] and [Fe(CN)6].").text == "It is array[0] and [Fe(CN)6]."
+
+
+SETUP = {"position": "Setup / Ports", "section": "Setup / Ports"}
+
+
+@pytest.mark.parametrize(
+    ("place", "shown", "record"),
+    [
+        (None, "[3] Manual / Setup / Ports", {"title": "Manual / Setup / Ports"}),
+        (Source("manual.pdf", "page", 4, 4), "[3] Manual, manual.pdf, page 4",
+         {"title": "Manual", "file": "manual.pdf", **SETUP, "position": "page 4", "page": 4}),
+        (Source("manual.md"), "[3] Manual, manual.md, Setup / Ports",
+         {"title": "Manual", "file": "manual.md", **SETUP}),
+        (Source("towns.xlsx", "row", 2, 5), "[3] Manual, towns.xlsx, Setup / Ports, rows 2–5",
+         {"title": "Manual", "file": "towns.xlsx", **SETUP, "position": "Setup / Ports, rows 2–5"}),
+    ],
+)  # fmt: skip
+def test_a_source_says_where_it_stands(place, shown, record):
+    source = AnswerSource(3, Passage("id", "Manual / Setup / Ports", "text"), place=place)
+    assert str(source) == shown
+    assert source.to_dict() == {"number": 3, "passage_id": "id", **record}
+
+
+# Answers that are longer than their style.
 
 
 @pytest.mark.parametrize(
@@ -207,18 +250,22 @@ def test_which_answers_are_longer_than_their_style(answer, style, fits):
     assert fits_style(answer, style) == fits
 
 
-def test_knowgap_shortens_a_sentence_where_a_short_answer_is_asked_for():
-    def last(text):
-        return {"last": {"explanation": "", "relevant_ids": [1], "supported": True, "answer": text}}
+TITLE = "The Boat That Came Back to Orle in Spring: Part Two"
 
-    script = {"shorten": lambda inputs: inputs["text"][:8]}
-    program = KnowGap(Fixed(*ALL), iterations=1)
-    prediction, engine = play(program, HOP, **script, **last("Ada Orle directed the film Blue Sea."))
-    assert (prediction.answer, engine.acts) == ("Ada Orle", ["last", "shorten"])
-    assert [step.text for step in prediction.trace.of(Reasoned)] == ["Ada Orle directed the film Blue Sea."]
-    limited = KnowGap(Fixed(*ALL), iterations=1, max_calls=1)
-    prediction, engine = play(limited, HOP, **script, **last("Ada Orle directed the film Blue Sea."))
-    assert (prediction.answer, engine.acts) == ("Ada Orle directed the film Blue Sea.", ["last"])
-    assert play(program, HOP, **last("Ada Orle"))[1].acts == ["last"]
-    title = "The Boat That Came Back to Orle in Spring: Part Two"
-    assert play(program, f"Which came out first, {title} or Blue Sea?", **last(title))[1].acts == ["last"]
+
+@pytest.mark.parametrize(
+    ("question", "answer", "settings", "shortened"),
+    [
+        (HOP, "Ada Orle directed the film Blue Sea.", {}, True),
+        (HOP, "Ada Orle directed the film Blue Sea.", {"max_calls": 1}, False),
+        (HOP, "Ada Orle", {}, False),
+        (f"Which came out first, {TITLE} or Blue Sea?", TITLE, {}, False),
+    ],
+)
+def test_knowgap_shortens_a_sentence_where_a_short_answer_is_asked_for(question, answer, settings, shortened):
+    last = {"explanation": "", "relevant_ids": [1], "supported": True, "answer": answer}
+    program = KnowGap(Fixed(*ALL), iterations=1, **settings)
+    prediction, engine = play(program, question, last=last, shorten=lambda inputs: inputs["text"][:8])
+    assert engine.acts == ["last", *["shorten"] * shortened]
+    assert prediction.answer == (answer[:8] if shortened else answer)
+    assert [step.text for step in prediction.trace.of(Reasoned)] == [answer] * shortened
