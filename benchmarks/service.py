@@ -37,7 +37,7 @@ from table import Table, note, ratio
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs import get_program
-from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval.indexes import BM25Index
 
 MODEL = "openai/gpt-4o-mini"
 TURNS = 4

@@ -13,8 +13,7 @@ from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.statements import joined
 from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Stopped
-from knowgap.retrieval.hybrid import fuse
-from knowgap.retrieval.passage import Passage, RetrieverLike
+from knowgap.retrieval.passage import Passage, RetrieverLike, fuse
 from knowgap.signatures import (
     NOTE_STYLES,
     UNKNOWN,

@@ -1,6 +1,3 @@
-from .bm25 import BM25Index as BM25Index
-from .colbert.index import ColBERTIndex as ColBERTIndex
-from .dense import DenseIndex as DenseIndex
 from .entailment import EntailmentModel as EntailmentModel
 from .entailment import NLICrossEncoder as NLICrossEncoder
 from .entailment import T5TrueNLI as T5TrueNLI
@@ -9,10 +6,13 @@ from .grounding import Grounding as Grounding
 from .grounding import GroundingEntailment as GroundingEntailment
 from .grounding import grounded as grounded
 from .grounding import support as support
-from .hybrid import HybridIndex as HybridIndex
 from .index.engines import open_index as open_index
 from .index.manifest import Manifest as Manifest
 from .index.passage_store import PassageStore as PassageStore
+from .indexes import BM25Index as BM25Index
+from .indexes import ColBERTIndex as ColBERTIndex
+from .indexes import DenseIndex as DenseIndex
+from .indexes import HybridIndex as HybridIndex
 from .passage import Hit as Hit
 from .passage import Passage as Passage
 from .passage import Retriever as Retriever

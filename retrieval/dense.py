@@ -1,4 +1,4 @@
-"""A dense index: one vector for each passage, compared with the query's vector (Karpukhin et al. 2020, "DPR")."""
+"""The encoders of dense indexes, which make one vector of each text: bi-encoders, and functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, embedded_window, sentence_encoder, unit
 from knowgap.retrieval.window import EMBEDDED, Window, model_window
@@ -120,15 +119,3 @@ class DenseEncoder:
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """A unit vector [1, dim]; the latest 8,192 queries are cached."""
         return self._cache.get([query], lambda texts: list(unit(self.queries(texts))[:, None]))[0]
-
-
-class DenseIndex(VectorIndex):
-    """An index with one vector for each passage, and exact search. Made by `build` or `open`.
-
-    Its encoder is a bi-encoder of sentence-transformers by folder or hub name (`facebook/contriever`); or a function
-    from texts to vectors, such as `dspy.Embedder("openai/text-embedding-3-large")`; `UsageError` is raised if it does
-    not return vectors. None takes the embedded MiniLM encoder.
-    """
-
-    engine: ClassVar[str] = "dense"
-    encoders: ClassVar[Any] = DenseEncoder

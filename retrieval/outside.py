@@ -7,6 +7,7 @@ import json
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from knowgap.errors import (
     without_credentials,
 )
 from knowgap.retrieval.documents.sources import batches
+from knowgap.retrieval.index.manifest import MANIFEST
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
 
@@ -46,29 +48,21 @@ def open_outside(name: str | Path) -> Any:
         UsageError: an address does not have this form.
     """
     servers = {"elasticsearch": Elasticsearch, "opensearch": Elasticsearch, "flashrag": FlashRAGServer}
-    folders: dict[str, Callable[[Path], Any]] = {
-        "faiss": FaissIndex,
-        "lucene": LuceneIndex,
-        "plaid": _open_plaid,
-    }
-    kind, found, address = str(name).partition("+")
-    if found and is_address(address) and kind not in servers:
-        raise UnknownName.among("kind of server", kind, servers)
-    if found and kind in servers:
+    folders: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex, "plaid": _open_plaid}
+    kind, _, address = str(name).partition("+")
+    if is_address(address):
+        if kind not in servers:
+            raise UnknownName.among("kind of server", kind, servers)
         return servers[kind](address)
     kind, found, place = str(name).partition(":")
-    if found and kind in servers:
-        raise UsageError(f"{name}: a server is named as {kind}+http://HOST:PORT")
     if found and kind in folders:
-        if not place or not Path(place).is_dir():
+        if not Path(place).is_dir():
             raise IndexMissing(f"{name}: there is no such folder; it is named as in faiss:FOLDER")
         return folders[kind](Path(place))
     folder = Path(name)
-    if (folder / "manifest.json").exists():  # one of ours
-        return None
     signs = (("lucene", "segments_*"), ("plaid", "centroids.pt"), ("faiss", "*.faiss"), ("faiss", "*.index"))
     own = next((kind for kind, sign in signs if any(folder.glob(sign))), None)
-    return folders[own](folder) if own else None
+    return folders[own](folder) if own and not (folder / MANIFEST).exists() else None
 
 
 def _open_plaid(folder: Path) -> Any:
@@ -94,19 +88,17 @@ class Adapter(NeverCopied):
             IndexMissing: no server answers.
             IndexFolderError: a server refuses the search, or its answer does not hold passages.
         """
-        return self._search(queries, k, self._ask)
+        return self._search(queries, k)
 
-    def _search(
-        self, queries: Sequence[str], k: int, ask: Callable[[list[str], int], Iterable[Found]]
-    ) -> list[list[Hit]]:
+    def _search(self, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
         check_k(k)
         # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
         found: dict[str, Found] = {}
         for asked in batches((query for query in dict.fromkeys(encodable) if query.strip()), _AT_ONCE):
             try:
-                found |= zip(asked, ask(asked, k), strict=True)
-            except (KeyError, TypeError, ValueError, IndexError) as error:
+                found |= zip(asked, self._ask(asked, k, **options), strict=True)
+            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
                 problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
                 raise IndexFolderError(f"{self.name}: {problem}") from error
         return [rank_hits(found.get(query, ()), k) for query in encodable]
@@ -156,14 +148,12 @@ class LuceneIndex(Adapter):
 
     def __init__(self, folder: Path) -> None:
         self.name = f"lucene {folder.name}"
-        if not any(folder.glob("segments_*")):
-            raise IndexForeign(f"{folder} is not a Lucene index: it has no file segments_…")
         try:
-            searcher: Any = importlib.import_module("pyserini.search.lucene").LuceneSearcher
+            pyserini: Any = importlib.import_module("pyserini.search.lucene")
         except Exception as error:  # without Java, Pyserini raises exceptions of many types
             raise MissingDependency(f"{folder}: Lucene needs Java and `pip install pyserini` ({error})") from error
         try:
-            self._searcher = searcher(str(folder))
+            self._searcher: Any = pyserini.LuceneSearcher(str(folder))
         except Exception as error:  # Java's
             raise IndexDamaged(f"{folder}: Lucene cannot open this index ({shorten(error, 200)})") from error
 
@@ -178,37 +168,55 @@ class LuceneIndex(Adapter):
         return passage_of(id, text)
 
 
-class FlashRAGServer(Adapter):
-    """A retriever server with FlashRAG's interface: `/batch_search` with `query`, `top_n` and `return_score`."""
+class Server(Adapter):
+    """An index behind HTTP; user and password in its address are sent, and left out of messages."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0, headers: dict[str, str] | None = None) -> None:
         self.url, self.name = url.rstrip("/"), without_credentials(url)
-        self._client = httpx.Client(timeout=60.0, trust_env=False)  # no proxy: the server is local
+        # No proxy from the environment: an index server runs on this machine or in its network.
+        self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
 
-    def _post(self, path: str, **content: Any) -> Any:
-        """Send a request, and return the JSON of the response; user and password in the address are sent."""
+    def _send(self, method: str, url: str, **content: Any) -> Any:
+        """Send a request, and return the JSON of the answer.
+
+        Raises:
+            IndexMissing: no server answers.
+            IndexFolderError: it refuses.
+            ValueError: the answer is not JSON.
+        """
         try:
-            response = self._client.post(self.url + path, **content)
+            response = self._client.request(method, url, **content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise IndexMissing(f"{self.name}: no server answers ({type(error).__name__}: {error})") from error
+            raise IndexMissing(
+                f"{self.name}: no index server answers ({type(error).__name__}: {error}); "
+                "`knowgap serve --index FOLDER` starts one"
+            ) from error
         if not response.is_success:
-            said = shorten(" ".join(response.text.split()), 200)
-            raise IndexFolderError(f"{self.name}: refused the search (status {response.status_code}: {said})")
+            said = response.text
+            with suppress(ValueError, LookupError, TypeError):
+                said = response.json()["error"]["message"]
+            said = f"status {response.status_code}: {shorten(said, 200)}"
+            raise IndexFolderError(f"{self.name}: refused the search ({said})")
         return response.json()
-
-    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
-        lists, scores = self._post("/batch_search", json={"query": queries, "top_n": k, "return_score": True})
-        return [
-            [(passage_of(each["id"], each), float(score)) for each, score in zip(found, own, strict=True)]
-            for found, own in zip(lists, scores, strict=True)
-        ]
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
 
-class Elasticsearch(FlashRAGServer):
+class FlashRAGServer(Server):
+    """A retriever server with FlashRAG's interface: `/batch_search` with `query`, `top_n` and `return_score`."""
+
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        asked = {"query": queries, "top_n": k, "return_score": True}
+        lists, scores = self._send("POST", f"{self.url}/batch_search", json=asked)
+        return [
+            [(passage_of(each["id"], each), float(score)) for each, score in zip(found, own, strict=True)]
+            for found, own in zip(lists, scores, strict=True)
+        ]
+
+
+class Elasticsearch(Server):
     """An index of Elasticsearch or OpenSearch: `http://host:9200/INDEX`, searched by BM25 in its default fields."""
 
     def __init__(self, url: str) -> None:
@@ -221,7 +229,8 @@ class Elasticsearch(FlashRAGServer):
         for query in queries:
             lines += [{}, {"size": k, "query": {"multi_match": {"query": query, "lenient": True}}}]
         body = "".join(json.dumps(line) + "\n" for line in lines)
-        answer = self._post("/_msearch", content=body, headers={"Content-Type": "application/x-ndjson"})
+        headers = {"Content-Type": "application/x-ndjson"}
+        answer = self._send("POST", f"{self.url}/_msearch", content=body, headers=headers)
         for each in answer["responses"]:
             if "error" in each:
                 raise IndexFolderError(f"{self.name}: refused the search ({shorten(str(each['error']), 200)})")

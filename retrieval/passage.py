@@ -133,6 +133,7 @@ class NeverCopied:
         return self
 
 
+_RRF_CONSTANT = 60
 SCORE_DECIMALS = 4
 """The decimals of what an engine's model computes in single precision: cosines, sums of some dozen, logits.
 
@@ -155,3 +156,18 @@ def rank_hits(scored: Iterable[tuple[Passage, float]], k: int) -> list[Hit]:
             best[passage.id] = (passage, score)
     ordered = sorted(best.values(), key=lambda pair: (-pair[1], pair[0].id))[:k]
     return [Hit(passage, float(score), rank) for rank, (passage, score) in enumerate(ordered, start=1)]
+
+
+def fuse(lists: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
+    """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of 1 / (60 + rank).
+
+    Cormack, Clarke and Büttcher 2009.
+    """
+    scores: dict[str, float] = {}
+    passages: dict[str, Passage] = {}
+    for hits in lists:
+        for hit in hits:
+            passages[hit.passage.id] = hit.passage
+            scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + 1 / (_RRF_CONSTANT + hit.rank)
+    # Rounding keeps ties: sums of the same terms in different orders may differ in the last digit.
+    return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)

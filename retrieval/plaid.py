@@ -7,6 +7,7 @@ near that token that one of its own tokens belongs to; the best passages are unp
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import pickle
@@ -16,8 +17,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, ClassVar
 
+import faiss
 import numpy as np
 import numpy.typing as npt
+import torch
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
@@ -35,6 +38,10 @@ _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """How many centroids are looked up for a query token; how many passages are scored by MaxSim, at least and per hit."""
 _FEWEST = 32  # passages, below which there is nothing to cluster
 
+colbert()  # corrected before any part of it is imported
+_stock: Any = importlib.import_module
+_stock("colbert.infra.config.settings").RunSettings.total_visible_gpus = 0  # for a GPU it would compile extensions
+
 
 class _NarrowEncoder(TokenEncoder):
     width = 128
@@ -47,21 +54,18 @@ class PlaidIndex(Index):
     """
 
     engine: ClassVar[str] = "plaid"
-    encoders: ClassVar[Any] = _NarrowEncoder
 
-    def __init__(self, path: Path, manifest: Manifest | None, encoder: Any = None, passages: Any = None) -> None:
-        super().__init__(path, manifest or Manifest("plaid", ()), encoder)
-        folder = path / "plaid" if manifest else path
+    def __init__(self, path: Path, manifest: Manifest, encoder: Any = None, passages: Lines | None = None) -> None:
+        super().__init__(path, manifest, encoder)
+        folder = path / "plaid" if passages is None else path
         self.name, self._passages = f"plaid {path.name}", passages or PassageStore(path / FIRST_SEGMENT)
-        _colbert()
-        from colbert.indexing.codecs.residual import ResidualCodec
-
         try:
             chunks = range(json.loads((folder / "metadata.json").read_bytes())["num_chunks"])
             with redirect_stdout(io.StringIO()):
-                self._codec: Any = ResidualCodec.load(str(folder))
-            self._codes = np.concatenate([_tensor(folder / f"{n}.codes.pt") for n in chunks])
-            self._residuals = np.concatenate([_tensor(folder / f"{n}.residuals.pt") for n in chunks])
+                self._codec = _stock("colbert.indexing.codecs.residual").ResidualCodec.load(str(folder))
+            self._codes, self._residuals = (
+                torch.cat([_load(folder / f"{n}.{kind}.pt") for n in chunks]) for kind in ("codes", "residuals")
+            )
             lengths = [json.loads((folder / f"doclens.{n}.json").read_bytes()) for n in chunks]
             self._lengths = np.concatenate(lengths).astype(np.int64)
             self._members, sizes = (each.numpy() for each in _load(folder / "ivf.pid.pt"))
@@ -69,11 +73,13 @@ class PlaidIndex(Index):
             raise IndexDamaged(f"{folder} is not a colbert-ai index, or is damaged ({shorten(error, 120)})") from error
         self._starts = np.concatenate([[0], np.cumsum(self._lengths)])
         self._cells = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        if not self._starts[-1] == len(self._codes) == len(self._residuals):
-            raise IndexDamaged(f"{folder}: the files of its vectors do not belong together")
         if len(self._passages) != len(self._lengths):
-            told = f"has {len(self._lengths)} passages, but its collection has {len(self._passages)}"
-            raise IndexForeign(f"{folder}: {told}")
+            raise IndexForeign(f"{folder}: {len(self._lengths)} passages; its collection has {len(self._passages)}")
+
+    @classmethod
+    def encoders(cls) -> Any:
+        """The class of its encoder."""
+        return _NarrowEncoder
 
     @classmethod
     def build(
@@ -113,19 +119,20 @@ class PlaidIndex(Index):
             IndexDamaged: a file cannot be read.
             CheckpointError: the checkpoint is missing.
         """
+        own = folder / CHECKPOINT
         try:
             config = json.loads((folder / "metadata.json").read_bytes())["config"]
-            own, named = folder / CHECKPOINT, str(config["checkpoint"])
+            collection, named = config["collection"], str(config["checkpoint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IndexDamaged(f"{folder}: metadata.json cannot be read ({type(error).__name__})") from error
         try:
             encoder = TokenEncoder.load(own if own.is_dir() else named, named_by=folder)
         except CheckpointError as error:
             raise CheckpointError(f"{error}; or put the checkpoint's folder there as {own}") from error
-        collection = config.get("collection")
         recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
         beside = [*folder.glob("*.tsv"), *folder.glob("*.jsonl")]
-        index = cls(folder, None, passages=Lines(folder if beside or not recorded.is_file() else recorded))
+        lines = Lines(folder if beside or not recorded.is_file() else recorded)
+        index = cls(folder, Manifest("plaid", ()), passages=lines)
         index._encoder = encoder
         return index
 
@@ -161,30 +168,25 @@ class PlaidIndex(Index):
 
     def _scores(self, query: npt.NDArray[np.float32], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """The MaxSim of the query with each chosen passage, whose vectors are unpacked."""
-        import torch
-
         if not len(chosen):
             return np.zeros(0, dtype=np.float32)
         lengths = self._lengths[chosen]
         ends = np.cumsum(lengths)
-        rows = np.arange(ends[-1]) + np.repeat(self._starts[chosen] - (ends - lengths), lengths)
-        packed = type(self._codec).Embeddings(
-            torch.from_numpy(self._codes[rows]), torch.from_numpy(self._residuals[rows])
-        )
+        rows = torch.from_numpy(np.arange(ends[-1]) + np.repeat(self._starts[chosen] - (ends - lengths), lengths))
+        packed = type(self._codec).Embeddings(self._codes[rows], self._residuals[rows])
         vectors = self._codec.decompress(packed).float().numpy()
         return np.maximum.reduceat(vectors @ query.T, ends - lengths, axis=0).sum(axis=1)
 
 
-def _write(build: IndexBuild, store: PassageStore, encoder: TokenEncoder, manifest: Manifest, report: Progress) -> None:
+def _load(path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)  # a pickle without code
+
+
+def _write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report: Progress) -> None:
     """Have colbert-ai sample, cluster and compress what `encoder` encodes; chunks that are there are kept."""
-    if len(store) < _FEWEST:
-        raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(store)}: take colbert")
+    if len(build.store) < _FEWEST:
+        raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(build.store)}: take colbert")
     build.resume(manifest)
-    _colbert()
-    from colbert.infra import ColBERTConfig
-
-    from knowgap.retrieval.plaid_indexer import Indexer
-
     folder, nbits = build.folder / "plaid", manifest.settings["nbits"]
     written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
     if not (folder / "avg_residual.pt").exists():
@@ -192,24 +194,35 @@ def _write(build: IndexBuild, store: PassageStore, encoder: TokenEncoder, manife
     elif written:
         written[-1].unlink()  # the last chunk may have been cut off
     folder.mkdir(exist_ok=True)
-    config = ColBERTConfig(index_path=str(folder), dim=encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint")
+    config = _stock("colbert.infra").ColBERTConfig(
+        index_path=str(folder), dim=encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint"
+    )
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        Indexer(config, store, encoder, report).run([])
+        _Indexer(config, build.store, encoder, report).run([])
 
 
-def _colbert() -> None:
-    """Import colbert-ai, and keep it off GPUs, for which it would compile extensions."""
-    colbert()
-    from colbert.infra.config.settings import RunSettings
+class _Indexer(_stock("colbert.indexing.collection_indexer").CollectionIndexer):
+    """Has colbert-ai sample, cluster and compress what our encoder makes of the passages, without a GPU."""
 
-    RunSettings.total_visible_gpus = 0
+    def __init__(  # the parent's would load the checkpoint by itself
+        self, config: Any, store: PassageStore, encoder: TokenEncoder, report: Progress
+    ) -> None:
+        self.verbose, self.rank, self.nranks, self.use_gpu = 0, 0, 1, False
+        self.config, self.saver = config, _stock("colbert.indexing.index_saver").IndexSaver(config)
+        self.encoder, self._encoder, self._report = self, encoder, report
+        self.collection = _stock("colbert.data").Collection(data=[str(passage) for passage in store])
+        self._encoded: Any = None
 
+    def encode_passages(self, texts: list[str]) -> Any:
+        """Vectors [tokens, dim] of all texts, and the number of tokens of each."""
+        count = len(self.collection)
+        if len(texts) < count or self._encoded is None:  # of a small collection, the sample is the only chunk
+            self._report(0, count, "encoding passages")
+            vectors, lengths = self._encoder.encode_passages(texts)
+            self._encoded = torch.from_numpy(vectors.astype(np.float32)), lengths.tolist()
+        return self._encoded
 
-def _load(path: Path) -> Any:
-    import torch
-
-    return torch.load(path, map_location="cpu", weights_only=True)  # a pickle without code
-
-
-def _tensor(path: Path) -> Any:
-    return _load(path).numpy()
+    def _train_kmeans(self, sample: Any, shared_lists: Any) -> Any:  # the parent's wants a GPU where there is one
+        kmeans = faiss.Kmeans(self.config.dim, self.num_partitions, niter=self.config.kmeans_niters, seed=123)
+        kmeans.train(sample.float().numpy())
+        return torch.nn.functional.normalize(torch.from_numpy(kmeans.centroids), dim=-1)

@@ -35,7 +35,6 @@ from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 from knowgap.storage.progress import Progress
 
@@ -48,11 +47,15 @@ class QdrantIndex(Index):
     """An index in a Qdrant collection. Made by `build` or `open`. Its encoder is as for `ColBERTIndex`."""
 
     engine: ClassVar[str] = "qdrant"
-    encoders: ClassVar[Any] = TokenEncoder
 
     def __init__(self, path: Path, manifest: Manifest, points: Points, encoder: Any = None) -> None:
         super().__init__(path, manifest, encoder)
         self.points = points
+
+    @classmethod
+    def encoders(cls) -> Any:
+        """The class of its encoder."""
+        return TokenEncoder
 
     @classmethod
     def build(
@@ -88,16 +91,15 @@ class QdrantIndex(Index):
             raise UsageError("name a Qdrant server or a folder, with --engine-option url=https://HOST:6333")
         points, settings = Points(url, collection), {"url": url, "name": collection}
 
-        def write(
-            build: IndexBuild, store: PassageStore, encoder: TokenEncoder, manifest: Manifest, report: Progress
-        ) -> None:
-            state = build.resume(manifest, layout=layout)
-            if not state.passages:
+        def write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report: Progress) -> None:
+            build.resume(manifest, layout=layout)
+            store = build.store
+            if not build.passages:
                 points.create(encoder.dim, layout, overwrite=overwrite)
-            for batch in batches((store[n] for n in range(state.passages, len(store))), _AT_ONCE):
-                report(state.passages, len(store), "encoding passages")
+            for batch in batches((store[n] for n in range(build.passages, len(store))), _AT_ONCE):
+                report(build.passages, len(store), "encoding passages")
                 points.upload(batch, encoder)
-                state.save(passages=state.passages + len(batch))
+                build.save(passages=build.passages + len(batch))
             shutil.rmtree(build.segment)  # the points hold the passages
 
         cls._build(passages, path, settings, write, encoder=encoder, overwrite=overwrite, progress=progress)

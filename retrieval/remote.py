@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
-import httpx
 from typing_extensions import Self
 
-from knowgap.errors import IndexFolderError, IndexMissing, without_credentials
 from knowgap.retrieval.documents.sources import Source
-from knowgap.retrieval.outside import Adapter, Found
+from knowgap.retrieval.outside import Found, Server
 from knowgap.retrieval.passage import Hit, Passage
 
 _PLACES = 20_000  # how many passages' places in their files are remembered
 
 
-class RemoteRetriever(Adapter):
+class RemoteRetriever(Server):
     """Searches an index that `knowgap serve` serves.
 
     Args:
@@ -29,28 +27,25 @@ class RemoteRetriever(Adapter):
     """
 
     def __init__(self, url: str, *, timeout: float = 60.0, key: str | None = None) -> None:
-        self.url, self.name = url, f"remote {without_credentials(url)}"
+        key = key or os.environ.get("KNOWGAP_INDEX_KEY")
+        super().__init__(url, timeout=timeout, headers={"Authorization": f"Bearer {key}"} if key else {})
+        if not urlsplit(url).path.strip("/"):
+            self.url += "/search"
         self._places: dict[str, Source] = {}
         self._lock = threading.Lock()
-        # No proxy from the environment: an index server runs on this machine or in its network.
-        key = key or os.environ.get("KNOWGAP_INDEX_KEY")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
 
     @property
     def digest(self) -> str | None:
         """The digest of the index that is being served; None if the server does not report it."""
-        return self._health("digest")
+        return self._served("digest")
 
     @property
     def corpus_digest(self) -> str | None:
         """The digest of its passages; see `digest`."""
-        return self._health("corpus_digest")
+        return self._served("corpus_digest")
 
-    def _health(self, field: str) -> str | None:
-        index = _json_field(self._send("GET", "/healthz"), "index")
-        value = index.get(field) if isinstance(index, dict) else None
-        return value if isinstance(value, str) else None
+    def _served(self, field: str) -> str | None:
+        return self._send("GET", urljoin(self.url, "/healthz")).get("index", {}).get(field)
 
     def search(self, queries: Sequence[str], k: int, *, files: Sequence[str] = ()) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
@@ -65,61 +60,28 @@ class RemoteRetriever(Adapter):
             IndexMissing: no server answers.
             IndexFolderError: the server refuses the search, or its answer does not hold passages.
         """
-        return self._search(queries, k, partial(self._ask, files=files))
+        return self._search(queries, k, files=files)
 
     def _ask(self, queries: list[str], k: int, files: Sequence[str] = ()) -> Iterable[Found]:
-        response = self._send("POST", "", json={"queries": queries, "k": k, "files": files})
-        answers = _json_field(response, "results")
-        if answers is None:
-            error = _json_field(response, "error")
-            reason = error.get("message") if isinstance(error, dict) else f"status {response.status_code}"
-            raise IndexFolderError(f"{self.url}: refused the search ({reason})")
-        self._keep_places(record for records in answers for record in records)
-        return [[(_passage(record), float(record["score"])) for record in records] for records in answers]
-
-    def _keep_places(self, records: Iterable[dict[str, Any]]) -> None:
-        """Remember the places of passages in their files, as far as the server reports them."""
-        told = {str(record["pid"]): Source(**record["source"]) for record in records if "source" in record}
+        answers = self._send("POST", self.url, json={"queries": queries, "k": k, "files": files})["results"]
         with self._lock:
-            for id, place in told.items():
-                self._places.pop(id, None)
-                self._places[id] = place
+            for record in (record for records in answers for record in records if "source" in record):
+                self._places.pop(str(record["pid"]), None)
+                self._places[str(record["pid"])] = Source(**record["source"])
             while len(self._places) > _PLACES:
                 del self._places[next(iter(self._places))]
+        return [[(_passage(record), float(record["score"])) for record in records] for records in answers]
 
     def places(self, ids: Iterable[str]) -> dict[str, Source]:
         """The files and positions of recently found passages, as far as the server has reported them."""
         with self._lock:
             return {id: self._places[id] for id in ids if id in self._places}
 
-    def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
-        try:
-            url = httpx.URL(self.url)
-            path = path or ("/search" if url.path == "/" else "")
-            return self._client.request(method, url.join(path) if path else url, **content)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise IndexMissing(
-                f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
-                "start one with `knowgap serve --index FOLDER`"
-            ) from error
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _json_field(response: httpx.Response, field: str) -> Any:
-    """A field of a JSON response; None if it is missing, or the response is not a JSON object."""
-    try:
-        return response.json().get(field)
-    except (ValueError, AttributeError):
-        return None
 
 
 def _passage(record: dict[str, Any]) -> Passage:

@@ -55,20 +55,18 @@ def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
     """
     if not files:
         return None
-    sources = sources_of(retriever)
     takes = inspect.signature(retriever.search).parameters if retriever is not None else {}
     if "files" in takes:
         return tuple(files)
-    if sources is None or "ids" not in takes:
-        if retriever is not None and "ids" in takes:
-            retriever.search([], 1)  # says so if no document has been read yet
-        raise UsageError(
-            "this index does not know the files of its passages: only in an index of documents can some be chosen"
-        )
-    ids = sources.ids(files)
+    if "ids" in takes:
+        retriever.search([], 1)  # says so if no document has been read yet
+    sources = sources_of(retriever)
+    ids = sources.ids(files) if sources is not None and "ids" in takes else None
     if not ids:
-        named = " or ".join(files)
-        raise UsageError(f"no document of the index is {named}; a file is named by its path in the folder of documents")
+        raise UsageError(
+            f"no document of the index is {' or '.join(files)}; a file is named by its path in the folder of "
+            "documents, and an index that was not made of documents knows none"
+        )
     return ids
 
 

@@ -18,7 +18,7 @@ PROCESSES.set_forkserver_preload(
         "knowgap.cli.main",
         "knowgap.compiling.study.run",
         "knowgap.lms.engines",
-        "knowgap.retrieval.bm25",
+        "knowgap.retrieval.indexes",
         "knowgap.service",
         "optuna.storages._rdb.storage",
     ]

@@ -51,10 +51,10 @@ def record_file(path: Path) -> FileRecord:
     return {"size": path.stat().st_size, "sha256": file_digest(path)}
 
 
-def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: bool = True) -> str | None:
+def find_damage(folder: Path, files: Mapping[str, FileRecord]) -> str | None:
     """Describe the damage of the first file of a sealed folder that differs from its record; None if all are intact.
 
-    With `trust_stamps`, files that were found intact before, and whose times have not changed, are not hashed.
+    Files that were found intact before, and whose times have not changed, are not hashed.
     """
     stamps: dict[str, list[Any]] = {}
     for name, recorded in files.items():
@@ -70,7 +70,7 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: 
     except (OSError, ValueError):  # there are none yet, or a power cut damaged them
         known = {}
     for name, stamp in stamps.items():
-        if not (trust_stamps and known.get(name) == stamp) and file_digest(folder / name) != stamp[0]:
+        if known.get(name) != stamp and file_digest(folder / name) != stamp[0]:
             return f"{name} was altered after it was written"
     if stamps != known:
         with suppress(OSError):  # the folder may be on a read-only disk

@@ -23,7 +23,7 @@ from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.errors import UsageError
 from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.rq_rag import Trajectory
-from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag_teacher import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings

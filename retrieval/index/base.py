@@ -12,15 +12,11 @@ from typing_extensions import Self
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.index.build import IndexBuild, start_build
-from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.minilm import embedded_window
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 from knowgap.retrieval.window import EMBEDDED, Window
 from knowgap.storage.progress import Progress, no_progress
-
-Write = Callable[[IndexBuild, PassageStore, Any, Manifest, Progress], None]
-"""Writes what an engine needs beside the passages, or the rest of it after `IndexBuild.resume`."""
 
 
 class Index(NeverCopied, ABC):
@@ -30,16 +26,19 @@ class Index(NeverCopied, ABC):
         path: the folder.
         manifest: the manifest of the index as this object sees it.
         engine: its key in `ENGINES`.
-        encoders: the class of its encoder; None for an index without one.
     """
 
     engine: ClassVar[str]
-    encoders: ClassVar[Any] = None
 
     def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
         self.path, self.manifest, self._given = path, manifest, encoder
         self._lock = threading.RLock()
         self._encoder: Any = None
+
+    @classmethod
+    def encoders(cls) -> Any:
+        """The class of its encoder; None for an index without one."""
+        return None
 
     @classmethod
     def open(cls, path: str | Path, *, encoder: Any = None) -> Self:
@@ -62,9 +61,10 @@ class Index(NeverCopied, ABC):
         Raises:
             CheckpointError: there is no such encoder.
         """
-        if cls.encoders is None:
+        kind = cls.encoders()
+        if kind is None:
             return None
-        return embedded_window() if encoder is None else cls.encoders.load(encoder).window
+        return embedded_window() if encoder is None else kind.load(encoder).window
 
     @classmethod
     def _build(
@@ -72,7 +72,7 @@ class Index(NeverCopied, ABC):
         passages: Iterable[Passage],
         path: str | Path,
         settings: Mapping[str, Any],
-        write: Write,
+        write: Callable[[IndexBuild, Manifest, Any, Progress], None],
         *,
         encoder: Any = None,
         overwrite: bool = False,
@@ -80,17 +80,18 @@ class Index(NeverCopied, ABC):
     ) -> None:
         """Build an index in its folder, or continue an interrupted build of the same passages with the same arguments.
 
-        `settings` go into its manifest. `write` writes what the engine needs beside the passages.
+        `settings` go into its manifest. `write` writes what the engine needs beside the passages, or, after
+        `IndexBuild.resume`, the rest of it; it gets the loaded encoder.
         """
-        report, loaded, settings = progress or no_progress, None, dict(settings)
-        with start_build(path, overwrite=overwrite) as build:
-            store = build.store(passages)
-            if cls.encoders is not None:
-                loaded = cls.encoders.load(encoder) if encoder else cls.encoders.fitted(build, store, report)
+        report, kind, loaded, settings = progress or no_progress, cls.encoders(), None, dict(settings)
+        with start_build(path, passages) as build:
+            if kind is not None:
+                loaded = kind.load(encoder) if encoder else kind.fitted(build, build.store, report)
                 settings["dim"] = loaded.dim
-            manifest = build.manifest(cls.engine, store, settings, {} if loaded is None else loaded.identity)
-            if not build.already_built(manifest):
-                write(build, store, loaded, manifest, report)
+            segment = Segment(FIRST_SEGMENT, len(build.store), build.corpus_digest)
+            manifest = Manifest(cls.engine, (segment,), settings, {} if loaded is None else loaded.identity)
+            if not build.is_done(manifest, overwrite=overwrite):
+                write(build, manifest, loaded, report)
                 build.finish(manifest)
 
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
@@ -127,26 +128,22 @@ class Index(NeverCopied, ABC):
             CheckpointError: it is absent, or not the one that encoded the passages.
         """
         with self._lock:
-            if self._encoder is None and self.encoders is not None:
-                self._encoder = self._load_encoder()
+            if self._encoder is None and (kind := self.encoders()) is not None:
+                self._encoder = self._load_encoder(kind)
             return self._encoder
 
-    def _load_encoder(self) -> Any:
+    def _load_encoder(self, kind: Any) -> Any:
         recorded = self.manifest.checkpoint
         name = recorded["name"]
         if self._given is not None:
-            encoder = self.encoders.load(self._given)
+            encoder = kind.load(self._given)
         elif name == EMBEDDED:
-            encoder = self.encoders.inside(self.path)
+            encoder = kind.inside(self.path)
         elif "probe" in recorded:
-            raise CheckpointError(
-                f"{self.path}: encoded by the function {name}; open it with that function as encoder=…"
-            )
+            raise CheckpointError(f"{self.path}: encoded by the function {name}; open it with that as encoder=…")
         else:
-            encoder = self.encoders.load(name, named_by=self.path)
+            encoder = kind.load(name, named_by=self.path)
         if not encoder.is_that_of(recorded):
-            raise CheckpointError(
-                f"{encoder.identity['name']}: not the encoder of {self.path} ({name}); "
-                "give that one, or build the index again"
-            )
+            given = encoder.identity["name"]
+            raise CheckpointError(f"{given}: not the encoder of {self.path} ({name}); give that one, or build again")
         return encoder

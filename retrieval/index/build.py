@@ -6,20 +6,12 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, KnowgapError, UsageError
-from knowgap.retrieval.index.manifest import (
-    CHECKPOINT,
-    FIRST_SEGMENT,
-    MANIFEST,
-    Manifest,
-    Segment,
-    building_folder,
-    check_place,
-)
+from knowgap.errors import DataError, IndexFolderError, IndexForeign, KnowgapError, UsageError
+from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest, building_folder
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import acquire_lock, naming, replace_folder, write_json
@@ -28,101 +20,71 @@ from knowgap.storage.manifest import seal
 STATE = "encoded.json"
 
 
-@dataclass
-class BuildState:
-    """The progress of a build, which is written to `path` at each change."""
-
-    path: Path
-    job: dict[str, Any]  # what is built of what; a build of something else starts from the beginning
-    passages: int = 0  # how many passages are encoded
-    tokens: int = 0  # how many vectors are on disk for them
-    cut: int = 0  # how many of them are longer than the encoder's window
-
-    def save(self, **changes: Any) -> None:
-        """Change fields by name, and write the state to disk."""
-        vars(self).update(changes)
-        write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
-
-
 class IndexBuild:
-    """A build in progress. Made by `start_build`.
+    """A build in progress, made by `start_build`. How far it is, is written to disk by `save`.
 
     Attributes:
         folder: where the index is written.
         segment: where its segment is written, inside the folder.
-        corpus_digest: the digest of the passages that `store` wrote.
+        store: its passages.
+        corpus_digest: their digest.
+        passages: how many of them are encoded.
+        tokens: how many vectors are on disk for these.
+        cut: how many of these are longer than the encoder's window.
+
+    Raises:
+        DataError: there are no passages, or two with the same id.
     """
 
-    def __init__(self, target: Path, overwrite: bool) -> None:
-        self.folder, self._target, self._overwrite = building_folder(target), target, overwrite
-        self.segment, self.corpus_digest = self.folder / FIRST_SEGMENT, ""
+    def __init__(self, target: Path, passages: Iterable[Passage]) -> None:
+        self.folder, self._target = building_folder(target), target
+        self.segment, self._job = self.folder / FIRST_SEGMENT, {}
+        self.passages = self.tokens = self.cut = 0
+        self.segment.mkdir(parents=True, exist_ok=True)
+        (self.folder / MANIFEST).unlink(missing_ok=True)  # a killed build may have written it
+        self.store, self.corpus_digest = PassageStore.build(passages, self.segment)
+        if not len(self.store):
+            raise DataError("there are no passages to index")
 
-    def resume(self, manifest: Manifest, **job: Any) -> BuildState:
-        """Read the state of a killed build of the same index; or remove the files of another one, and begin.
+    def is_done(self, manifest: Manifest, *, overwrite: bool) -> bool:
+        """Whether the target already is the index of this manifest; what was built beside it is removed then.
+
+        Raises:
+            UsageError: another index is there, and is not to be overwritten.
+            IndexDamaged, IndexForeign: it cannot be read, and is not to be overwritten.
+        """
+        if overwrite or not (self._target / MANIFEST).exists():
+            return False
+        if Manifest.read(self._target).digest != manifest.digest:
+            raise UsageError(
+                f"{self._target}: another index is already there; choose another path, or overwrite it (--overwrite)"
+            )
+        shutil.rmtree(self.folder)
+        return True
+
+    def resume(self, manifest: Manifest, **job: Any) -> None:
+        """Take over what a killed build of the same index has written; or remove the files of another one, and begin.
 
         `job` are settings of the build that the manifest does not have.
         """
-        path, job = self.folder / STATE, {"index": manifest.digest, "encoder": manifest.checkpoint, **job}
+        self._job = {"index": manifest.digest, "encoder": manifest.checkpoint, **job}
         try:
-            state = BuildState(path, **json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            state = None
-        if state is None or state.job != job:
+            state = json.loads((self.folder / STATE).read_bytes())
+        except OSError:
+            state = {"job": None}
+        if state.pop("job") != self._job:
             kept = self.folder / CHECKPOINT if "fitted" in manifest.checkpoint else self.segment
             for old in (*self.folder.iterdir(), *self.segment.glob("*")):
                 if old not in (self.segment, kept) and not old.name.startswith("passages."):
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
-            state = BuildState(path, job)
-            state.save()
-        return state
+            state = {}
+        self.save(**state)
 
-    def store(self, passages: Iterable[Passage]) -> PassageStore:
-        """Write the passages of the index.
-
-        Raises:
-            DataError: there are no passages, or two with the same id.
-        """
-        self.segment.mkdir(exist_ok=True)
-        store, self.corpus_digest = PassageStore.build(passages, self.segment)
-        if not len(store):
-            raise DataError("there are no passages to index")
-        return store
-
-    def manifest(
-        self, engine: str, store: PassageStore, settings: dict[str, Any], checkpoint: dict[str, Any]
-    ) -> Manifest:
-        """The manifest of the index that is being built."""
-        segment = Segment(FIRST_SEGMENT, len(store), self.corpus_digest)
-        return Manifest(engine, (segment,), settings, checkpoint)
-
-    def already_built(self, manifest: Manifest) -> bool:
-        """Whether the target already is this index, with the recorded digests; what was built beside it is removed.
-
-        Raises:
-            UsageError: another index is there, and is not to be overwritten.
-            IndexDamaged: a damaged index with changes is there, and is not to be overwritten.
-        """
-        if not (self._target / MANIFEST).exists():
-            return False
-        try:
-            existing = Manifest.parse(self._target)
-            if self._overwrite:
-                return False
-            if existing.digest != manifest.digest:
-                raise UsageError(
-                    f"{self._target}: another index is already there; choose another path, or overwrite it "
-                    "(--overwrite)"
-                )
-            existing.verify(self._target)
-        except IndexDamaged as error:
-            changed = {path.name for pattern in ("segment-*", "deleted-*") for path in self._target.glob(pattern)}
-            if not self._overwrite and changed - {FIRST_SEGMENT}:
-                raise IndexDamaged(
-                    f"{error} (a new build needs --overwrite, and loses what was added and deleted)"
-                ) from error
-            return False  # a damaged index is replaced by the build that its error message asks for
-        shutil.rmtree(self.folder)
-        return True
+    def save(self, **counts: int) -> None:
+        """Change some of `passages`, `tokens` and `cut`, and write all to disk."""
+        vars(self).update(counts)
+        counts = {name: getattr(self, name) for name in ("passages", "tokens", "cut")}
+        write_json(self.folder / STATE, {"job": self._job, **counts})
 
     def finish(self, manifest: Manifest) -> None:
         """Record the files, sync everything to disk, and rename the folder to its target, which it replaces."""
@@ -132,7 +94,7 @@ class IndexBuild:
 
 
 @contextmanager
-def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexBuild]:
+def start_build(path: str | Path, passages: Iterable[Passage]) -> Iterator[IndexBuild]:
     """Build an index in the block, or continue a build; if the block is interrupted, the files so far are kept.
 
     They are removed if the block raises a `KnowgapError` before anything is encoded.
@@ -140,19 +102,19 @@ def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexB
     Raises:
         IndexFolderError: another process is building the same index.
         IndexForeign: something other than an index is at the path.
+        DataError: there are no passages, or two with the same id.
         OSError: a file cannot be written; the error names a file, and the same build goes on from there.
     """
     with lock_index(path) as target:
-        check_place(target)
-        build = IndexBuild(target, overwrite)
-        with naming(build.folder):
-            build.folder.mkdir(exist_ok=True)
-            (build.folder / MANIFEST).unlink(missing_ok=True)  # a killed build may have written it
+        if target.is_file() or (target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file()):
+            raise IndexForeign(f"{target} holds other files, not an index; name a folder that does not exist")
+        folder = building_folder(target)
+        with naming(folder):
             try:
-                yield build
+                yield IndexBuild(target, passages)
             except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
-                if not any((build.folder / name).exists() for name in (STATE, MANIFEST)):
-                    shutil.rmtree(build.folder, ignore_errors=True)
+                if not any((folder / name).exists() for name in (STATE, MANIFEST)):
+                    shutil.rmtree(folder, ignore_errors=True)
                 raise
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexForeign, UnknownName, UsageError, is_address, shorten
+from knowgap.errors import UnknownName, UsageError, is_address, shorten
 from knowgap.plugins import make
 from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.manifest import Manifest
@@ -16,10 +16,10 @@ from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.retrieval.remote import RemoteRetriever
 
 ENGINES = {
-    "bm25": "knowgap.retrieval.bm25:BM25Index",
-    "colbert": "knowgap.retrieval.colbert.index:ColBERTIndex",
-    "dense": "knowgap.retrieval.dense:DenseIndex",
-    "hybrid": "knowgap.retrieval.hybrid:HybridIndex",
+    "bm25": "knowgap.retrieval.indexes:BM25Index",
+    "colbert": "knowgap.retrieval.indexes:ColBERTIndex",
+    "dense": "knowgap.retrieval.indexes:DenseIndex",
+    "hybrid": "knowgap.retrieval.indexes:HybridIndex",
     "plaid": "knowgap.retrieval.plaid:PlaidIndex",
     "qdrant": "knowgap.retrieval.qdrant:QdrantIndex",
 }
@@ -43,9 +43,8 @@ def open_index(
         options: passed to the `open` of its engine.
 
     Raises:
-        UsageError: the index has another engine.
         IndexMissing: nothing is at that path.
-        IndexForeign: something else is there, or an index of an engine or format that this version does not know.
+        IndexForeign: something else is there, or an index of another engine or format.
         IndexDamaged: a file of the index is missing or damaged.
 
     >>> import knowgap
@@ -54,13 +53,7 @@ def open_index(
     >>> len(knowgap.open_index("more-towns"))
     1
     """
-    manifest = Manifest.read(path)
-    if manifest.engine not in ENGINES:
-        raise IndexForeign(
-            f"{path}: an index of the engine {manifest.engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
-        )
-    if engine not in (None, manifest.engine):
-        raise UsageError(f"{path}: an index of the engine {manifest.engine}, not {engine}; leave the engine out")
+    manifest = Manifest.read(path, engine=engine)
     if is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
         options = {"encoder": name, **options}
     return engine_class(manifest.engine).open(path, **options)

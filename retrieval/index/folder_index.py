@@ -1,7 +1,7 @@
-"""An index in a folder, made of immutable segments: searching, adding, deleting and merging.
+"""An index in a folder, made of immutable segments: building, searching, adding, deleting and merging.
 
 See `manifest` for the files, and for what a killed writer leaves. What a segment has beside its passages depends on the
-settings of the index: vectors if they have `dim`, and postings of words if they have `k1`.
+settings of the index: vectors if they have `dim`, and postings of words if they have `stemmer`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace as changed
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,28 +23,65 @@ from typing_extensions import Self
 from knowgap.errors import DataError, IndexFolderError, UsageError
 from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
-from knowgap.retrieval.index.encoding import encode_corpus
-from knowgap.retrieval.index.manifest import Manifest, Segment
+from knowgap.retrieval.index.manifest import CHECKPOINT, Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
-from knowgap.retrieval.index.vectors import Block, Vectors, fixed_point
+from knowgap.retrieval.index.vectors import LENGTHS, VECTORS, Block, Vectors, fixed_point
 from knowgap.retrieval.passage import Hit, Passage, document_id
 from knowgap.retrieval.postings import write_words
 from knowgap.retrieval.window import Encoder, warn_of_cut
-from knowgap.storage.files import sync
-from knowgap.storage.manifest import FileRecord, record_file, seal
+from knowgap.retrieval.words import Analyzer
+from knowgap.storage.files import acquire_lock, sync
+from knowgap.storage.manifest import record_file, seal
 from knowgap.storage.progress import Progress
 
 _MOST_SEGMENTS = 4
+_ENCODED_AT_ONCE = 512  # passages; a killed build loses no more
 
 
 class FolderIndex(Index):
     """An index of passages in a folder. Usable from many threads; changed by one process at a time."""
 
+    has_words: ClassVar[bool] = False
+
     def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
         super().__init__(path, manifest, encoder)
         self._writing = threading.RLock()
-        self._current: Snapshot | None = None
+        self._snapshot = self._open(manifest)
+        self.manifest = self._snapshot.manifest
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        encoder: Any = None,
+        stemmer: str | None = "english",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Write an index and open it, or continue an interrupted call with the same arguments.
+
+        Args:
+            passages: what to index; read once. Title and text are searched together.
+            path: the folder; if it already holds the same index, that is opened.
+            encoder: what encodes passages and queries, as the class says. On a machine with a CUDA GPU it runs there.
+            stemmer: the language of the words, if the class counts words: a Snowball language of PyStemmer, or None.
+            overwrite: replace another index at the path.
+            progress: called now and then.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+            CheckpointError: no such encoder, or a damaged one.
+            ValueOutOfBounds: no such stemmer.
+            UsageError: another index is at the path.
+        """
+        if cls.has_words:
+            Analyzer(stemmer)
+        settings = {"stemmer": stemmer} if cls.has_words else {}
+        cls._build(passages, path, settings, _write, encoder=encoder, overwrite=overwrite, progress=progress)
+        return cls.open(path, encoder=encoder)
 
     @abstractmethod
     def _score(
@@ -52,63 +89,52 @@ class FolderIndex(Index):
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         """The positions and scores of at least the `k` best of the admitted passages for a query that is not blank."""
 
-    def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
-        """The index as this object sees it, read from its folder at the first call and after `refresh`."""
-        with self._lock:
-            if self._current is None and earlier is None:  # the index may have been built again since it was opened
-                self._switch(Manifest.parse(self.path, engine=self.engine))
-            while self._current is None:
-                manifest = self.manifest
-                try:
-                    self._current = Snapshot.open(self.path, manifest, earlier)
-                except FileNotFoundError:
-                    self._switch(Manifest.read(self.path, engine=self.engine))
-                    if self.manifest == manifest:  # otherwise another process has changed the index, and removed files
-                        raise
-            return self._current
+    def _open(self, manifest: Manifest, earlier: Snapshot | None = None) -> Snapshot:
+        """The index that a manifest describes, or a later one if another process has removed files meanwhile."""
+        while True:
+            try:
+                return Snapshot.open(self.path, manifest, earlier)
+            except FileNotFoundError:
+                newer = Manifest.read(self.path, engine=self.engine)
+                if newer == manifest:
+                    raise
+                manifest = newer
 
     def _switch(self, manifest: Manifest) -> None:
-        """Take over a manifest; an index that was built again with another checkpoint needs another encoder."""
-        if manifest.checkpoint != self.manifest.checkpoint:
-            self._encoder = None
-        self.manifest = manifest
+        """Search the index that a manifest describes from now on; segments that are already open stay open."""
+        with self._lock:
+            self._snapshot = self._open(manifest, self._snapshot)
+            if self._snapshot.manifest.checkpoint != self.manifest.checkpoint:  # it was built again
+                self._encoder = None
+            self.manifest = self._snapshot.manifest
+
+    def refresh(self) -> Self:
+        """Read the changes that other processes have made since the index was opened; return the index itself."""
+        manifest = Manifest.read(self.path, engine=self.engine)
+        if manifest != self.manifest:
+            self._switch(manifest)
+        return self
 
     def __len__(self) -> int:
-        return len(self._snapshot())
+        return len(self._snapshot)
 
     def __iter__(self) -> Iterator[Passage]:
-        return iter(self._snapshot())
+        return iter(self._snapshot)
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """The ids that belong neither to a passage nor to a document that was split into passages."""
-        snapshot = self._snapshot()
+        snapshot = self._snapshot
         missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
         documents = {document_id(passage.id) for passage in snapshot} if missing else set()
         return [identifier for identifier in missing if identifier not in documents]
 
     def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
         with self._lock:  # a refresh may bring another encoder
-            snapshot, encoder = self._snapshot(), self.encoder
+            snapshot, encoder = self._snapshot, self.encoder
         admitted = snapshot.select(ids)
         for query in queries:
             found = self._score(snapshot, encoder, query, k, admitted) if len(admitted) else (admitted, np.zeros(0))
             yield scored_hits(snapshot, *found, k)
-
-    def refresh(self) -> Self:
-        """Read the changes that other processes have made since the index was opened; return the index itself."""
-        with self._lock:
-            manifest = Manifest.read(self.path, engine=self.engine)
-            if manifest != self.manifest:
-                self._see(manifest)
-        return self
-
-    def _see(self, manifest: Manifest) -> None:
-        """Switch to the index that a manifest describes; segments that are already open stay open."""
-        with self._lock:
-            earlier, self._current = self._current, None
-            self._switch(manifest)
-            if earlier is not None:
-                self._snapshot(earlier)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
         """Add passages, and return how many; they are on disk, and in every later search, when this returns.
@@ -121,22 +147,13 @@ class FolderIndex(Index):
         """
         new = list(passages)
         with self._writer() as snapshot:
-            deleted: list[int] = []
-            ids: set[str] = set()
-            for passage in new:
-                position = snapshot.position(passage.id)
-                if passage.id in ids or (position is not None and not replace):
-                    raise DataError(f"the id {passage.id!r} is already in use; ids must be unique", field="id")
-                ids.add(passage.id)
-                if position is not None:
-                    deleted.append(position)
+            old = {passage.id: snapshot.position(passage.id) for passage in new}
+            used = [id for id, position in old.items() if position is not None]
+            if used and not replace:
+                raise DataError(f"the id {used[0]!r} is already in use; ids must be unique", field="id")
             if new:
-                blocks = [] if self.encoder is None else [_encode(self.encoder, new)]
                 kept = _kept([*map(len, snapshot.segments), len(new)])
-                merged = np.setdiff1d(snapshot.live, deleted)
-                merged = merged[merged >= snapshot.starts[kept]]
-                together = chain((snapshot[position] for position in merged.tolist()), new)
-                self._change(snapshot, kept, together, chain(snapshot.blocks(merged), blocks), deleted=deleted)
+                self._change(snapshot, kept, new, [old[id] for id in used])
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -164,42 +181,37 @@ class FolderIndex(Index):
             if not len(snapshot):
                 raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
             if len(snapshot.segments) > 1 or len(snapshot) < len(snapshot.alive):
-                self._change(snapshot, 0, snapshot, snapshot.blocks(snapshot.live))
+                self._change(snapshot, 0)
 
     def _change(
-        self,
-        snapshot: Snapshot,
-        kept: int,
-        passages: Iterable[Passage] | None = None,
-        blocks: Iterable[Block] = (),
-        *,
-        deleted: Collection[int] = (),
+        self, snapshot: Snapshot, kept: int, new: Sequence[Passage] = (), deleted: Collection[int] = ()
     ) -> None:
-        """Replace the manifest by one with the first `kept` segments of the snapshot and a new one, and switch to it.
+        """Replace the manifest and switch to the new one, which names the first `kept` segments of the snapshot.
 
-        The new segment has the passages and their vectors, `blocks`; without passages, there is no new segment. The
-        positions `deleted` are deleted in the same step.
+        New passages, and what is left of the other segments, become one new segment. The positions `deleted` are
+        deleted in the same step.
         """
         old, change, path = snapshot.manifest, snapshot.manifest.changes + 1, self.path
-        segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
-        for name, record in old.files.items():
-            if name.split("/")[0] in {"checkpoint", *(segment.name for segment in segments)}:
-                files[name] = record
-        if passages is not None:
+        gone = np.union1d(np.flatnonzero(~snapshot.alive), np.fromiter(deleted, dtype=np.int64))
+        left = np.setdiff1d(snapshot.live, gone)
+        left, gone = left[left >= snapshot.starts[kept]], gone[gone < snapshot.starts[kept]]
+        segments, tombstones = list(old.segments[:kept]), ""
+        named = {CHECKPOINT, *(segment.name for segment in segments)}
+        files = {name: record for name, record in old.files.items() if name.split("/")[0] in named}
+        if len(left) or new:
             folder = path / f"segment-{change}"
             shutil.rmtree(folder, ignore_errors=True)  # a killed writer may have left it
             folder.mkdir()
-            store, digest = PassageStore.build(passages, folder)
+            store, digest = PassageStore.build(chain((snapshot[n] for n in left.tolist()), new), folder)
             if "dim" in old.settings:
-                Vectors.write(folder, blocks, old.settings["dim"])
-            if "k1" in old.settings:
-                write_words(store, folder / WORDS, old.settings)
+                blocks = [_encode(self.encoder, new)] if new else []
+                Vectors.write(folder, chain(snapshot.blocks(left), blocks), old.settings["dim"])
+            if "stemmer" in old.settings:
+                write_words(store, folder / WORDS, old.settings["stemmer"])
             files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
             segments.append(Segment(folder.name, len(store), digest))
-        gone = np.union1d(np.flatnonzero(~snapshot.alive), np.fromiter(deleted, dtype=np.int64))
-        gone = gone[gone < snapshot.starts[kept]]
-        tombstones = f"deleted-{change}.npy" if len(gone) else ""
-        if tombstones:
+        if len(gone):
+            tombstones = f"deleted-{change}.npy"
             np.save(path / tombstones, gone)
             sync(path / tombstones)
             files[tombstones] = record_file(path / tombstones)
@@ -209,7 +221,7 @@ class FolderIndex(Index):
         )
         manifest.write(path)
         self._sweep(manifest)
-        self._see(Manifest.parse(path))
+        self._switch(manifest)
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the files of earlier changes, which the manifest does not name."""
@@ -221,27 +233,38 @@ class FolderIndex(Index):
     @contextmanager
     def _writer(self) -> Iterator[Snapshot]:
         """Hold the writer's lock; yields the index as it is now."""
-        from filelock import FileLock, Timeout
-
-        with self._writing:
-            try:
-                with FileLock(self.path / ".writer.lock", timeout=0):
-                    yield self.refresh()._snapshot()
-            except Timeout:
-                raise IndexFolderError(
-                    f"{self.path}: another process is changing this index; try again later"
-                ) from None
+        taken = IndexFolderError(f"{self.path}: another process is changing this index; try again later")
+        with self._writing, acquire_lock(self.path / "writer", taken=taken):
+            yield self.refresh()._snapshot
 
 
-def write_segment(
-    build: IndexBuild, store: PassageStore, encoder: Encoder | None, manifest: Manifest, report: Progress
-) -> None:
+def _write(build: IndexBuild, manifest: Manifest, encoder: Encoder | None, report: Progress) -> None:
     """Write the first segment of an index, or the rest of it; see `Index._build`."""
-    state = build.resume(manifest)
+    build.resume(manifest)
     if encoder is not None:
-        encode_corpus(store, encoder, state, report)
-    if "k1" in manifest.settings:
-        write_words(store, build.segment / WORDS, manifest.settings, report)
+        for name, size in ((VECTORS, build.tokens * 2 * encoder.dim), (LENGTHS, build.passages * 4)):
+            with (build.segment / name).open("ab") as file:
+                file.truncate(size)  # a killed build may have written more
+        Vectors.write(build.segment, _encoded(build, encoder, report), encoder.dim)
+        warn_of_cut(build.cut, len(build.store), encoder.window)
+    if "stemmer" in manifest.settings:
+        write_words(build.store, build.segment / WORDS, manifest.settings["stemmer"], report)
+
+
+def _encoded(build: IndexBuild, encoder: Encoder, report: Progress) -> Iterator[Block]:
+    """Yield the vectors of the passages that a build does not count as encoded, and count them."""
+    store = build.store
+    report(build.passages, len(store), "encoding passages")
+    while build.passages < len(store):
+        texts = [str(store[n]) for n in range(build.passages, min(build.passages + _ENCODED_AT_ONCE, len(store)))]
+        distinct = list(dict.fromkeys(texts))  # equal texts get the same vectors
+        vectors, counts = encoder.encode_passages(distinct)
+        pieces = dict(zip(distinct, np.split(fixed_point(vectors), np.cumsum(counts)[:-1]), strict=True))
+        lengths = np.array([len(pieces[text]) for text in texts])
+        yield np.concatenate([pieces[text] for text in texts]), lengths
+        cut = build.cut + (encoder.window.cut(texts) if encoder.window is not None else 0)
+        build.save(passages=build.passages + len(texts), tokens=build.tokens + int(lengths.sum()), cut=cut)
+        report(build.passages, len(store), "encoding passages")
 
 
 def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:

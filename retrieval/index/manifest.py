@@ -5,7 +5,7 @@
         checkpoint/            the embedded ColBERT checkpoint, if the index was encoded with it
         segment-0/             what the build wrote: passages.* (`passage_store`), and
             tokens.i16, lengths.i32, means.npy    vectors (`vectors`), if the settings have `dim`
-            bm25/                  postings of words (`knowgap.retrieval.postings`), if they have `k1`
+            bm25/                  postings of words (`knowgap.retrieval.postings`), if they have `stemmer`
         segment-3/             what the third change added
         deleted-5.npy          the positions of deleted passages, as the fifth change left them
         .checked.json          which files had the right digests, and their sizes and times at that moment
@@ -20,8 +20,7 @@ once and never changed; every recorded file must have its size and digest (`know
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
 renames the folder to its target. A kill leaves no folder at the target; the same command continues the build, whose
 `encoded.json` says how many passages are encoded. An index that is overwritten is exchanged with the finished folder in
-one step, and is then removed. If the target already is the same index, nothing is built; if it is damaged, it is
-replaced.
+one step, and is then removed. If the target already is the same index, nothing is built.
 
 **Changing** (`folder_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
 positions of all deleted passages as a new file. The change takes effect when it replaces the manifest, which names
@@ -43,10 +42,9 @@ from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.storage.files import restore_folder, write_json
 from knowgap.storage.manifest import FileRecord, find_damage
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 MANIFEST, FIRST_SEGMENT, CHECKPOINT = "manifest.json", "segment-0", "checkpoint"
 FORMAT = "knowgap-index"
-_REMEDY = "build one with `knowgap index --corpus FILE --index FOLDER`"
 
 
 @dataclass(frozen=True)
@@ -118,48 +116,35 @@ class Manifest:
             IndexForeign: something else is there, or an index of another format or another engine.
             IndexDamaged: a file of the index is missing or damaged.
         """
-        folder = Path(folder)
         while True:
             manifest = cls.parse(folder, engine=engine)
-            damage = find_damage(folder, manifest.files)
+            damage = find_damage(Path(folder), manifest.files)
             if damage is None:
                 return manifest
             if cls.parse(folder, engine=engine) == manifest:  # no other process has changed the index meanwhile
-                raise _damaged(folder, damage)
+                raise IndexDamaged(f"{folder}: {damage}; copy the index again, or build it again (--overwrite)")
 
     @classmethod
     def parse(cls, folder: str | Path, *, engine: str | None = None) -> Manifest:
         """Read the manifest of an index without looking at its files; see `read`."""
         folder = Path(folder)
         restore_folder(folder)
-        _check_is_index(folder)
+        if not (folder / MANIFEST).is_file():
+            raise _no_index(folder)
         try:
             record = json.loads((folder / MANIFEST).read_bytes())
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
-        if record.pop("format", None) != FORMAT:
-            raise IndexForeign(f"{folder}: {MANIFEST} does not belong to a knowgap index; {_REMEDY}")
-        if (version := record.pop("version")) != FORMAT_VERSION:
-            raise IndexForeign(
-                f"{folder}: the index has format {version}, but this knowgap reads {FORMAT_VERSION}; "
-                "build the index again"
-            )
-        manifest = cls(segments=tuple(Segment(**segment) for segment in record.pop("segments")), **record)
-        if engine is not None and manifest.engine != engine:
-            raise IndexForeign(
-                f"{folder}: an index of the engine {manifest.engine!r}, not {engine!r}; use `open_index`"
-            )
-        return manifest
+        kind = [record.pop("format", None), record.pop("version", None)]
+        if kind != [FORMAT, FORMAT_VERSION]:
+            raise IndexForeign(f"{folder}: an index of format {kind}, not {FORMAT_VERSION}; build it again")
+        if engine not in (None, record["engine"]):
+            raise IndexForeign(f"{folder}: an index of the engine {record['engine']!r}, not {engine!r}")
+        return cls(segments=tuple(Segment(**segment) for segment in record.pop("segments")), **record)
 
     def files_of(self, segment: Segment) -> dict[str, FileRecord]:
         """The record of the files of a segment."""
         return {name: file for name, file in self.files.items() if name.startswith(f"{segment.name}/")}
-
-    def verify(self, folder: str | Path) -> None:
-        """Check the digests of all files, even if checked before; `IndexDamaged` names the first that differs."""
-        damage = find_damage(Path(folder), self.files, trust_stamps=False)
-        if damage is not None:
-            raise _damaged(folder, damage)
 
     def write(self, folder: Path) -> None:
         """Write the manifest of a folder, in one step."""
@@ -168,37 +153,16 @@ class Manifest:
         write_json(folder / MANIFEST, record)
 
 
-def _damaged(folder: str | Path, damage: str) -> IndexDamaged:
-    return IndexDamaged(f"{folder}: {damage}; copy the index again, or build it again")
-
-
-def _check_is_index(folder: Path) -> None:
-    """Raise `IndexMissing`, `IndexForeign` or `IndexDamaged` unless the folder has a manifest."""
-    if not folder.exists():
-        if building_folder(folder).exists():
-            raise IndexMissing(
-                f"{folder}: the build of this index was not finished; run the same command again to continue it"
-            )
-        raise IndexMissing(f"{folder}: no index there; {_REMEDY}")
-    if not folder.is_dir():
-        raise IndexForeign(
-            f"{folder}: a file, not an index folder; `knowgap index --corpus {folder} --index FOLDER` builds one of it"
-        )
-    if not (folder / MANIFEST).is_file():
-        raise IndexForeign(
+def _no_index(folder: Path) -> IndexMissing | IndexForeign:
+    """The error for a path without a manifest."""
+    if folder.exists():
+        return IndexForeign(
             f"{folder}: not an index (it has no {MANIFEST}); if it holds documents, `knowgap index --corpus {folder} "
             "--index FOLDER` builds one of them"
         )
-
-
-def check_place(target: Path) -> None:
-    """Refuse to build an index where something else is.
-
-    Raises:
-        IndexForeign: there is a file, or a folder with other files.
-    """
-    if target.is_file() or (target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file()):
-        raise IndexForeign(f"{target} holds other files, not an index: name a folder that is empty or does not exist")
+    if building_folder(folder).exists():
+        return IndexMissing(f"{folder}: the build of this index was not finished; the same command continues it")
+    return IndexMissing(f"{folder}: no index there; build one with `knowgap index --corpus FILE --index FOLDER`")
 
 
 def building_folder(target: Path) -> Path:

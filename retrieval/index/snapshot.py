@@ -35,7 +35,7 @@ class OpenSegment:
     def open(cls, folder: Path, settings: dict[str, Any]) -> OpenSegment:
         """Map the files of a segment of an index with these settings."""
         vectors = Vectors.open(folder, settings["dim"]) if "dim" in settings else None
-        return cls(PassageStore(folder), vectors, Postings.open(folder / WORDS) if "k1" in settings else None)
+        return cls(PassageStore(folder), vectors, Postings.open(folder / WORDS) if "stemmer" in settings else None)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -106,7 +106,7 @@ class Snapshot:
     def words(self) -> WeighedWords:
         """The words of all segments."""
         postings = [segment.postings for segment in self.segments if segment.postings is not None]
-        return WeighedWords(postings, self.alive, self.manifest.settings["k1"], self.manifest.settings["b"])
+        return WeighedWords(postings, self.alive)
 
     @cached_property
     def analyzer(self) -> Analyzer:

@@ -75,16 +75,17 @@ class Vectors:
 
     @classmethod
     def write(cls, folder: Path, blocks: Iterable[Block], dim: int) -> None:
-        """Write the vectors of passages, given some passages at a time, with their means."""
-        with (folder / VECTORS).open("wb") as vectors_file, (folder / LENGTHS).open("wb") as lengths_file:
+        """Write the vectors of passages, given some passages at a time, with their means.
+
+        They follow those that the files have already. When the next block is asked for, the last is on disk.
+        """
+        with (folder / VECTORS).open("ab") as vectors_file, (folder / LENGTHS).open("ab") as lengths_file:
             for vectors, lengths in blocks:
                 vectors_file.write(vectors.tobytes())
                 lengths_file.write(lengths.astype(np.int32).tobytes())
-        cls.write_means(folder, dim)
-
-    @classmethod
-    def write_means(cls, folder: Path, dim: int) -> None:
-        """Write the means of the vectors in a folder, which completes its files."""
+                for written in (vectors_file, lengths_file):
+                    written.flush()
+                    os.fsync(written.fileno())
         lengths = np.fromfile(folder / LENGTHS, dtype=np.int32)
         vectors = np.memmap(folder / VECTORS, dtype=np.int16, mode="r").reshape(-1, dim)
         np.save(folder / MEANS, cls(vectors, lengths).means)

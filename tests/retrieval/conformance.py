@@ -3,6 +3,7 @@
 import copy
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,10 @@ def corpus(n: int = 40) -> list[Passage]:
         text = _TOPICS[topic].format(name, other, (i * 13) % 90 + 10)
         passages.append(Passage(f"p{(i * 17) % 1000:03d}", f"{name} ({topic})", text))
     return passages
+
+
+def cut_off(path):
+    path.write_bytes(path.read_bytes()[:-1])
 
 
 def flip_last_bit(path):
@@ -206,32 +211,21 @@ class IndexConformance(RetrieverConformance, FilterConformance):
 
     def test_every_damaged_file_is_noticed(self, retriever, folder, tmp_path):
         index = shutil.copytree(folder / "index", tmp_path / "index")
-        retriever.manifest.verify(index)
         for name in retriever.manifest.files:
             path, content = index / name, (index / name).read_bytes()
-            if content:
-                path.write_bytes(content[:-1])
-                with pytest.raises(IndexDamaged, match="bytes instead of"):
+            for damage in (cut_off, flip_last_bit, Path.unlink):
+                damage(path)
+                with pytest.raises(IndexDamaged, match=name):
                     open_index(index)
                 path.write_bytes(content)
-                flip_last_bit(path)
-                with pytest.raises(IndexDamaged, match="altered"):
-                    retriever.manifest.verify(index)
-            path.unlink()
-            with pytest.raises(IndexDamaged, match="missing"):
-                open_index(index)
-            path.write_bytes(content)
+        assert len(open_index(index)) == len(retriever)
 
-    def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
+    def test_a_wreck_is_replaced_if_that_is_said(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")
-        for name in ("passages.bin", "passages.offsets.npy"):
-            path = tmp_path / "index" / "segment-0" / name
-            content = path.read_bytes()
-            for damage in (flip_last_bit, lambda path: path.write_bytes(b"")):
-                damage(path)
-                assert len(self.make(passages, tmp_path / "index")) == len(passages)
-                open_index(tmp_path / "index").manifest.verify(tmp_path / "index")
-                assert path.read_bytes() == content
+        flip_last_bit(tmp_path / "index" / "segment-0" / "passages.bin")
+        with pytest.raises(IndexDamaged, match="--overwrite"):
+            self.make(passages, tmp_path / "index")
+        assert len(self.make(passages, tmp_path / "index", overwrite=True)) == len(passages)
 
 
 NEW = [
@@ -262,7 +256,7 @@ class UpdateConformance:
         new = Passage(passages[0].id, "Another", "Another text altogether, on lighthouses.")
         with pytest.raises(DataError, match=f"'{new.id}' is already in use"):
             index.add([new])
-        with pytest.raises(DataError, match=r"used twice|already in use"):
+        with pytest.raises(DataError, match="unique"):
             index.add([left[1], new, left[1]], replace=True)
         assert index.add([new], replace=True) == 1
         assert sorted(map(str, index)) == sorted(map(str, [*left[1:], new]))

@@ -48,7 +48,7 @@ def test_a_function_is_given_again_at_opening(tmp_path):
     assert DenseIndex.open(tmp_path / "index", encoder=count_words).search(QUERIES, 5) == expected
     embedder = dspy.Embedder(count_words)
     assert DenseIndex.build(corpus(), tmp_path / "embedder", encoder=embedder).search(QUERIES, 5) == expected
-    with pytest.raises(CheckpointError, match="encoded by the function count_words; open it with that function"):
+    with pytest.raises(CheckpointError, match="count_words"):
         DenseIndex.open(tmp_path / "index").search(QUERIES, 5)
     for other in (lambda texts: -count_words(texts), lambda texts: count_words(texts)[:, :9]):
         with pytest.raises(CheckpointError, match="not the encoder of"):

@@ -21,8 +21,8 @@ def test_segments_and_deletions_weigh_as_one_index_of_what_is_left(texts, cuts):
     alive = np.ones(len(texts), dtype=bool)
     alive[::3] = False
     left = [text for text, kept in zip(texts, alive, strict=True) if kept]
-    whole = WeighedWords([Postings.count(left)], np.ones(len(left), dtype=bool), 0.9, 0.4)
-    segments = WeighedWords(parts, alive, 0.9, 0.4)
+    whole = WeighedWords([Postings.count(left)], np.ones(len(left), dtype=bool))
+    segments = WeighedWords(parts, alive)
     for query in (["word0", "word5", "word5"], ["word79", "absent"], ["absent"], []):
         for find in ("scores", "shares"):
             scores = getattr(segments, find)(query)
@@ -30,9 +30,10 @@ def test_segments_and_deletions_weigh_as_one_index_of_what_is_left(texts, cuts):
             assert not scores[~alive].any()
 
 
-def test_a_share_is_of_the_squares_of_rarities(texts):
+def test_a_share_is_of_the_squares_of_rarities(monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.postings.K1", 0.0)  # repetitions and lengths do not count
     texts = [["common"]] * 8 + [["common", "rare"], ["rare"], []]
-    words = WeighedWords([Postings.count(texts)], np.ones(len(texts), dtype=bool), 0.0, 0.4)
+    words = WeighedWords([Postings.count(texts)], np.ones(len(texts), dtype=bool))
     common, rare = (np.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) ** 2 for n in (9, 2))
     expected = [common / (common + rare)] * 8 + [1, rare / (common + rare), 0]
     assert words.shares(["common", "rare", "absent"]) == pytest.approx(expected)

@@ -1,5 +1,6 @@
 """An index behind `knowgap serve` as a retriever."""
 
+import json
 from contextlib import ExitStack
 
 import httpx
@@ -55,8 +56,8 @@ def test_remote_equals_local():
         (b'{"results": [[{"pid": 7, "passage": "a", "score": "high"}]]}', "something other than passages"),
         (b'{"results": [[{"pid": 7, "text": "a", "score": 2}]]}', "something other than passages"),
         (b'{"results": 3}', "something other than passages"),
-        (b"[]", "refused the search"),
-        (b"<html>", "refused the search"),
+        (b"[]", "something other than passages"),
+        (b"<html>", "something other than passages"),
     ],
 )
 def test_answers_of_servers(answer, expected):
@@ -93,7 +94,13 @@ def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
 
 def test_places_are_kept_of_the_passages_found_last(monkeypatch):
     monkeypatch.setattr("knowgap.retrieval.remote._PLACES", 2)
-    with RemoteRetriever("http://127.0.0.1:9") as remote:
-        for ids in ("ab", "ac"):
-            remote._keep_places({"pid": id, "source": {"file": id}} for id in ids)
+
+    def respond(path, body):
+        [query] = json.loads(body)["queries"]
+        records = [{"pid": id, "passage": id, "score": 1, "source": {"file": id}} for id in query]
+        return 200, {}, json.dumps({"results": [records]}).encode()
+
+    with serve(respond) as url, RemoteRetriever(url) as remote:
+        remote.search(["ab"], 2)
+        remote.search(["ac"], 2)
         assert [*remote.places("abc")] == ["a", "c"]

@@ -55,7 +55,7 @@ def test_what_cannot_be_searched_so_is_said(index, tmp_path):
     with pytest.raises(UsageError, match="is none or other"), only_documents(index, ["none", "other"]):
         pass
     plain = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
-    with pytest.raises(UsageError, match="not know the files of its passages"), only_documents(plain, ["a"]):
+    with pytest.raises(UsageError, match="no document of the index is a"), only_documents(plain, ["a"]):
         pass
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from knowgap.compiling.questions.material import Corpus
-from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage, part_id
 
 FILL = "It is told of in old books, and people go there in summer to look at it for a day."

@@ -13,7 +13,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.remote import RemoteRetriever
 from tests.compile.questions.author_script import author, good_author

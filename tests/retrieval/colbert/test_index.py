@@ -87,7 +87,7 @@ def stop_at_first_chunk(done, total, what):
 
 @pytest.mark.parametrize(("passages", "seed"), [(corpus()[::-1], 1), (corpus(), 2)])
 def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, passages, seed):
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
+    monkeypatch.setattr("knowgap.retrieval.index.folder_index._ENCODED_AT_ONCE", 8)
     texts = [*map(str, corpus()), *QUERIES]
     mine = write_colbert(tmp_path / "checkpoint", texts, dim=32)
     with pytest.raises(ZeroDivisionError):

@@ -4,12 +4,11 @@ import sys
 
 import pytest
 
-from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing
+from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing, UnknownName
 from knowgap.retrieval import BM25Index, Manifest, open_index
-from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from knowgap.storage import manifest
-from tests.retrieval.conformance import corpus, flip_last_bit
+from tests.retrieval.conformance import corpus
 
 
 @pytest.fixture
@@ -18,28 +17,20 @@ def index(tmp_path):
     return tmp_path / "index"
 
 
-def test_what_is_no_index(tmp_path):
+@pytest.mark.parametrize(("name", "error"), [("absent", IndexMissing), ("file", IndexForeign), (".", IndexForeign)])
+def test_what_is_no_index(tmp_path, name, error):
     (tmp_path / "file").touch()
-    with pytest.raises(ZeroDivisionError), start_build(tmp_path / "index"):
-        1 / 0  # noqa: B018  # any error in the midst of a build
-    for name, error, message in (
-        ("absent", IndexMissing, "no index there; build one"),
-        ("file", IndexForeign, "a file, not an index folder"),
-        (".", IndexForeign, "has no manifest"),
-        ("index", IndexMissing, "not finished; run the same command again"),
-        (".index.building", IndexForeign, "has no manifest"),
-    ):
-        with pytest.raises(error, match=message):
-            open_index(tmp_path / name)
+    with pytest.raises(error, match=name):
+        open_index(tmp_path / name)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"version": FORMAT_VERSION + 1}, IndexForeign, f"format {FORMAT_VERSION + 1}, but this knowgap reads"),
-        ({"format": "web-extension"}, IndexForeign, "does not belong to a knowgap index"),
-        ({"engine": "alta vista"}, IndexForeign, "'alta vista'; this knowgap opens bm25, colbert"),
-        (None, IndexDamaged, "cannot be read"),
+        ({"version": FORMAT_VERSION + 1}, IndexForeign, f"{FORMAT_VERSION + 1}"),
+        ({"format": "web-extension"}, IndexForeign, "web-extension"),
+        ({"engine": "alta vista"}, UnknownName, "alta vista"),
+        (None, IndexDamaged, "manifest"),
     ],
 )
 def test_manifests_that_are_refused(index, changes, error, message):
@@ -50,27 +41,22 @@ def test_manifests_that_are_refused(index, changes, error, message):
         open_index(index)
 
 
-def test_a_flipped_bit_is_noticed_when_an_index_is_opened_and_right_files_are_hashed_once(index, monkeypatch):
+def test_files_that_are_right_are_hashed_once(index, monkeypatch):
     open_index(index)
-    with monkeypatch.context() as patch:
-        patch.setattr(manifest, "file_digest", lambda path: "hashed again")
-        open_index(index)
-    flip_last_bit(index / "segment-0" / "passages.bin")
-    for _ in range(2):
-        with pytest.raises(IndexDamaged, match=r"passages\.bin was altered"):
-            open_index(index)
+    monkeypatch.setattr(manifest, "file_digest", lambda path: "hashed again")
+    assert len(open_index(index)) == len(corpus())
 
 
 def test_a_manifest_is_of_an_engine_and_its_settings(index, tmp_path):
-    assert Manifest.read(index).digest != BM25Index.build(corpus(), tmp_path / "other", k1=1.2).digest
+    assert Manifest.read(index).digest != BM25Index.build(corpus(), tmp_path / "other", stemmer=None).digest
     with pytest.raises(IndexForeign, match="'bm25', not 'colbert'"):
         Manifest.read(index, engine="colbert")
 
 
 def test_a_killed_builder_holds_no_lock(tmp_path):
     script = (
-        "import sys\nfrom knowgap.retrieval.index.build import start_build\n"
-        "with start_build(sys.argv[1]) as build:\n    print('building', flush=True)\n    sys.stdin.read()\n"
+        "import sys\nfrom knowgap.retrieval.index.build import lock_index\n"
+        "with lock_index(sys.argv[1]):\n    print('building', flush=True)\n    sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", script, tmp_path / "index"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
