@@ -62,35 +62,24 @@ def open_index(
 def as_retriever(retriever: Any, *, allow_hub: Collection[str] = ()) -> Any:
     """Open the index in a folder or at an http(s) URL; a retriever, or None, is returned as it is.
 
-    A string may also name a plugin or an index of another tool; see `outside_retriever`. `allow_hub` is that of
-    `open_index`.
+    A string may also name an index of another tool, see `open_outside`; `module:Name` of a retriever, or of a callable
+    that makes one; or `module:Name:TEXT`, which calls it with a text. `allow_hub` is that of `open_index`.
 
     Raises:
         IndexFolderError: the index in the folder cannot be opened.
-        UsageError: it is not a retriever.
+        UsageError: it is no retriever, or cannot be imported or made.
     """
     if isinstance(retriever, (str, Path)):
         if is_address(str(retriever)):
             return RemoteRetriever(str(retriever))
-        retriever = outside_retriever(retriever) or open_index(retriever, allow_hub=allow_hub)
+        found = open_outside(retriever) or make("retriever", retriever, Retriever)
+        retriever = found or open_index(retriever, allow_hub=allow_hub)
     if retriever is None or isinstance(retriever, Retriever):
         return retriever
     raise UsageError(
         f"retriever must be an index, its folder or the URL of its server, not {type(retriever).__name__}: "
         f"{shorten(repr(retriever), 60)}"
     )
-
-
-def outside_retriever(name: str | Path) -> Retriever | None:
-    """The plugin or the index of another tool with this name; None if there is none.
-
-    The name is that of an index of another tool, see `open_outside`; `module:Name` of a retriever, or of a callable
-    that makes one; or `module:Name:TEXT`, which calls it with a text.
-
-    Raises:
-        UsageError: it cannot be imported or made, or is no retriever.
-    """
-    return open_outside(name) or make("retriever", name, Retriever)
 
 
 def open_or_build(path: str | Path, passages: Iterable[Passage], engine: str, *, progress: Any = None) -> Retriever:

@@ -13,6 +13,7 @@ from knowgap.retrieval import open_index
 from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
+from tests.retrieval.test_outside import write_faiss
 
 INDEX = ("index", "--corpus", "docs.jsonl", "--index", "idx")
 ASK = ("ask", "Who designed the Orle Bridge?", "--program", "rag")
@@ -88,6 +89,11 @@ def test_searches_what_is_served(indexed):
         assert search(indexed, "Orle Bridge", server.url)[0] == "orle"
         assert indexed.json(*ASK, "--index", server.url)["sources"][0]["title"] == "Orle Bridge"
         assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
+
+
+@pytest.mark.parametrize("name", ["{}", "faiss:{}"])
+def test_searches_what_another_tool_has_built(knowgap, name: str):
+    assert search(knowgap, "Which town is on the Isk?", name.format(write_faiss(knowgap.folder / "wiki")))[0] == "tarn"
 
 
 def test_the_current_folder_may_be_an_index_and_is_not_made_one(indexed, monkeypatch: pytest.MonkeyPatch):
