@@ -128,13 +128,15 @@ def compile(
     '2 demonstrations in 1 predictors'
     """
     several = cast("list[P]", [as_program(p) for p in ([programs] if isinstance(programs, dspy.Module) else programs)])
-    data = _as_dataset(dataset, trainset, limit)
+    if not isinstance(dataset, Dataset):
+        splits = {"train": [*(trainset or ())], "dev": [*dataset]}
+        dataset = Dataset("questions", splits, [], examples_digest(splits["dev"]))
+    data = replace(dataset, splits={name: each[:limit] for name, each in dataset.splits.items()})
     dev, train = data.questions("dev"), data.splits.get("train", [])
     metric = dict([next(iter(named_metrics(metrics).items()))])
     folder = None if output is None else Path(output)
-    for program in several:
-        if folder is not None:
-            check_savable(program, folder / "artifact")
+    for program in several if folder is not None else ():
+        check_savable(program, folder / "artifact")
     if optimizer == "study":
         if options:
             raise UsageError(f"a study takes no {', '.join(options)}: its settings are those of StudyConfig")
@@ -231,18 +233,6 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
     verdict = judge(chosen, *evaluations.values(), tolerance=study.objective.config.tolerance)
     program = found.program if verdict.better else found.before
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
-
-
-def _as_dataset(
-    dataset: Dataset | Sequence[dspy.Example], trainset: Sequence[dspy.Example] | None, limit: int | None
-) -> Dataset:
-    """The data set with at most `limit` questions in each split."""
-    if isinstance(dataset, Dataset):
-        if trainset is not None:
-            raise UsageError("trainset works only with a list of dev questions: a data set has a train split")
-        return replace(dataset, splits={name: each[:limit] for name, each in dataset.splits.items()})
-    splits = {"train": [*(trainset or ())][:limit], "dev": [*dataset][:limit]}
-    return Dataset("questions", splits, [], examples_digest(splits["dev"]))
 
 
 def _score_and_save(found: Compiled[P], data: Dataset, metrics: Metrics, folder: Path, run: Run) -> Compiled[P]:

@@ -27,10 +27,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
+
+from knowgap.retrieval.passage import Passage
 
 EVIDENCE, EVIDENCE_END, END = "[R_Evidences]", "[/R_Evidences]", "[EOS]"
 ACTION_TOKENS = {
@@ -50,19 +52,12 @@ _MARKS = re.compile(r"\[(?=/?(?:S_|R_E|A_R|EOS\]))|<(?=[/|]?\w+\|?>)")
 """Where a control token, the name of a role or a special token such as `</s>` begins."""
 
 
-class Found(Protocol):
-    """A passage as a transcript shows it."""
-
-    title: str
-    text: str
-
-
 class TranscriptStep(NamedTuple):
     """A query of a transcript: its action, its text, and the passages that it found, best first."""
 
     action: str
     query: str
-    passages: Sequence[Any]
+    passages: Sequence[Passage]
 
 
 def transcript(style: str, question: str, steps: Iterable[TranscriptStep], following: str) -> list[dict[str, str]]:
@@ -87,7 +82,7 @@ def written(action: str, text: str) -> str:
     return f"{ACTION_TOKENS[action]}\n{_harmless(text)}\n{END}"
 
 
-def _evidence(passages: Sequence[Found]) -> str:
+def _evidence(passages: Sequence[Passage]) -> str:
     shown = "".join(f"Title: {_harmless(each.title)}\nText: {_harmless(each.text)}\n" for each in passages)
     return f"{EVIDENCE}\n{shown}{EVIDENCE_END}"
 

@@ -23,8 +23,8 @@ class Endpoint:
         bodies: the requests, as decoded JSON.
         faults: what it answers to the next requests, before it replies to any; "reset" closes the connection.
         fault_of: what it answers to a request with this text, as long as it returns something.
-        reply_of: its reply to a request; None for a field of each name that the prompt asks for. It is cut off where it
-            has as many words as the request allows tokens.
+        reply_of: its reply to a request, or the reply, its tokens and its usage; None for a field of each name that the
+            prompt asks for. It is cut off where it has as many words as the request allows tokens.
         tokens: of its replies, with their log-probabilities.
         usage_of: the tokens that it reports for a reply.
         delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
@@ -35,7 +35,7 @@ class Endpoint:
         self.bodies: list[dict[str, Any]] = []
         self.faults: list[Fault | str] = []
         self.fault_of: Callable[[str], Fault | None] = lambda text: None
-        self.reply_of: Callable[[dict[str, Any]], str | None] = lambda body: None
+        self.reply_of: Callable[[dict[str, Any]], Any] = lambda body: None
         self.tokens: list[dict[str, Any]] = []
         self.usage_of: Callable[[str], dict[str, int]] = lambda written: {
             "prompt_tokens": 10,
@@ -70,14 +70,16 @@ def endpoint() -> Iterator[Endpoint]:
             if here.ended.wait(here.delay_of(text)):
                 self.close_connection = True
                 return
-            written = here.reply_of(body)
+            written, tokens, usage = here.reply_of(body), here.tokens, None
+            if isinstance(written, tuple):
+                written, tokens, usage = written
             written = reply(text) if written is None else written
             limit = body.get("max_completion_tokens") or body.get("max_tokens")
             end = "length" if limit and len(written.split()) >= limit else "stop"
             message = {"role": "assistant", "content": written}
             choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": end}
-            choice |= {"logprobs": {"content": here.tokens}} if here.tokens else {}
-            usage = here.usage_of(written)
+            choice |= {"logprobs": {"content": tokens}} if tokens else {}
+            usage = usage or here.usage_of(written)
             answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
             status, headers, written = fault or (200, {}, json.dumps(answer | {"usage": usage}))
             self.send_response(status)

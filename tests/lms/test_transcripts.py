@@ -48,8 +48,8 @@ def spoilt(reply):
 def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_generator, strategy):
     settings = {"depth": 2 if strategy == "ensemble" else 1, "strategy": strategy}
     here = answer(load_trained("generator", tiny_generator), **settings)
-    with serving(tiny_generator) as (url, asked):
-        there = answer(load_trained("generator", f"tiny@{url}"), **settings)
+    with serving(tiny_generator) as server:
+        there = answer(load_trained("generator", f"tiny@{server.api_base}"), **settings)
     assert len(here.leaves) > 2
     assert here.measure == there.measure == "token log-probabilities"
     assert [leaf["path"] for leaf in there.leaves] == [leaf["path"] for leaf in here.leaves]
@@ -59,7 +59,7 @@ def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_g
         assert {name: one[name] for name in numbers} == pytest.approx(numbers, abs=1e-4)
         assert other["perplexity"] >= 1
     assert (there.answer, there.passages) == (here.answer, here.passages)
-    assert {body["model"] for body in asked} == {"tiny"}
+    assert {body["model"] for body in server.bodies} == {"tiny"}
     assert there.trace.cost.prompt_tokens == here.trace.cost.prompt_tokens
 
 
