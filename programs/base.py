@@ -140,10 +140,9 @@ class Program(Streamable, Forward):
             ValueOutOfBounds: a value is outside its bounds.
         """
         declared = self.hyperparameters()
-        paper = "; it is its paper's algorithm: what goes beyond is the program knowgap" if self.presets else ""
         for name in values:
             if name not in declared:
-                raise UnknownName.among(f"hyperparameter of {self.name}", name, declared, paper)
+                raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
         checked = {name: declared[name].check(value) for name, value in values.items()}
         for name, value in checked.items():
             setattr(self.holder, name, value)
