@@ -109,6 +109,7 @@ class ProgramConformance:
         assert citation.statement == prediction.answer
         assert set(citation.passages) <= set(prediction.passages)
         assert len(engine.calls) == asked, "citations ask no language model"
+        assert dspy.majority([prediction, prediction]).answer == prediction.answer
 
     @pytest.mark.parametrize("window", [4096, 8192])
     def test_a_prompt_that_is_longer_than_the_window_is_asked_with_less(self, window):
@@ -270,10 +271,6 @@ class ProgramConformance:
         twin = dspy.load(tmp_path / "whole", allow_pickle=True)
         assert (type(twin), twin.values()) == (type(program), program.values())
         assert_same(self.ask(twin)[0], said)
-
-    def test_the_answer_is_what_majority_takes(self):
-        said, _ = self.ask(self.make())
-        assert dspy.majority([said, said]).answer == said.answer
 
     @pytest.mark.parametrize("question", [None, 3, ["Where?"], b"Where?", "caf\udce9?", "", "\n\t", "\u200f \u00a0"])
     def test_a_question_is_a_text(self, question):

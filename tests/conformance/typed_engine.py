@@ -93,7 +93,7 @@ def never_settling(yes, answer):
     return value
 
 
-UNREADABLE = ("empty", "prose", "refusal", "json list", "endless brackets", "endless braces")
+UNREADABLE = ("empty", "prose", "refusal", "json list")
 
 NEVER = [
     never_settling(yes, answer)
@@ -153,10 +153,6 @@ SPOILT = {
     "blank fields": each(lambda value: ""),
     "no lists": each(lambda value: [] if isinstance(value, list) else value),
     "out of range": each(_beyond),
-    "huge numbers": each(lambda value: "9" * 5000),
-    "endless brackets": lambda values: "[" * 2000,
-    "endless braces": lambda values: "{" * 150,
-    "endless objects": lambda values: '{"a":' * 2000,
     "lone surrogates": lambda values: json.dumps(
         {n: f"{v} \ud800" if isinstance(v, str) else v for n, v in values.items()}
     ),

@@ -5,11 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
-from endpoint import endpoint
 
-from knowgap.lms import make_lm, quiet_dspy
-from knowgap.programs.base import Program
-from knowgap.programs.logprobs import Token, ask_for_tokens, pop_tokens, value_tokens
+from knowgap.programs.logprobs import Token, pop_tokens, value_tokens
 
 
 def tokens(*pieces):
@@ -90,27 +87,3 @@ def test_threads_that_share_a_reply_get_the_same_tokens():
     prediction = dspy.Prediction(answer="x", logprobs={"content": Slow([{"token": "x", "logprob": -0.5}])})
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(pop_tokens, [prediction] * 4)) == [[Token(b"x", -0.5)]] * 4
-
-
-class Verdict(Program):
-    """Asks with log-probabilities."""
-
-    needs_retriever = False
-
-    def __init__(self):
-        super().__init__()
-        self.decide = dspy.Predict("question -> suffices: bool")
-
-    def forward(self, question):
-        return self.conclude("", [], tokens=ask_for_tokens(self, self.decide, question=question).tokens)
-
-
-def test_a_prompt_that_is_too_long_is_not_sent_again_without_log_probabilities(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    quiet_dspy()
-    with endpoint() as server:
-        server.fault_of = lambda text: (400, {}, '{"error": {"message": "it exceeds the available context size"}}')
-        lm = make_lm("openai/local", api_base=server.api_base, max_tokens=300)
-        with dspy.context(lm=lm), pytest.raises(dspy.ContextWindowExceededError):
-            Verdict()(question="Is it?")
-        assert len(server.bodies) == 1

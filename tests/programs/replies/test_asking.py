@@ -96,18 +96,19 @@ def test_a_model_that_refuses_an_option_is_asked_again_without_and_remembered(op
         assert {"max_completion_tokens", "stop", "temperature"} - {option} <= server.bodies[-1].keys()
 
 
-def test_a_refusal_that_only_repeats_the_request_takes_no_option_from_later_requests(limits):
+@pytest.mark.parametrize("said", ["logprobs: value is not allowed; input: {body}", "not supported by this model"])
+def test_refused_log_probabilities_are_left_out_alone_whatever_the_refusal_repeats(said):
     def fault(body):
-        said = f"logprobs: value is not allowed; input: {body}" if "logprobs" in body else ""
-        return (400, {}, json.dumps({"error": {"message": said}})) if said else None
+        message = json.dumps({"error": {"message": said.format(body=body)}})
+        return (400, {}, message) if "logprobs" in body else None
 
     with endpoint() as server:
         server.fault_of = lambda _: fault(server.bodies[-1])
         program = RQRAG(TableRetriever({}), depth=0, strategy="confidence")
         with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            assert program(question="Where?").answer == "Tarn"
-        assert server.bodies[-1]["temperature"] == 0.0
-        assert server.bodies[-1]["stop"] == STOP
+            assert {program(question=question).answer for question in ("Where?", "When?")} == {"Tarn"}
+        assert ["logprobs" in body for body in server.bodies] == [True, False, False]
+        assert (server.bodies[-1]["temperature"], server.bodies[-1]["stop"]) == (0.0, STOP)
 
 
 def test_a_server_that_wants_room_for_the_longest_reply_is_asked_for_one_of_any_length(limits):
