@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -57,54 +58,44 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     kinds = dict(_KIND.findall(str(request["messages"][0]["content"])))
     outputs = _FIELD.findall(prompt.rpartition("Respond with")[2])
     fields = {name: value(name, kinds.get(name, "str"), prompt) for name in outputs if name != "completed"}
-    content = "".join(
-        f"[[ ## {name} ## ]]\n{part if isinstance(part, str) else json.dumps(part)}\n\n"
-        for name, part in fields.items()
-    )
-    content += "[[ ## completed ## ]]"
-    tokens = _PIECES.findall(content)
-    logprobs = {"content": [{"token": t, "logprob": -0.25, "top_logprobs": []} for t in tokens]}
-    more = {"logprobs": logprobs} if request.get("logprobs") else {}
-    read = len(prompt) // 4
+    sections = {name: part if isinstance(part, str) else json.dumps(part) for name, part in fields.items()}
+    content = "".join(f"[[ ## {name} ## ]]\n{part}\n\n" for name, part in sections.items()) + "[[ ## completed ## ]]"
+    tokens, read = _PIECES.findall(content), len(prompt) // 4
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
+    if request.get("logprobs"):
+        choice["logprobs"] = {"content": [{"token": t, "logprob": -0.25, "top_logprobs": []} for t in tokens]}
     usage = {"prompt_tokens": read, "completion_tokens": len(tokens), "total_tokens": read + len(tokens)}
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}, **more}
     about = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"]}
     return {**about, "choices": [choice], "usage": usage}
 
 
-class _Service:
-    """Answers requests; counts them, the slot-seconds worked, the first arrival and the last reply since a count."""
+async def _serve(delay: float, at_once: int) -> None:
+    """Answer requests; count them, the slot-seconds worked, the first arrival and the last reply since a count."""
+    slots, counts = asyncio.Semaphore(at_once), dict[str, float]()
 
-    def __init__(self, delay: float, at_once: int) -> None:
-        self.delay, self.slots = delay, asyncio.Semaphore(at_once)
-        self.requests, self.worked, self.first, self.last = 0, 0.0, 0.0, 0.0
-
-    async def answer(self, body: bytes) -> bytes:
-        """Reply, after the delay, counted from when a slot is free."""
-        self.first = self.first or time.perf_counter()
-        async with self.slots:
+    async def answer(body: bytes) -> bytes:
+        counts.setdefault("first", time.perf_counter())
+        async with slots:
             begun = time.perf_counter()
             result = json.dumps(reply(json.loads(body))).encode()
-            await asyncio.sleep(max(0.0, begun + self.delay - time.perf_counter()))
-            self.last = time.perf_counter()
-            self.worked += self.last - begun
-            self.requests += 1
+            await asyncio.sleep(max(0.0, begun + delay - time.perf_counter()))
+            counts["last"] = time.perf_counter()
+            counts["worked"] = counts.get("worked", 0.0) + counts["last"] - begun
+            counts["requests"] = counts.get("requests", 0) + 1
         return result
 
-    def counts(self) -> bytes:
-        """Return the counts as JSON, and count from zero."""
-        counts = {"requests": self.requests, "worked": self.worked, "span": self.last - self.first}
-        self.requests, self.worked, self.first, self.last = 0, 0.0, 0.0, 0.0
-        return json.dumps(counts).encode()
+    def count() -> bytes:
+        made = {"requests": 0, "worked": 0.0, "first": 0.0, "last": 0.0, **counts}
+        counts.clear()
+        return json.dumps({**made, "span": made["last"] - made["first"]}).encode()
 
-    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection of HTTP/1.1, one request after another."""
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while True:
+            while True:  # one request of HTTP/1.1 after another
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 length = re.search(r"(?im)^content-length: *(\d+)", head)
                 body = await reader.readexactly(int(length[1])) if length else b""
-                result = await self.answer(body) if head.startswith("POST") else self.counts()
+                result = await answer(body) if head.startswith("POST") else count()
                 start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(result)}\r\n\r\n"
                 writer.write(start.encode() + result)
                 await writer.drain()
@@ -113,9 +104,7 @@ class _Service:
         finally:
             writer.close()
 
-
-async def _serve(delay: float, at_once: int) -> None:
-    server = await asyncio.start_server(_Service(delay, at_once).connection, "127.0.0.1", 0, backlog=4096)
+    server = await asyncio.start_server(connect, "127.0.0.1", 0, backlog=4096)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     # Standard input ends when the process that started this one does.
@@ -123,17 +112,19 @@ async def _serve(delay: float, at_once: int) -> None:
     server.close()
 
 
+@dataclass(frozen=True)
 class Server:
     """A running server.
 
     Attributes:
         api_base: its address for an OpenAI client.
-        delay: in seconds.
+        delay: seconds from the start of work on a request to its reply.
         at_once: requests that it works on at the same time; others wait.
     """
 
-    def __init__(self, port: int, delay: float, at_once: int) -> None:
-        self.api_base, self.delay, self.at_once = f"http://127.0.0.1:{port}/v1", delay, at_once
+    api_base: str
+    delay: float
+    at_once: int
 
     def counts(self) -> dict[str, float]:
         """Return `requests` answered, slot-seconds `worked` and their time `span` since the last call of this."""
@@ -148,24 +139,11 @@ class Server:
 
 @contextmanager
 def delayed_server(delay: float, at_once: int) -> Iterator[Server]:
-    """Run a server in another process.
-
-    Args:
-        delay: seconds from the start of work on a request to its reply.
-        at_once: requests that are worked on at the same time.
-    """
+    """Run a server in another process; the arguments are those of `Server`."""
     command = [sys.executable, "-m", "models.delayed_server", str(delay), str(at_once)]
-    process = subprocess.Popen(
-        command, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield Server(int(process.stdout.readline()), delay, at_once)
-    finally:
-        process.stdin.close()
-        process.wait(timeout=30)
-        process.stdout.close()
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=Path(__file__).parents[1], **pipes) as process:
+        yield Server(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", delay, at_once)
 
 
 if __name__ == "__main__":

@@ -114,15 +114,10 @@ def test_the_tree_groups_iterations_and_branches():
 
 
 @pytest.mark.parametrize("hostile", ["[/b]", "[link=https://x.test]y[/link]", "back\\", ":warning:", "[[ ## a ## ]]"])
-def test_text_is_never_read_as_markup(hostile):
+def test_text_is_never_read_as_markup_and_gives_no_orders_to_the_terminal(hostile):
     steps = [s.Answered(answer=hostile), s.Reasoned(what=hostile, text=hostile, branch=hostile)]
     trace = trace_of(*steps, s.Extracted(statements=[hostile], sources=[["a"]]), question=hostile, program=hostile)
-    rendered = render(trace)
-    assert rendered.count(hostile) == 7
-    assert f"answer: {hostile}" in rendered
-
-
-def test_text_gives_no_orders_to_the_terminal():
+    assert render(trace).count(hostile) == 7
     trace = trace_of(s.Answered(answer="clear\x1b[2Jed\x07 \x9b0m"), question="x\x1b]0;title\x07")
     assert not set(render(trace)) & {"\x1b", "\x07", "\x9b", "\r"}
 
