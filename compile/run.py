@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from knowgap.storage.progress import Progress, part_of
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     import dspy
@@ -35,7 +35,10 @@ class Run:
 
     def part(self, before: int, total: int, name: str) -> Run:
         """The same for a part of the task, `before` and `total` in the units of its progress."""
-        return replace(self, progress=part_of(self.progress, before, total, name))
+        progress = self.progress
+        if progress is None:
+            return self
+        return replace(self, progress=lambda done, _, what: progress(before + done, total, f"{name}: {what}"))
 
     def named(self, name: str) -> Run:
         """The same for a step of the task, whose progress is told under a name."""

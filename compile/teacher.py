@@ -72,8 +72,11 @@ def write_records(
         written = read_records(file, kind, what)[1]
         return TeacherRecords([written[id] for id in ids if id in written], 0, len(ids))
     with RecordFile(file, kind, about, what) as lines, track_usage(UsageTracker()) as tracker:
-        missing = lines.missing(ids)
-        made = map_ordered(make, missing, run.num_threads, ahead=8 * run.num_threads)
-        lines.keep(made, len(ids), run.progress, lambda: f"{what}s")
+        missing = [id for id in ids if id not in lines.records]
+        for record in map_ordered(make, missing, run.num_threads, ahead=8 * run.num_threads):
+            if record is not None:
+                lines.append(record)
+            if run.progress is not None:
+                run.progress(len(lines.records), len(ids), f"{what}s")
         records = [lines.records[id] for id in ids if id in lines.records]
     return TeacherRecords(records, tracker.usage.asked, len(ids) - len(missing))

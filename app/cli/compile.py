@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,25 +102,13 @@ def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
     from knowgap.compiling import StudyConfig
 
     given: dict[str, Any] = {**factories.named_values(options.study, "--study")}
-    own = {"n_trials": options.n_trials, "ranges": _parse_ranges(options.ranges or ())}
+    own: dict[str, Any] = {"n_trials": options.n_trials, "ranges": factories.named_values(options.ranges, "--range")}
     own = {name: value for name, value in own.items() if value}
     if options.optimizer != "study":
         return {name: _parse(text) for name, text in given.items()} | ({"study": StudyConfig(**own)} if own else {})
     if generated:
         given["demos"] = "none"  # a generator reads no prompts
     return {"study": StudyConfig(**{**own, **given})}
-
-
-def _parse_ranges(pieces: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The ranges of --range, written as NAME=LOW:HIGH."""
-    found: dict[str, tuple[float, float]] = {}
-    for name, text in factories.named_values(pieces, "--range").items():
-        try:
-            low, high = map(float, text.split(":"))
-        except ValueError:
-            raise UsageError(f"--range {name}={text}: write it as NAME=LOW:HIGH, such as top_k=1:10") from None
-        found[name] = low, high
-    return found
 
 
 def _parse(text: str) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
-@runtime_checkable
 class Progress(Protocol):
     """A callback that long work calls as it goes on."""
 
@@ -16,10 +15,3 @@ class Progress(Protocol):
 
 def no_progress(done: int, total: int, what: str) -> None:
     """A `Progress` that does nothing."""
-
-
-def part_of(progress: Progress | None, before: int, total: int, name: str) -> Progress | None:
-    """Report the progress of a part as that of the whole: `total` units, of which `before` precede the part."""
-    if progress is None:
-        return None
-    return lambda done, _, what: progress(before + done, total, f"{name}: {what}")

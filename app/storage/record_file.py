@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,7 +20,6 @@ from typing_extensions import Self
 
 from knowgap.errors import DataError, UsageError
 from knowgap.storage.files import acquire_lock, naming
-from knowgap.storage.progress import Progress
 
 
 class _Record(Protocol):
@@ -94,25 +93,6 @@ class RecordFile(Generic[R]):
         """Write a record."""
         self._write(record.model_dump_json().encode())
         self.records[record.id] = record
-
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """The ids that have no record yet, in their order."""
-        return [id for id in ids if id not in self.records]
-
-    def keep(self, made: Iterable[R | None], total: int, progress: Progress | None = None, tell: Any = str) -> None:
-        """Write records as they are made, and report progress after each.
-
-        Args:
-            made: the records that were missing; None for one that could not be made, which a later run makes.
-            total: how many records there will be in the end.
-            progress: called with the number of records so far, with `total`, and with the text of `tell()`.
-            tell: returns a text about the progress.
-        """
-        for record in made:
-            if record is not None:
-                self.append(record)
-            if progress is not None:
-                progress(len(self.records), total, tell())
 
     def _write(self, line: bytes) -> None:
         line += b"\n"

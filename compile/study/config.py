@@ -57,6 +57,16 @@ class StudyConfig(Settings, frozen=True):
         """Split names with commas between them, as the command line passes them."""
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
+    @field_validator("ranges", mode="before")
+    @classmethod
+    def _bounds(cls, ranges: Any) -> Any:
+        """Split texts such as 1:10, as the command line passes them."""
+        texts = {name: text.split(":") for name, text in ranges.items() if isinstance(text, str)}
+        try:
+            return {**ranges, **{name: (float(low), float(high)) for name, (low, high) in texts.items()}}
+        except ValueError:
+            raise ValueError("write each as LOW:HIGH, such as 1:10") from None
+
     def half_for(self, program: Program) -> StudyConfig:
         """The settings of the study of one of two programs: half of the trials and limits, and a name of its own.
 

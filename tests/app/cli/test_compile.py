@@ -58,7 +58,7 @@ def test_estimates_before_anything_is_spent(knowgap):
         ("--optimizer bootstrap --range top_k=1:3", "takes no settings of a study"),
         ("--optimizer bootstrap --n-trials 9", "takes no settings of a study"),
         ("--optimizer bootstrap --study max_calls=9", "max_calls"),
-        ("--range top_k=3", "write it as NAME=LOW:HIGH"),
+        ("--range top_k=3", "as LOW:HIGH"),
         ("--study mode=pareto", "unknown setting of a study 'mode'"),
         ("--program direct,rag", "nothing to search over: direct"),
         ("--study hold_out=4", "can be held out"),
