@@ -6,8 +6,7 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +32,7 @@ Action = Literal["rewrite", "decompose", "disambiguate"]
 _STYLES = {"chat": "long", "instruction": "long", "long_form": "long", "multiple_choice": "choice"}
 """The style of the answer by the type of a question; `short` for all others."""
 _MOST_QUERIES = 4  # of a transcript
+_UNREADABLE = "a reply of the teacher could not be read"
 
 
 class SearchStep(BaseModel, extra="forbid"):
@@ -117,79 +117,63 @@ def construct_transcripts(
         "top_k": config.top_k,
     }
 
+    def ask(signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction | None:
+        return ask_teacher(dspy.Predict(signature), teacher, **inputs)
+
     def make(id: str) -> TranscriptRecord:
-        return _Author(retriever, teacher, config.top_k, passages, by_id[id]).write(id)
+        return _transcript_of(id, by_id[id], retriever, passages, config.top_k, ask)
 
     return write_records(list(by_id), make, output, TranscriptRecord, about, "transcript", run)
 
 
-@dataclass
-class _Author:
-    """Writes the transcript of a question with a teacher."""
+def _transcript_of(
+    id: str,
+    example: dspy.Example,
+    retriever: Retriever,
+    corpus: Mapping[str, Passage],
+    top_k: int,
+    ask: Callable[..., dspy.Prediction | None],
+) -> TranscriptRecord:
+    """The record of a question; `ask` gives the teacher's outputs, or None if they cannot be read."""
 
-    retriever: Retriever
-    teacher: dspy.BaseLM
-    top_k: int
-    corpus: Mapping[str, Passage]
-    example: dspy.Example
+    def named(*fields: str) -> list[Passage]:
+        """The passages of the corpus that the question names in these fields."""
+        names = dict.fromkeys(name for field in fields for name in example.get(field) or ())
+        return [corpus[name] for name in names if name in corpus]
 
-    def write(self, id: str) -> TranscriptRecord:
-        """Make the record of the question."""
-        style = _STYLES.get(str(self.example.get("type")), "short")
-        record = TranscriptRecord(id=id, action=action_of(self.example), question=self.example.question, style=style)
-        if candidates := self._named("candidates"):
-            self.retriever = BM25Index.from_passages(candidates)
-        record.dropped = self._search(record) or self._answer(record)
+    style = _STYLES.get(str(example.get("type")), "short")
+    record = TranscriptRecord(
+        id=id, action=action_of(example), question=example.question, style=style, dropped=_UNREADABLE
+    )
+    searched = BM25Index.from_passages(own) if (own := named("candidates")) else retriever
+    inputs: dict[str, Any] = {"question": record.question, "max_queries": _MOST_QUERIES}
+    if record.action == "decompose":
+        planned = ask(QueriesForParts, **inputs, passages=named("candidates", "gold_ids"))
+    elif record.action == "disambiguate":
+        [hits] = searched.search([record.question], top_k)
+        planned = ask(QueriesForReadings, **inputs, passages=[hit.passage for hit in hits])
+    else:
+        planned = ask(PlanSearches, **inputs)
+    if planned is None:
         return record
-
-    def _search(self, record: TranscriptRecord) -> str:
-        """Give the record the teacher's queries and what they find; return why it is dropped, or an empty string."""
-        planned = self._plan(record)
-        if planned is None:
-            return "a reply of the teacher could not be read"
-        if not planned.get("search", True):
-            return ""
+    if planned.get("search", True):
         queries, _ = clean_lines(planned.queries, _MOST_QUERIES)
         if not queries:
-            return "the teacher wrote no query"
-        for query, hits in zip(queries, self.retriever.search(queries, self.top_k), strict=True):
+            return record.model_copy(update={"dropped": "the teacher wrote no query"})
+        for query, hits in zip(queries, searched.search(queries, top_k), strict=True):
             record.steps.append(SearchStep(query=query, passages=[hit.passage.to_dict() for hit in hits]))
-        gold = {*self.example.get("gold_ids", [])}
+        gold = {*example.get("gold_ids", [])}
         ids = [passage["id"] for step in record.steps for passage in step.passages]
-        if record.action == "decompose" and found_gold(ids, gold) < gold:
-            return "the queries did not find all gold passages"  # appendix B.4
-        return ""
-
-    def _plan(self, record: TranscriptRecord) -> dspy.Prediction | None:
-        """What to search for; None if the reply cannot be read."""
-        inputs: dict[str, Any] = {"question": record.question, "max_queries": _MOST_QUERIES}
-        if record.action == "decompose":
-            return self._ask(QueriesForParts, **inputs, passages=self._named("candidates", "gold_ids"))
-        if record.action == "disambiguate":
-            [hits] = self.retriever.search([record.question], self.top_k)
-            return self._ask(QueriesForReadings, **inputs, passages=[hit.passage for hit in hits])
-        return self._ask(PlanSearches, **inputs)
-
-    def _answer(self, record: TranscriptRecord) -> str:
-        """Give the record the teacher's answer from what was found; return why it is dropped, or an empty string.
-
-        The answer need not be the known one (section 4.4).
-        """
-        path = Trajectory("", tuple(s.query for s in record.steps), tuple(tuple(s.found) for s in record.steps))
-        output = self._ask(
-            AnswerFromSearches,
-            question=record.question,
-            searched=path.searched,
-            passages=path.passages,
-            style=STYLES[record.style],
-        )
-        record.answer = text_of(output)
-        return "" if record.answer else "a reply of the teacher could not be read"
-
-    def _named(self, *fields: str) -> list[Passage]:
-        """The passages of the corpus that the question names in these fields."""
-        names = dict.fromkeys(name for field in fields for name in self.example.get(field) or ())
-        return [self.corpus[name] for name in names if name in self.corpus]
-
-    def _ask(self, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction | None:
-        return ask_teacher(dspy.Predict(signature), self.teacher, **inputs)
+        if record.action == "decompose" and found_gold(ids, gold) < gold:  # appendix B.4
+            return record.model_copy(update={"dropped": "the queries did not find all gold passages"})
+    path = Trajectory("", tuple(s.query for s in record.steps), tuple(tuple(s.found) for s in record.steps))
+    answer = ask(
+        AnswerFromSearches,
+        question=record.question,
+        searched=path.searched,
+        passages=path.passages,
+        style=STYLES[record.style],
+    )
+    record.answer = text_of(answer)  # which need not be the known one (section 4.4)
+    record.dropped = "" if record.answer else _UNREADABLE
+    return record

@@ -92,14 +92,10 @@ def test_a_part_of_a_gold_document_is_a_gold_passage(tmp_path):
     assert [record.dropped for record in made.records] == [""]
 
 
-def test_a_killed_run_is_continued_and_a_file_of_something_else_refused(tmp_path):
+def test_a_file_of_something_else_is_refused_and_what_is_missing_written(tmp_path):
     path = tmp_path / "t.jsonl"
-    whole, _ = construct(path)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:3]) + lines[3][:20])  # two records, and a part of a third
-    again, engine = construct(path)
-    assert (again.records, len(engine.calls)) == (whole.records, 4)
-    assert path.read_text() == "".join(lines)
+    construct(path)
+    assert construct(path)[0].calls == 0
     with pytest.raises(UsageError, match="top_k"):
         construct(path, top_k=1)
     renamed = [EXAMPLES[0].copy(id="new"), EXAMPLES[1].copy(id="one")]
