@@ -150,7 +150,7 @@ def _joined(parts: Sequence[_Part]) -> list[_Part]:
     return found
 
 
-def _in_order(parts: list[_Part]) -> list[_Part]:
+def _in_order(parts: Sequence[_Part]) -> Sequence[_Part]:
     """The parts of a page, column after column where there are columns, otherwise in PDFium's order.
 
     Columns are on both sides of a strip that hardly any part crosses. What crosses it, such as a title, divides the
@@ -170,7 +170,7 @@ def _in_order(parts: list[_Part]) -> list[_Part]:
     return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
 
 
-def _gutter(parts: list[_Part]) -> float | None:
+def _gutter(parts: Sequence[_Part]) -> float | None:
     """The x between two columns; None if there are none."""
     if not 6 <= len(parts) <= _MOST_PARTS:
         return None
@@ -189,7 +189,7 @@ def _gutter(parts: list[_Part]) -> float | None:
     return best[1] if best is not None else None
 
 
-def _is_prose(parts: list[_Part]) -> bool:
+def _is_prose(parts: Sequence[_Part]) -> bool:
     return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
 
 
@@ -223,6 +223,11 @@ class _Table:
         self.size = median(sizes or [0.0])
         return outside if all(len({cell[side] for cell in self._cells}) > 1 for side in (0, 1)) else parts
 
+    def has_columns(self, columns: Sequence[float]) -> bool:
+        """Whether the columns of another table are at the same places."""
+        pairs = zip(columns, self.columns, strict=False)
+        return len(columns) == len(self.columns) and all(abs(one - other) < 2 * _NEAR for one, other in pairs)
+
     def lines(self, above: _Table | None) -> list[str]:
         """The rows as lines; the first row names the columns, unless the table goes on from the page before."""
         texts = {
@@ -235,8 +240,7 @@ class _Table:
         grid = [[texts.get(owner, "") for owner in row] for row in owners]
         while len(grid) > 2 and len({*owners[len(title)]}) == 1:
             title.append(grid.pop(0)[0])  # one cell over the whole width
-        goes_on = above is not None and len(above.columns) == len(self.columns) and not title
-        if goes_on and all(abs(a - b) < 2 * _NEAR for a, b in zip(above.columns, self.columns, strict=True)):
+        if above is not None and not title and above.has_columns(self.columns):
             self.names = above.names
             heads = int(grid[0] == self.names)  # the names are repeated
         else:

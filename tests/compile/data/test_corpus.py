@@ -6,7 +6,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from knowgap.compiling.data import build_index, read_corpus
+from knowgap.compiling.data import read_corpus
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
@@ -83,10 +83,3 @@ def test_faults_are_named(tmp_path, name, text, line, field):
     with pytest.raises(DataError) as caught:
         list(read_corpus(tmp_path / name))
     assert (caught.value.line, caught.value.field) == (line, field)
-
-
-def test_an_index_of_a_table_follows_it(tmp_path):
-    path = tmp_path / "towns.csv"
-    for text, size in (("Title,Text\nTarn,A town.\n", 1), ("Title,Text\nTarn,A town.\nOrle,A bridge.\n", 2)):
-        path.write_text(text)
-        assert len(build_index(path, tmp_path / "index", engine="bm25")) == size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Sequence
+from typing import Any
 
 TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -16,14 +17,26 @@ PARTS = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 
 def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
     """A PDF file of some lines on each page."""
+    return drawn(
+        *([(50, 800 - 14 * number, line) for number, line in enumerate(lines)] for lines in pages), password=password
+    )
+
+
+def drawn(*pages: Any, title: str = "", password: str | None = None) -> bytes:
+    """A PDF file of texts on pages: (points from the left, points from the bottom, text, size or 10).
+
+    Texts that are given instead of pages are on one page.
+    """
     from reportlab.lib.pdfencrypt import StandardEncryption
     from reportlab.pdfgen.canvas import Canvas
 
     file = io.BytesIO()
     canvas = Canvas(file, encrypt=StandardEncryption(password) if password else None)
-    for lines in pages:
-        for number, line in enumerate(lines):
-            canvas.drawString(50, 800 - 14 * number, line)
+    canvas.setTitle(title)
+    for page in [pages] if pages and isinstance(pages[0], tuple) else pages:
+        for x, y, text, *size in page:
+            canvas.setFont("Helvetica", *(size or [10]))
+            canvas.drawString(x, y, text)
         canvas.showPage()
     canvas.save()
     return file.getvalue()

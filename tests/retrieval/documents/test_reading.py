@@ -202,16 +202,6 @@ def test_what_is_nested_too_deeply_is_read_as_text_or_named(tmp_path: Path):
     assert reading.problems == {"b.docx": "is nested too deeply"}
 
 
-@pytest.mark.parametrize(
-    "hides",
-    ["style='display:none'", "STYLE='color: red; Display : NONE !important'", "hidden", "style=visibility:hidden"],
-)
-def test_what_a_page_hides_is_not_read(hides: str):
-    page = f"<p>Seen.<div {hides}>Secret. <p style='display:none'>More.</p></div><p style='display:block'>Too."
-    text = convert("HTML", f"{page}<div hidden=until-found>Folded.".encode()).text
-    assert text == "Seen.\n\nToo.\n\nFolded."
-
-
 def _texts(converter: Converter, kind: str, content: bytes) -> list[str]:
     return [passage.text for passage, _ in converter.convert("next", kind, content)[0]]
 

@@ -87,15 +87,6 @@ def test_headings_too_long_for_a_title_are_in_the_text():
     assert all(word in text.split() for word in heading.split())
 
 
-def test_rows_of_a_table_keep_its_header():
-    rows = "".join(f"| Person {n} | Town {n} |\n" for n in range(60))
-    text = f"# People\n\n| name | home |\n| --- | --- |\n{rows}"
-    pieces = [passage.text for passage, _ in split(text, markdown=True)]
-    assert len(pieces) > 5
-    assert all(piece.startswith("| name | home |\n| --- | --- |\n| Person") for piece in pieces)
-    assert sum(piece.count("| Person") for piece in pieces) == 60
-
-
 def test_ids_come_from_the_document_and_what_the_passage_says():
     pieces = [passage for passage, _ in split("# A\n\nSame.\n\n# B\n\nSame.\n\n# A\n\nSame.\n", markdown=True)]
     assert len({passage.id for passage in pieces}) == 3

@@ -136,11 +136,6 @@ def test_pictures_as_data_are_dropped_and_said():
     assert convert("HTML", page.encode()).text == "Onlyour logo in blue."
 
 
-def test_private_use_characters_are_dropped():
-    assert convert("HTML", "<h1>Zones<a href=#x>\ue157</a></h1><p>\uf0b7 Hello.".encode()).text == "# Zones\n\nHello."
-    assert convert("text", "\uf0b7 Hello.".encode()).text == " Hello."
-
-
 def test_merged_cells_and_names_above_names_of_a_pdf():
     style = [("GRID", (0, 0), (-1, -1), 0.5, "black"), ("SPAN", (1, 0), (2, 0)), ("SPAN", (0, 0), (0, 1))]
     rows = [["Plant", "Rate", ""], ["", "day", "night"], ["Bremen", "62", ""], ["", "48", "50"], ["Graz", "66", "70"]]
@@ -165,8 +160,7 @@ def test_a_table_of_a_pdf_without_rules_has_its_cells_in_their_places():
 
 
 def test_numbers_without_names_keep_their_places_by_a_mark():
-    rows = [["1", "2", "3"], ["4", "", "6"]]
-    assert "1; 2; 3\n4; –; 6" in passages("PDF", as_pdf(rows))[0]
+    assert "1; 2; 3\n4; –; 6" in passages("PDF", as_pdf([["1", "2", "3"], ["4", "", "6"]]))[0]
 
 
 def test_rules_that_are_drawn_cell_by_cell_are_a_table():
