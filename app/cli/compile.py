@@ -12,17 +12,11 @@ from typer import Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import Job, open_job, show_estimates, show_scores
+from knowgap.cli.evaluate import open_job, show_estimates, show_scores
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     from knowgap.compiling import Compiled, StudyResult
-
-_SPLITS = {
-    "dev": "the questions it was chosen on",
-    "held-out": "questions that the study has not seen",
-    "test": "no choice was made on it",
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def compile_(*, options: CompileOptions) -> None:
         named = {"optimizer": options.optimizer, "teacher_lm": teacher_lm, "limit": limit, "output": folder}
         with progress(f"compiling {name} on {job.dataset.name}") as report:
             found = compile(programs, *data, run=replace(run, progress=report), **named, **settings)
-        _show(found, job)
+        _show(found, folder)
 
 
 def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
@@ -119,27 +113,24 @@ def _parse(text: str) -> Any:
         return text
 
 
-def _show(found: Compiled[Any], job: Job) -> None:
+def _show(found: Compiled[Any], folder: Path) -> None:
     """Show what was found, and the scores before and after."""
+    from knowgap.reports.tables import before_and_after
+
     if found.screening is not None:
         show_scores(f"{len(found.screening)} programs as they are, on the dev questions", found.screening)
     if found.study is None:
         out.print(found.summary, markup=False)
     else:
         show_study(found.study)
-    names = {"before": found.before.name, "after": (found.study or found).program.name}
-    several = names["before"] != names["after"]
-    for split, meaning in _SPLITS.items():
-        results = {
-            f"{label}: {name}" if several else label: found.evaluations[f"{split} {label}"]
-            for label, name in names.items()
-            if f"{split} {label}" in found.evaluations
-        }
-        if results:
-            show_scores(f"{job.dataset.name}, {split} ({meaning})", results)
+    chosen = (found.study or found).program.name
+    if chosen != found.before.name:
+        out.print(f"{chosen} in place of {found.before.name}", markup=False)
+    table = before_and_after(found.evaluations)
+    show_table(table.title, table.columns, table.rows, caption=table.caption)
     if found.verdict is not None:
         out.print(str(found.verdict), markup=False)
-    out.print(f"saved in {found.artifact}", markup=False)
+    out.print(f"saved in {found.artifact}; `knowgap report {folder}` shows every question", markup=False)
 
 
 def show_study(study: StudyResult[Any]) -> None:

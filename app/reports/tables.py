@@ -8,10 +8,11 @@ from typing import Any
 
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
-from knowgap.compiling.evaluation.statistics import few_questions
+from knowgap.compiling.evaluation.statistics import Comparison, few_questions
 
 _COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
 """The costs beside scores, with the number of their decimals."""
+_SPLITS = {"dev": "the choice was made on it", "held-out": "unseen by the study", "test": "no choice was made on it"}
 Results = Mapping[str, Evaluation]
 """Evaluations of the same questions by label; the others are compared with the first."""
 
@@ -36,6 +37,28 @@ def score_tables(title: str, results: Results, *, types: bool = False) -> Iterat
     yield from _evidence(results)
     yield from _compare_with_first(results)
     yield from _types_of(results) if types else ()
+
+
+def before_and_after(evaluations: Mapping[str, Evaluation]) -> Table:
+    """The main metric and the calls of a program by split, as it was and as it was compiled to be.
+
+    `evaluations` has the labels of `Compiled.evaluations`: a split, and before or after. What was not asked is absent.
+    """
+    rows: list[list[Any]] = []
+    for split in _SPLITS:
+        asked = {label: evaluations.get(f"{split} {label}") for label in ("before", "after")}
+        results = Evaluations({label: each for label, each in asked.items() if each is not None})
+        if results:
+            means = " → ".join(f"{each.mean():.3f}" for each in results.values())
+            calls = [each.costs()["lm_calls"] for each in results.values()]
+            told = " → ".join("–" if count is None else f"{count:.1f}" for count in calls)
+            gain = "".join(map(_gain, results.comparisons().values()))
+            rows.append([split, len(next(iter(results.values())).records), means, gain, told])
+    columns = ["split", "questions", next(iter(evaluations.values())).metrics[0], "difference [95%]", "LM calls"]
+    caption = "; ".join(
+        f"{split}: {meaning}" for split, meaning in _SPLITS.items() if split in {row[0] for row in rows}
+    )
+    return Table("before → after", columns, rows, caption)
 
 
 def _scores(title: str, results: Results) -> Table:
@@ -111,12 +134,15 @@ def _compare_with_first(results: Results) -> Iterator[Table]:
     first, base = next(iter(results.items()))
     rows = []
     for label, test in Evaluations(results).comparisons().items():
-        gain = f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
         p = "< 0.001" if test.p_corrected < 0.001 else f"{test.p_corrected:.3f}"
-        rows.append([label, gain, test.wins, test.losses, test.ties, p])
+        rows.append([label, _gain(test), test.wins, test.losses, test.ties, p])
     columns = ["program", f"{base.metrics[0]} [95% interval]", "wins", "losses", "ties", "p (paired, Holm)"]
     if rows:
         yield Table(f"question by question against {first}", columns, rows)
+
+
+def _gain(test: Comparison) -> str:
+    return f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
 
 
 def _types_of(results: Results) -> Iterator[Table]:
