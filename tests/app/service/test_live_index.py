@@ -2,6 +2,8 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -63,41 +65,43 @@ def test_it_follows_the_folder(live, docs, tmp_path):
     again.close()
 
 
-def test_words_can_be_searched_before_vectors(docs, tmp_path, monkeypatch):
-    built, go_on = [], threading.Event()
-    build = module.build_index
+@pytest.fixture
+def gate(monkeypatch):
+    """Builds of an index wait for `gate.go_on` where `gate.waits(engine)`; `gate.built` has the engines."""
+    gate, build = SimpleNamespace(go_on=threading.Event(), built=[], waits=lambda engine: False), module.build_index
 
-    def slowly(folder, kept, engine, **options):
-        built.append(engine)
-        if engine != "bm25":
-            assert go_on.wait(SECONDS)
-        return build(folder, kept, engine=engine, **options)
+    def slowly(*arguments, engine, **options):
+        if gate.waits(engine):
+            assert gate.go_on.wait(SECONDS)
+        gate.built.append(engine)
+        return build(*arguments, engine=engine, **options)
 
     monkeypatch.setattr(module, "build_index", slowly)
+    return gate
+
+
+def test_words_can_be_searched_before_vectors(docs, tmp_path, gate):
+    gate.waits = lambda engine: engine != "bm25"
     index = LiveIndex(docs, tmp_path / "kept", engine="dense", seconds=0.05)
     index.start()
     wait_until(lambda: len(index) == 1)
     assert index.manifest.engine == "bm25"
-    go_on.set()
+    gate.go_on.set()
     wait_until(lambda: index.manifest.engine == "dense")
     index.close()
-    assert built[:2] == ["bm25", "dense"]
+    assert gate.built[:2] == ["bm25", "dense"]
+    later = LiveIndex(docs, tmp_path / "kept", engine="dense", seconds=0.05)
+    later.start()
+    wait_until(lambda: len(later) == 1)
+    assert later.manifest.engine == "dense"
+    later.close()
 
 
-def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, tmp_path, monkeypatch):
+def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, tmp_path, monkeypatch, gate):
     for number in range(5):
         (docs / f"a-town-{number}.txt").write_text(f"Town {number} lies on a long river.\n" * 9, encoding="utf-8")
     monkeypatch.setattr(module, "_FIRST", 0.0)
-    seen, go_on = [], threading.Event()
-    build = module.build_index
-
-    def slowly(*arguments, **options):
-        if seen:
-            assert go_on.wait(SECONDS)
-        seen.append(options["engine"])
-        return build(*arguments, **options)
-
-    monkeypatch.setattr(module, "build_index", slowly)
+    gate.waits = lambda engine: gate.built
     index = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=SECONDS)
     assert index.being_read == (0, 6)
     with asking(RAG(index)) as client:
@@ -107,13 +111,13 @@ def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, tmp
         part = {"searchable": 1, "documents": 6}
         assert client.get("/healthz").json()["index"]["being_read"] == part
         assert client.post("/v1/ask", json=ASKED).json()["being_read"] == part
-        go_on.set()
+        gate.go_on.set()
         wait_until(lambda: index.being_read is None)
         assert len(titles(index)) == 6
         assert "being_read" not in client.get("/healthz").json()["index"]
         assert "being_read" not in client.post("/v1/ask", json=ASKED).json()
     index.close()
-    assert len(seen) == 2
+    assert len(gate.built) == 2
 
 
 @pytest.mark.parametrize("wanted", [{}, {"files": ["tarn.md"]}])
@@ -149,23 +153,14 @@ def test_an_empty_folder_is_waited_for(tmp_path):
 
 def test_the_page_is_there_while_models_are_loaded_and_questions_wait_for_them(live, monkeypatch):
     loaded, load = threading.Event(), Answering.warm_up
-
-    def warm_up(answering):
-        assert loaded.wait(SECONDS)
-        load(answering)
-
-    monkeypatch.setattr(Answering, "warm_up", warm_up)
+    monkeypatch.setattr(Answering, "warm_up", lambda answering: loaded.wait(SECONDS) and load(answering))
     lm, engine = scripted_lm(lambda *_: {"answer": "the Isk"})
     live.start()
     wait_until(lambda: len(live) == 1)
-    answers = []
-    with Server(RAG(live), lm, port=0) as server, httpx.Client(base_url=server.url, timeout=SECONDS) as client:
-        question = threading.Thread(target=lambda: answers.append(client.post("/v1/ask", json=ASKED).json()["answer"]))
-        question.start()
+    with Server(RAG(live), lm, port=0) as server, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(httpx.post, f"{server.url}/v1/ask", json=ASKED, timeout=SECONDS)
         assert httpx.get(f"{server.url}/", timeout=SECONDS).status_code == 200
         assert httpx.get(f"{server.url}/healthz", timeout=SECONDS).json()["status"] == "ok"
-        assert not engine.calls
-        assert not answers
+        assert (engine.calls, answer.done()) == ([], False)
         loaded.set()
-        question.join()
-    assert answers == ["the Isk"]
+        assert answer.result().json()["answer"] == "the Isk"
