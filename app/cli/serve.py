@@ -48,9 +48,6 @@ def serve(
         int, Option("--max-questions", min=1, help="Questions answered at the same time; further ones get 429.")
     ] = 32,
     timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
-    show_files: Annotated[
-        bool, Option("--show-files", help="Visitors may open the files that the index was made of.")
-    ] = False,
 ) -> None:
     """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches."""
     from knowgap.service.live_index import LiveIndex
@@ -67,7 +64,7 @@ def serve(
         if live is not None:
             live.start()
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout}
-        server = Server(program, lm, host=host, port=port, key=key or None, show_files=show_files, **limits)
+        server = Server(program, lm, host=host, port=port, key=key or None, **limits)
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C")
             server.serve_forever()

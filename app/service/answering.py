@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadabl
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.greetings import greet
 from knowgap.programs.prediction import cite_answer
-from knowgap.programs.sources import AnswerSource, CitedAnswer
+from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
@@ -38,21 +38,13 @@ _READY = Passage("ready", "Ready", "It is ready.")
 class Answering:
     """A program that answers the questions of a service.
 
-    `link` returns the address of a source's file. The other arguments are those of `Server`. `name` is the program's
-    name, which OpenAI's protocol uses as that of a model. Questions wait until `warm_up` is done.
+    The arguments are those of `Server`. `name` is the program's name, which OpenAI's protocol uses as that of a model.
+    Questions wait until `warm_up` is done.
     """
 
-    def __init__(
-        self,
-        program: Any,
-        lm: dspy.BaseLM,
-        *,
-        max_questions: int = 32,
-        deadline: float = 300.0,
-        link: Callable[[AnswerSource], str] = lambda source: "",
-    ) -> None:
+    def __init__(self, program: Any, lm: dspy.BaseLM, *, max_questions: int = 32, deadline: float = 300.0) -> None:
         self.name = f"knowgap/{program.name}"
-        self._program, self._lm, self._link = program, lm, link
+        self._program, self._lm = program, lm
         self._free, self._deadline = max_questions, deadline
         self._warm = threading.Event()
 
@@ -78,8 +70,6 @@ class Answering:
         *,
         said: Sequence[SubAnswer] = (),
         tell: Callable[[dict[str, Any]], object] | None = None,
-        citations: bool = True,
-        sampling: Mapping[str, Any] | None = None,
         files: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Answer a question; once this is cancelled, no further call to a model or an index begins.
@@ -91,28 +81,20 @@ class Answering:
             gone: returns when the client no longer waits for the answer.
             said: earlier questions and answers; with any, a call of the language model completes the question first.
             tell: called with each step as it happens: JSON-ready, with `text`, a line for each detail.
-            citations: find the passages that support the answer, and number them as its sources, which may take longer
-                than the rest of the computation.
-            sampling: options of the language model for this question, such as `temperature`.
             files: which files of the index are searched, as for `only_documents`.
 
         Returns:
-            JSON-ready: `question`, `answer`, `supported`, `missing`, `guess`, `nearest`, `passages` and `cost`; on
-            request `cited_answer`, `sources` and `citations`; with `tell`, `story`; for a follow-up question,
-            `understood_as`.
+            JSON-ready: `question`, `answer`, `supported`, `missing`, `guess`, `cited_answer`, `sources`, `citations`,
+            `nearest`, `passages` and `cost`; with `tell`, `story`; for a follow-up question, `understood_as`.
 
         Raises:
             Problem: there is no answer.
         """
         length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
-        lm = self._lm.copy(**sampling) if sampling else self._lm
-        work = partial(self._answer, question, said, lm, tell, citations, files)
-        return await self._in_turn(length, gone, work)
+        return await self._in_turn(length, gone, partial(self._answer, question, said, tell, files))
 
-    async def pass_on(
-        self, prompt: str, gone: Gone, sampling: Mapping[str, Any], tell: object = None
-    ) -> dict[str, Any]:
-        """Pass a prompt on to the language model, without a search; its reply is the `answer`. There are no steps.
+    async def pass_on(self, prompt: str, gone: Gone, tell: object = None) -> dict[str, Any]:
+        """Pass a prompt on to the language model, without a search or steps; its reply is the `cited_answer`.
 
         Raises:
             Problem: there is no reply, or no language model (400): the embedded reader only answers questions.
@@ -122,11 +104,12 @@ class Answering:
 
         async def reply() -> dict[str, Any]:
             with dspy.track_usage() as usage:
-                [text] = await asyncio.to_thread(self._lm, prompt, **sampling)
+                [text] = await asyncio.to_thread(self._lm, prompt)
             tokens = usage.get_total_tokens().get(self._lm.model, {})
             counted = {name: tokens.get(name) or 0 for name in ("prompt_tokens", "completion_tokens")}
             text = text if isinstance(text, str) else text["text"]
-            return {"answer": text, "nearest": [], "cost": Cost(lm_calls=1, **counted).model_dump(mode="json")}
+            cost = Cost(lm_calls=1, **counted)
+            return {"cited_answer": text, "nearest": [], "sources": [], "cost": cost.model_dump(mode="json")}
 
         return await self._in_turn(len(prompt), gone, reply)
 
@@ -148,16 +131,14 @@ class Answering:
         self,
         question: str,
         said: Sequence[SubAnswer],
-        lm: dspy.BaseLM,
         tell: Callable[[dict[str, Any]], object] | None,
-        citations: bool,
         files: Sequence[str],
     ) -> dict[str, Any]:
         if not self._warm.is_set():
             await asyncio.to_thread(self._warm.wait)
         program, completed = self._program, None
         prediction = await asyncio.to_thread(greet, program, question)
-        with dspy.context(lm=lm):
+        with dspy.context(lm=self._lm):
             if prediction is None and (said := await asyncio.to_thread(self._without_greetings, said)):
                 completed = await FollowUp(said).acall(question=question)
                 if tell is not None:
@@ -167,7 +148,7 @@ class Answering:
                 asked = completed.answer if completed else question
                 with only_passages(await asyncio.to_thread(passages_of, program.retriever, files)):
                     prediction = await (program.acall(question=asked) if tell is None else self._told(asked, tell))
-        return await asyncio.to_thread(self._record, question, prediction, completed, tell is not None, citations)
+        return await asyncio.to_thread(self._record, question, prediction, completed, tell is not None)
 
     def _without_greetings(self, said: Sequence[SubAnswer]) -> list[SubAnswer]:
         return [turn for turn in said if greet(self._program, turn.question) is None]
@@ -182,27 +163,24 @@ class Answering:
                     tell({**item.step.model_dump(mode="json"), "text": trace.describe(item.step)})
         return item
 
-    def _record(self, question: str, prediction: Any, completed: Any, story: bool, citations: bool) -> dict[str, Any]:
+    def _record(self, question: str, prediction: Any, completed: Any, story: bool) -> dict[str, Any]:
         """The answer, JSON-ready; its citations are checked by the entailment model."""
         cost: Cost = prediction.trace.cost
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)
-        answer = {"question": question, "answer": prediction.answer, "nearest": []}
-        answer |= {name: prediction[name] for name in ("supported", "missing", "guess")}
-        answer["passages"] = [passage.to_dict() for passage in prediction.passages]
+        cited = CitedAnswer.of(prediction, self._program.retriever)
+        answer = {
+            "question": question,
+            **{name: prediction[name] for name in ("answer", "supported", "missing", "guess")},
+            "cited_answer": cited.text,
+            "sources": [source.to_dict() for source in cited.sources],
+            "citations": [citation.to_dict() for citation in cited.citations],
+            "nearest": [source.to_dict() for source in cited.nearest],
+            "passages": [passage.to_dict() for passage in prediction.passages],
+        }
         if completed is not None:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer |= {"cost": cost.model_dump(mode="json"), **how_far(self._program.retriever)}
-        if citations or prediction.supported is False:
-            cited = CitedAnswer.of(prediction, self._program.retriever)
-            answer["nearest"] = [self._source(source) for source in cited.nearest]
-            answer["cited_answer"] = cited.text
-            answer["sources"] = [self._source(source) for source in cited.sources]
-            answer["citations"] = [citation.to_dict() for citation in cited.citations]
         if story:
             answer["story"] = Story.of(prediction.trace).model_dump(mode="json")
         return answer
-
-    def _source(self, source: AnswerSource) -> dict[str, Any]:
-        link = self._link(source)
-        return {**source.to_dict(), **({"link": link} if link else {})}

@@ -62,11 +62,7 @@ class ChatRequest(BaseModel):
     tool_choice: Any = None
     logprobs: Literal[False] | None = False
     response_format: dict[str, Any] | None = None
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    seed: int | None = None
-    citations: bool = True  # this field and those below are not OpenAI's
-    files: Patterns = ()
+    files: Patterns = ()  # this field is not OpenAI's
 
     @model_validator(mode="after")
     def _only_answers(self) -> Self:
@@ -94,10 +90,6 @@ class ChatRequest(BaseModel):
             raise Problem(400, f"a question must be plain text: leave out {', '.join(others)}")
         return last.text
 
-    def sampling(self) -> dict[str, Any]:
-        """The settings that are passed to the language model."""
-        return self.model_dump(include={"temperature", "top_p", "seed"}, exclude_none=True)
-
     def said(self) -> list[SubAnswer]:
         """The last questions of the user with the assistant's answers, the oldest first, as many as may be read."""
         answered = [
@@ -113,8 +105,8 @@ class ChatRequest(BaseModel):
 class Reply:
     """The reply to a request, whole or in chunks; `base` is the address of the server."""
 
-    def __init__(self, asked: ChatRequest, base: str) -> None:
-        self._asked, self._base = asked, base
+    def __init__(self, asked: ChatRequest) -> None:
+        self._asked = asked
         self._head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
         self._delta: dict[str, Any] = {"role": "assistant"}  # of the first chunk
 
@@ -144,20 +136,19 @@ class Reply:
 
     def _message(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """The answer with an annotation of OpenAI's form for each number of a source."""
-        text = answer.get("cited_answer", answer["answer"])
+        text = answer["cited_answer"]
         if nearest := answer["nearest"]:
             text += "\n\nNearest passages: " + "; ".join(", ".join([each["title"], *_place(each)]) for each in nearest)
-        sources = {str(source["number"]): source for source in answer.get("sources", ())}
+        sources = {str(source["number"]): source for source in answer["sources"]}
         annotations = []
         for number in re.finditer(r"\[(\d+)\]", text):
             if (source := sources.get(number[1])) is not None:
                 place = ", ".join(_place(source))
-                named = f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}"
                 cited = {
                     "start_index": number.start(),
                     "end_index": number.end(),
                     "title": f"{source['title']} ({place})" if place else source["title"],
-                    "url": self._base + source["link"] if "link" in source else named,
+                    "url": f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}",
                     **({"content": source["sentence"]} if "sentence" in source else {}),
                 }
                 annotations.append({"type": "url_citation", "url_citation": cited})

@@ -21,12 +21,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.retrieval.documents.sources import Source, places_of
+from knowgap.retrieval.documents.reading import open_folder
+from knowgap.retrieval.documents.sources import Source, places_of, sources_of
 from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
+from knowgap.service.live_index import LiveIndex
 from knowgap.service.requests import Gone, patiently
 
 _THREADS = ThreadPoolExecutor(8, thread_name_prefix="knowgap-search")
+_LISTED = 2000  # documents at most
 _Query = Annotated[str, Field(max_length=32_768)]
 Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
 """Files, folders and patterns; their length is limited, since longer patterns take longer to match."""
@@ -90,6 +93,29 @@ def how_far(retriever: object) -> dict[str, Any]:
     """How many documents of a served folder can be searched, and how many there are; empty if all can be searched."""
     documents = getattr(retriever, "being_read", None)
     return {} if documents is None else {"being_read": {"searchable": documents[0], "documents": documents[1]}}
+
+
+def list_documents(index: Any) -> dict[str, Any]:
+    """What an index knows of its documents, JSON-ready.
+
+    `documents` has the name of each, its number of `passages`, and why it was `left_out`, or that it is `being_read`;
+    `left_out` has the numbers of other files by reason, and `busy` says what a served folder's index is doing.
+    """
+    sources = sources_of(index)
+    files, counts = (sources.files(), sources.counts()) if sources is not None else ({}, {})
+    live = isinstance(index, LiveIndex)
+    names = {*files, *(open_folder(index.folder).files if live else ())}
+    documents = [
+        {
+            "name": name,
+            "passages": counts.get(name, 0),
+            "left_out": files[name].problem if name in files else "",
+            "being_read": name not in files,
+        }
+        for name in sorted(names)[:_LISTED]
+    ]
+    more = {"left_out": index.left_out, "busy": index.busy} if live else {"left_out": {}, "busy": ""}
+    return {"documents": documents, "number": len(names), **more}
 
 
 def _record(hit: Hit, place: Source | None) -> dict[str, Any]:

@@ -37,11 +37,10 @@ from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.service.answering import MAX_SAID, Answering
 from knowgap.service.events import Events
-from knowgap.service.files import Files, list_documents
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
-from knowgap.service.searching import Patterns, SearchRequest, describe, search
+from knowgap.service.searching import Patterns, SearchRequest, describe, list_documents, search
 from knowgap.signatures.types import SubAnswer
 
 _CONNECTIONS = 512
@@ -55,7 +54,6 @@ class AskRequest(BaseModel):
 
     question: str
     stream: bool = False
-    citations: bool = True
     said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
     files: Patterns = ()
 
@@ -72,14 +70,13 @@ class Server:
         port: the port; 0 takes a free one.
         key: what clients send as `Authorization: Bearer KEY`; None, on a loopback address only, asks for none.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
-        show_files: visitors may open the files that the index was made of; sources link to them.
 
     Attributes:
         name: the program's name, which OpenAI's protocol uses as that of a model.
         url: the address.
 
     Raises:
-        UsageError: the address cannot be used or needs a key, or there are no files to show.
+        UsageError: the address cannot be used or needs a key.
     """
 
     def __init__(
@@ -93,14 +90,11 @@ class Server:
         port: int = 8894,
         key: str | None = None,
         grace: float = 30.0,
-        show_files: bool = False,
     ) -> None:
         if key is None and not is_loopback(host):
             raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
         lm, index = lm or dspy.settings.lm, program.retriever
-        files = Files(index) if show_files else None
-        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": deadline}
-        self._answering = Answering(program, lm, **limits, **({} if files is None else {"link": files.link}))
+        self._answering = Answering(program, lm, max_questions=max_questions, deadline=deadline)
         if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
             threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
         else:
@@ -118,8 +112,6 @@ class Server:
             Route("/v1/models", self._models),
             Route("/v1/models/{name:path}", self._models),
         ]
-        if files is not None:
-            routes.append(Route("/files/{name:path}", lambda request: files.respond(request.path_params["name"])))
         if index is not None:
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
         # After an error that only the handler of `Exception` takes, the connection is closed.
@@ -191,20 +183,19 @@ class Server:
 
     async def _ask(self, request: Request) -> Response:
         asked = await read_request(request, AskRequest)
-        more: dict[str, Any] = {"said": asked.said, "citations": asked.citations, "files": asked.files}
-        answering = partial(self._answering.answer, asked.question, request.receive, **more)
+        answer, gone = self._answering.answer, request.receive
+        answering = partial(answer, asked.question, gone, said=asked.said, files=asked.files)
         return await Events(answering, _event).begun() if asked.stream else json_response(await answering())
 
     async def _chat(self, request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
         self._check_model(asked.model)
-        reply = Reply(asked, str(request.base_url))
+        reply, gone = Reply(asked), request.receive
         if asked.is_task:
-            answering = partial(self._answering.pass_on, asked.messages[-1].text, request.receive, asked.sampling())
+            answering = partial(self._answering.pass_on, asked.messages[-1].text, gone)
         else:
-            more: dict[str, Any] = {"said": asked.said(), "citations": asked.citations, "files": asked.files}
-            more["sampling"] = asked.sampling()
-            answering = partial(self._answering.answer, asked.question(), request.receive, **more)
+            answer = self._answering.answer
+            answering = partial(answer, asked.question(), gone, said=asked.said(), files=asked.files)
         if asked.stream:
             return await Events(answering, reply.event).begun()
         return json_response(reply.whole(await answering()))

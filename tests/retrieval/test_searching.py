@@ -62,7 +62,7 @@ def test_what_cannot_be_searched_so_is_said(index, tmp_path):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_service_answers_from_some_documents(index, stream):
     lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    asked = {"question": "Which river of Tarn?", "files": ["old"], "citations": False}
+    asked = {"question": "Which river of Tarn?", "files": ["old"]}
     with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
         told = client.post("/v1/ask", json={**asked, "stream": stream}).text
         assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)

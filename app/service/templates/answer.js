@@ -79,17 +79,6 @@ function answerText(answer, sources, key) {
   return box;
 }
 
-// With a key, a link alone would be refused: the file is fetched with the key. Web pages are then shown as text.
-async function openFile(event, source) {
-  if (!tabKey()) return;
-  event.preventDefault();
-  const response = await fetch(source.link, { headers: { Authorization: "Bearer " + tabKey() } });
-  if (!response.ok) return;
-  const type = response.headers.get("Content-Type");
-  const blob = new Blob([await response.arrayBuffer()], { type: type === "text/html" ? "text/plain" : type });
-  open(URL.createObjectURL(blob) + (source.page ? "#page=" + source.page : ""), "_blank");
-}
-
 function sourceCard(source, key) {
   const place = [source.file, source.position, source.section].filter(Boolean);
   const quote = source.sentence || source.text;
@@ -108,9 +97,7 @@ function sourceCard(source, key) {
       make("span", { class: "name", text: source.title }),
       place.length ? make("span", { class: "place", text: [...new Set(place)].join(" · ") }) : null,
       quote ? make("span", { class: "quote", text: quote }) : null),
-    whole,
-    source.link ? make("a", { class: "link", href: source.link, target: "_blank", rel: "noopener", on: { click: event => openFile(event, source) } }, icon("open"),
-      source.page ? "Open the file at page " + source.page : "Open the file") : null));
+    whole));
 }
 
 function sourceList(answer, sources, key) {

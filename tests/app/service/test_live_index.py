@@ -15,11 +15,11 @@ from knowgap.retrieval.index.build import lock_index
 from knowgap.service import Server
 from knowgap.service import live_index as module
 from knowgap.service.answering import Answering
-from knowgap.service.files import list_documents
 from knowgap.service.live_index import LiveIndex
+from knowgap.service.searching import list_documents
 from tests.app.service.conftest import SECONDS, asking, wait_until
 
-ASKED = {"question": "Which river flows through Tarn?", "citations": False}
+ASKED = {"question": "Which river flows through Tarn?"}
 
 
 def titles(index, query="river"):

@@ -12,6 +12,7 @@ import knowgap
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.service.mcp_tools import make_server
+from knowgap.service.searching import list_documents
 from tests.app.service.conftest import ISK, OneRiver
 
 
@@ -48,6 +49,7 @@ def test_the_tools_search_some_files_only(tmp_path):
     for name, river in (("east.md", "Isk"), ("west.md", "Orle")):
         (folder / name).write_text(f"# {river}\n\nThe river {river} flows through Tarn.\n", encoding="utf-8")
     index = knowgap.build_index(folder, tmp_path / "index", engine="bm25")
+    assert [each["name"] for each in list_documents(index)["documents"]] == ["east.md", "west.md"]
     server = make_server(RAG(index), answering("the Orle"))
     for files, titles in (([], {"Isk", "Orle"}), (["west.md"], {"Orle"})):
         _, result = call(server, "search", query="river", files=files)

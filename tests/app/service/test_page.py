@@ -53,12 +53,12 @@ def test_a_follow_up_question_is_completed_with_one_call(service):
     client, engine = service
     before = len(engine.calls)
     said = [{"question": "Which river flows through Tarn?", "answer": "Isk"}]
-    body = {"question": "Where does it begin?", "said": said, "citations": False}
+    body = {"question": "Where does it begin?", "said": said}
     answer = client.post("/v1/ask", json=body).json()
     assert (answer["question"], answer["understood_as"]) == ("Where does it begin?", "Where does the Isk begin?")
     assert answer["cost"]["lm_calls"] == 2 == len(engine.calls) - before
     assert engine.calls[-1][1]["question"] == "Where does the Isk begin?"
-    assert "understood_as" not in client.post("/v1/ask", json={"question": "Where?", "citations": False}).json()
+    assert "understood_as" not in client.post("/v1/ask", json={"question": "Where?"}).json()
     streamed = client.post("/v1/ask", json={**body, "stream": True}).text
     assert streamed.startswith('event: step\ndata: {"iteration":0,"branch":"","action":"understood as"')
     refused = client.post("/v1/ask", json={**body, "said": said * 21})
@@ -69,7 +69,7 @@ def test_openai_s_conversations_are_followed(service):
     client, engine = service
     said = [("system", "Be brief."), ("user", "Hello?"), ("user", "Which river?"), ("assistant", "Isk")]
     messages = [{"role": role, "content": text} for role, text in [*said, ("user", "Where does it begin?")]]
-    body = {"model": "knowgap/rag", "messages": messages, "citations": False}
+    body = {"model": "knowgap/rag", "messages": messages}
     beside = client.post("/v1/chat/completions", json=body).json()["knowgap"]
     assert beside["understood_as"] == "Where does the Isk begin?"
     assert engine.calls[-2][1]["conversation"] == "Which river?\nIsk"
