@@ -55,23 +55,21 @@ def before_and_after(evaluations: Mapping[str, Evaluation]) -> Table:
             gain = "".join(map(_gain, results.comparisons().values()))
             rows.append([split, len(next(iter(results.values())).records), means, gain, told])
     columns = ["split", "questions", next(iter(evaluations.values())).metrics[0], "difference [95%]", "LM calls"]
-    caption = "; ".join(
-        f"{split}: {meaning}" for split, meaning in _SPLITS.items() if split in {row[0] for row in rows}
-    )
+    caption = "; ".join(f"{row[0]}: {_SPLITS[row[0]]}" for row in rows)
     return Table("before → after", columns, rows, caption)
 
 
 def _scores(title: str, results: Results) -> Table:
     metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
-    spoilt = {label: result.spoilt() for label, result in results.items()}
+    spoilt = {label: {"failed": len(each.failures), **each.spoilt()} for label, each in results.items()}
     shown = [name for name in next(iter(spoilt.values())) if any(counts[name] for counts in spoilt.values())]
     rows = []
     for label, result in results.items():
         costs = result.costs()
         means = [str(result.interval(name)) if result.defines(name) else "" for name in metrics]
         spent = ["–" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()]
-        rows.append([label, *means, *spent, len(result.failures), *(spoilt[label][name] for name in shown)])
-    columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
+        rows.append([label, *means, *spent, *(spoilt[label][name] for name in shown)])
+    columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", *shown]
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
     notes = [few_questions(scores), _asked_of_fewer(results, metrics)]
     return Table(title, columns, rows, "; ".join(filter(None, notes)))
@@ -107,20 +105,16 @@ def _evidence(results: Results) -> Iterator[Table]:
     fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
     if not fates:
         return
-    rows = []
-    for label, result in results.items():
-        calls = result.costs()["lm_calls"]
-        means = {name: result.mean(name) if result.defines(name) else None for name in EVIDENCE}
-        used = means["used"]
-        figures = ["" if mean is None else f"{mean:.3f}" for mean in means.values()]
-        per_call = f"{used / calls:.2f}" if calls and used is not None else "–"
-        rows.append([label, *figures, "–" if calls is None else f"{calls:.1f}", per_call])
+    rows = [
+        [label, *(f"{result.mean(name):.3f}" if result.defines(name) else "" for name in EVIDENCE)]
+        for label, result in results.items()
+    ]
     every = next(iter(results.values()))
     asked = len(every.records)
     scored = len(every.scores("found")) if every.defines("found") else asked
     over = "questions" if scored == asked else f"the {scored} of {asked} questions with gold passages"
     title = "gold passages: found by a search, shown to the model, used for the answer"
-    yield Table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, f"means over {over}")
+    yield Table(title, ["program", *EVIDENCE], rows, f"means over {over}")
     names = [name for name in next(iter(fates.values())) if any(shares[name] for shares in fates.values())]
     shares = [[name, *(f"{each[name]:.1%}" for each in fates.values())] for name in names]
     yield Table("where the evidence went", ["fate", *fates], shares, "shares of gold passages, means over questions")

@@ -46,8 +46,8 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     page = read_page(render_report(tmp_path))
     from_objects = read_page(render_report(tests_before_and_after)).text
     assert page.text == from_objects.replace("Language model", f"From {tmp_path.name} Language model", 1)
-    [*_, scores] = page.table("failed")
-    assert (scores[:3], scores[-1]) == (["test after", str(after.interval()), str(after.interval("f1"))], "0")
+    [*_, scores] = page.table("calls / right")
+    assert scores[:3] == ["test after", str(after.interval()), str(after.interval("f1"))]
     wins = [r.id for r in after.records if r.scores["f1"] > before.scores("f1")[r.id]]
     assert len(page.having("details", "win")) == len(wins) > 0
     assert len(page.having("details", "q")) == 12
@@ -88,7 +88,7 @@ def test_everything_from_the_data_is_text_failures_included():
     assert "\u202e" not in html
     assert html.count("<script") == html.count("<img") == 0
     assert page.text.count(HOSTILE.replace("\u202e", "\ufffd").replace("\x1b", "\ufffd")) > 8
-    failed = page.table("failed")
+    failed = page.table("calls / right")
     assert failed[1][failed[0].index("failed")] == "1"
     assert "onerror=alert(1)>" in page.table("why")[1][1]
     assert len(page.having("details", "failed")) == 1
