@@ -19,7 +19,7 @@ from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, state_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import resolve_lm
-from knowgap.compiling.hold_out import Verdict, judge, split_off, too_few
+from knowgap.compiling.hold_out import LEAST, Verdict, judge, split_off
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.result import StudyResult, choose
@@ -224,7 +224,10 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
     if type(found.program) is type(found.before) and state_of(found.program) == state_of(found.before):
         return replace(found, verdict=Verdict(False, f"{chosen} is the program as it was, which is kept."))
     if not found.held_out:
-        return replace(found, program=found.before, verdict=too_few(chosen, len(study.objective.questions)))
+        cannot = f"{len(study.objective.questions)} dev questions cannot tell whether {chosen} is better"
+        bring = f"bring at least {2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept it untested"
+        said = f"{cannot} than the program as it was, which is kept: {bring}."
+        return replace(found, program=found.before, verdict=Verdict(False, said))
     part = replace(data, splits={**data.splits, "held-out": [*found.held_out]})
     evaluations = {
         label: evaluate(program, part, metrics, run=run.named(label), split="held-out", traces=True)

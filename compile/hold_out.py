@@ -26,10 +26,8 @@ _QUANTILES = 1.96 + 0.84  # normal quantiles of a two-sided test at 5% with a po
 class Verdict:
     """The result of testing a study's choice against the program as it was.
 
-    Attributes:
-        better: whether the choice is to be used instead of the program as it was.
-        text: the result in one or a few sentences.
-        comparison: the comparison of the two on the held-out questions; None without a test.
+    `better` is whether the choice is to be used, `text` the result in one or a few sentences, and `comparison` that of
+    the two on the held-out questions, None without a test.
     """
 
     better: bool
@@ -97,25 +95,12 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: floa
             return Verdict(True, f"{said}. It is cheaper, and its score is within {tolerance:g}.", found)
     if found.difference > 0 and found.p_value < SIGNIFICANT:
         return Verdict(True, f"{said}. It is better.", found)
-    kept = "It is not better beyond chance, so the program as it was is kept"
+    said += ". It is not better beyond chance, so the program as it was is kept"
     if found.difference > 0:
-        needed = _needed(before, after)
-        kept += f": to show a gain of this size, about {needed:,} held-out questions would do"
-    return Verdict(False, f"{said}. {kept}.", found)
-
-
-def too_few(chosen: str, number: int) -> Verdict:
-    """The verdict if no question could be held out."""
-    return Verdict(
-        False,
-        f"{number} dev questions cannot tell whether {chosen} is better than the program as it was, which is kept: "
-        f"bring at least {2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept the choice untested.",
-    )
-
-
-def _needed(before: Evaluation, after: Evaluation) -> int:
-    """How many questions the test needs to detect a gain of the observed size with a power of 80%."""
-    left, right = before.scores(), after.scores()
-    gains = np.asarray([right[name] - left[name] for name in left if name in right])
-    spread = float(gains.std(ddof=1)) if gains.size > 1 else 1.0
-    return max(int(gains.size) + 1, math.ceil((_QUANTILES * spread / float(gains.mean())) ** 2))
+        # as many as the test needs to detect a gain of the observed size with a power of 80%
+        left, right = before.scores(), after.scores()
+        gains = [right[name] - left[name] for name in left if name in right]
+        spread = float(np.std(gains, ddof=1)) if found.n > 1 else 1.0
+        needed = max(found.n + 1, math.ceil((_QUANTILES * spread / found.difference) ** 2))
+        said += f": to show a gain of this size, about {needed:,} held-out questions would do"
+    return Verdict(False, f"{said}.", found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -10,6 +12,9 @@ from typing import Any, ClassVar
 import dspy
 from support import OverlapRetriever, ScriptedEngine, by_output, scripted_lm
 
+from knowgap.compiling import StudyConfig, StudyResult
+from knowgap.compiling.run import Run
+from knowgap.compiling.study.run import run_study
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.retrieval.passage import Passage
@@ -112,3 +117,25 @@ def quality_lm(examples: list[dspy.Example], **kwargs: Any) -> tuple[dspy.LM, Qu
     """A language model whose scores follow from the settings of `Tunable` as `QualityEngine` says."""
     engine = QualityEngine({e.question: e.answer for e in examples})
     return dspy.LM("test/quality", engine=engine, num_retries=0, **{"cache": False, **kwargs}), engine
+
+
+def study_arguments(n_dev: int = 10) -> tuple[dict[str, Any], QualityEngine]:
+    """The arguments of a study, the language model among them, and its engine."""
+    dev, train = make_examples(n_dev), make_examples(4, "t")
+    lm, engine = quality_lm(dev + train)
+    program = Tunable(make_retriever(dev + train))
+    return {"program": program, "devset": dev, "trainset": train, "metric": "exact_match", "lm": lm}, engine
+
+
+def plain(found: StudyResult[Any]) -> list[Any]:
+    """What a study found, without numbers that count failed trials or measure time."""
+    return [[t.user_attrs.get("label"), t.params, t.state.name, t.intermediate_values] for t in found.trials]
+
+
+def work(storage: str, n_trials: int, deadline: float) -> None:
+    """A study in a process of its own, which dies after so many seconds; 0 lets it live."""
+    if deadline:
+        threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    arguments, _ = study_arguments()
+    run = Run(arguments.pop("lm"), 2)
+    run_study(**arguments, config=StudyConfig(n_trials=n_trials, storage=storage, heartbeat=1), run=run)

@@ -14,7 +14,7 @@ from subprocess import TimeoutExpired
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     [
-        "compile_worker",
+        "compile_helpers",
         "knowgap.cli.main",
         "knowgap.compiling.study.run",
         "knowgap.lms.engines",

@@ -28,22 +28,23 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     assert found.summary.startswith("StudyResult(rag: 3 trials" if optimizer == "study" else "4 demonstrations")
 
 
-def test_refusals():
+@pytest.mark.parametrize(
+    ("programs", "options", "error", "named"),
+    [
+        ([RAG], {"optimizer": "bootstrop"}, UnknownName, "'bootstrap'"),
+        ([RAG], {"share": 0.5}, UsageError, "share"),
+        ([RAG], {"optimizer": "bootstrap", "study": StudyConfig(max_calls=9)}, UsageError, "bootstrap"),
+        ([RAG, Direct], {"optimizer": "bootstrap"}, UsageError, "bootstrap"),
+        ([], {}, UsageError, "none"),
+        ([RAG, RAG], {}, UsageError, "rag, rag"),
+    ],
+)
+def test_refusals(programs, options, error, named):
     examples = make_examples(4)
-    program, run = RAG(make_retriever(examples)), Run(reading_lm()[0])
-    for wrong, error, message in (
-        ({"optimizer": "bootstrop"}, UnknownName, "did you mean 'bootstrap'"),
-        ({"share": 0.5}, UsageError, "a study takes no share"),
-        ({"optimizer": "bootstrap", "study": StudyConfig(max_calls=9)}, UsageError, "takes no settings of a study"),
-        ({"optimizer": "labeled", "study": StudyConfig()}, UsageError, "takes no settings of a study"),
-    ):
-        with pytest.raises(error, match=message):
-            compile(program, examples, "f1", run=run, **wrong)
-    for several, message in (([], "given are none"), ([program, RAG(None)], "given are rag, rag")):
-        with pytest.raises(UsageError, match=message):
-            compile(several, examples, "f1", run=run)
-    with pytest.raises(UsageError, match="bootstrap compiles exactly one program"):
-        compile([program, Direct()], examples, "f1", optimizer="bootstrap", run=run)
+    with pytest.raises(error, match=named):
+        compile(
+            [each(make_retriever(examples)) for each in programs], examples, "f1", run=Run(reading_lm()[0]), **options
+        )
 
 
 def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets, excerpt
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
 from knowgap.compiling.evaluation.metrics.answers import exact_match
@@ -32,12 +32,16 @@ def nothing_is_printed(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def run(program, examples, lm=None, *, metric="exact_match", seed=0, **options):
+    return run_optimizer(program, examples, metric=metric, run=Run(lm or reading_lm()[0], seed=seed), **options)
+
+
 def demos(program):
     return {name: [demo.toDict() for demo in p.demos] for name, p in program.named_predictors()}
 
 
 def test_bootstrap_shows_runs_that_were_right(program, examples):
-    compiled = run_optimizer(program, examples, metric="exact_match", optimizer="bootstrap", run=Run(reading_lm()[0]))
+    compiled = run(program, examples)
     shown = demos(compiled)
     assert {len(shown["answer"]), len(shown["split"])} == {4}
     for demo in shown["answer"]:
@@ -48,14 +52,15 @@ def test_bootstrap_shows_runs_that_were_right(program, examples):
     assert compiled.concurrent
 
 
-def test_examples_need_not_name_their_input(program, examples):
+@pytest.mark.parametrize(
+    ("optimizer", "options"), [("bootstrap", {}), ("random_search", {"num_candidate_programs": 1})]
+)
+def test_examples_need_not_name_their_input(program, examples, optimizer, options):
     """`dspy.Example(question=…, answer=…)` suffices, as for `evaluate`."""
     bare = [dspy.Example(question=each.question, answer=each.answer) for each in examples]
-    for optimizer, options in (("bootstrap", {}), ("random_search", {"num_candidate_programs": 1})):
-        options = {"metric": "exact_match", "optimizer": optimizer, "run": Run(reading_lm()[0]), **options}
-        shown = [demos(run_optimizer(program, each, **options)) for each in (bare, examples)]
-        assert shown[0] == shown[1]
-        assert bool(shown[0]["answer"]) == (optimizer == "bootstrap")
+    shown = [demos(run(program, each, optimizer=optimizer, **options)) for each in (bare, examples)]
+    assert shown[0] == shown[1]
+    assert bool(shown[0]["answer"]) == (optimizer == "bootstrap")
 
 
 def test_wrong_runs_become_no_demonstrations(program, examples):
@@ -65,7 +70,7 @@ def test_wrong_runs_become_no_demonstrations(program, examples):
         wrong = any(f"q{n}?" in inputs["question"] for n in range(4))
         return {"answer": "Nobody of that name"} if wrong else reading_rule(outputs, inputs)
 
-    compiled = run_optimizer(program, examples, metric="f1", run=Run(scripted_lm(rule)[0]))
+    compiled = run(program, examples, scripted_lm(rule)[0], metric="f1")
     assert {d["question"] for d in demos(compiled)["answer"]} == {examples[4].question, examples[5].question}
 
 
@@ -81,19 +86,15 @@ class AsksThrice(RAG):
 
 def test_any_of_several_calls_can_be_shown(examples):
     program = AsksThrice(make_retriever(examples), top_k=5)
-    shown = [
-        demos(run_optimizer(program, examples, metric="f1", run=Run(reading_lm()[0], seed=seed)))["answer"]
-        for seed in (0, 0, 1, 2, 3)
-    ]
+    shown = [demos(run(program, examples, seed=seed))["answer"] for seed in (0, 0, 1, 2, 3)]
     assert shown[0] == shown[1]
     assert all(len({demo["question"].rstrip() for demo in each}) == len(each) for each in shown)
     marks = {len(demo["question"]) - len(demo["question"].rstrip()) for each in shown for demo in each}
     assert marks == {0, 1, 2}
 
 
-def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
-    one = run_optimizer(program, examples, metric="f1", run=Run(lm), max_bootstrapped_demos=1)
-    many = run_optimizer(program, examples, metric="f1", run=Run(lm), max_bootstrapped_demos=6)
+def test_sets_are_drawn_from_what_was_bootstrapped(program, examples):
+    one, many = (run(program, examples, max_bootstrapped_demos=number) for number in (1, 6))
     drawn = DemoSets.draw(one, many)
     for name, options in drawn.sets.items():
         assert options[0] == []
@@ -106,54 +107,76 @@ def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
     assert DemoSets.draw(program, None) == DemoSets()
 
 
+FILLER = "The house has been painted in a new colour every few years since it was built beside the old mill."
+FIRST, FACT = "Orle is a town on the river Isk.", "Its bridge was built by Marna Tolk in 1871."
+LONG = " ".join([FIRST, *[FILLER] * 4, FACT, FILLER])
+
+
+@pytest.mark.parametrize("answer", [{"marna", "tolk"}, {"yes"}])
+def test_an_excerpt_has_the_first_sentence_and_that_of_the_answer_in_their_order(answer):
+    found = excerpt(LONG, answer, {"bridge", "orle"})
+    assert found.startswith(f"{FIRST} ")
+    assert FACT in found
+    assert len(found.split()) <= EXCERPT_WORDS
+
+
+@pytest.mark.parametrize("text", [f"{FIRST}  {FACT}", " ".join(["word"] * 2 * EXCERPT_WORDS) + "."])
+def test_a_short_passage_stays_as_it_is_and_a_long_sentence_whole(text):
+    assert excerpt(text, {"nothing"}, set()) == text
+
+
+def test_drawn_sets_have_excerpts_and_the_own_set_has_not(examples):
+    passages = [{"id": 1, "title": "Orle", "text": LONG}]
+    demo = {"question": "Who built the bridge of Orle?", "passages": passages, "style": "short", "answer": "Marna Tolk"}
+    program, own = (RAG(make_retriever(examples)) for _ in range(2))
+    own.answer.demos = [dspy.Example(**demo)]
+    program.answer.demos = [dspy.Example(**demo | {"question": "Who made the bridge of Orle?"})]
+    _, mine, drawn = DemoSets.draw(program, own).sets["answer"]
+    assert mine[0]["passages"] == passages
+    [shown] = drawn[0]["passages"]
+    assert drawn[0] | {"passages": passages} == demo
+    assert {**shown, "text": LONG} == passages[0]
+    assert FACT in shown["text"]
+    assert len(shown["text"]) < len(LONG)
+
+
 def test_labeled_shows_examples_to_predictors_that_they_label(program, examples):
-    options = {"metric": "f1", "optimizer": "labeled", "run": Run(reading_lm()[0])}
     rag = RAG(make_retriever(examples))
-    shown = demos(run_optimizer(rag, examples, k=3, **options))
+    shown = demos(run(rag, examples, optimizer="labeled", k=3))
     assert [{*demo} for demo in shown["answer"]] == [{"question", "answer"}] * 3
-    shown = demos(run_optimizer(program, examples, **options))
+    shown = demos(run(program, examples, optimizer="labeled"))
     assert (len(shown["answer"]), shown["split"]) == (4, [])  # examples do not say how a question is broken down
     rag.answer = dspy.Predict("question -> verdict")
     with pytest.raises(UsageError, match="use bootstrap"):
-        run_optimizer(rag, examples, **options)
+        run(rag, examples, optimizer="labeled")
 
 
-def test_refusals(program, examples):
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"optimizer": "bootstrop"}, UnknownName, "'bootstrap'"),
+        ({"max_demos": 3}, UnknownName, "'max_demos'"),
+        ({"optimizer": "mipro", "auto": "light", "num_candidates": 2}, UsageError, "mipro"),
+        *(({"optimizer": n}, LanguageModelError, n) for n, optimizer in OPTIMIZERS.items() if optimizer.writes),
+    ],
+)
+def test_refusals(program, examples, options, error, named):
     lm, engine = reading_lm()
-    with pytest.raises(UnknownName, match="unknown optimizer 'bootstrop': did you mean 'bootstrap'"):
-        run_optimizer(program, examples, metric="f1", optimizer="bootstrop", run=Run(lm))
-    with pytest.raises(UnknownName, match="unknown option of BootstrapFewShot 'max_demos'"):
-        run_optimizer(program, examples, metric="f1", run=Run(lm), max_demos=3)
-    with pytest.raises(UsageError, match="nothing to ask"):
-        run_optimizer(program, [], metric="f1", run=Run(lm))
-    with pytest.raises(UsageError, match="the optimizer mipro cannot run: "):
-        run_optimizer(program, examples, metric="f1", run=Run(lm), optimizer="mipro", auto="light", num_candidates=2)
-    asked = len(engine.calls)
-    lm.model = EXTRACTIVE
-    for name, optimizer in OPTIMIZERS.items():
-        if optimizer.writes:
-            with pytest.raises(LanguageModelError, match=f"the optimizer {name} needs a language model to write"):
-                run_optimizer(program, examples, metric="f1", optimizer=name, run=Run(lm))
-    assert len(engine.calls) == asked
+    if error is LanguageModelError:
+        lm.model = EXTRACTIVE  # which writes no instructions
+    with pytest.raises(error, match=named):
+        run(program, examples, lm, **options)
+    assert engine.calls == []
 
 
-def test_a_lost_language_model_is_named(program, examples):
+def test_no_examples_and_a_lost_language_model_are_refused(program, examples):
     def rule(outputs, inputs):
         raise LanguageModelUnreachable("connection refused")
 
     with pytest.raises(LanguageModelUnreachable, match="connection refused"):
-        run_optimizer(program, examples, metric="f1", run=Run(scripted_lm(rule)[0]), max_errors=2)
-
-
-def writing_lm(instruction="Name who lives there.", answer=reading_rule):
-    """A language model that reads, and writes the same instruction whenever one is asked for."""
-
-    def rule(outputs, inputs):
-        if "answer" in outputs and "question" in inputs:
-            return answer(outputs, inputs)
-        return dict.fromkeys(outputs, instruction)
-
-    return scripted_lm(rule)
+        run(program, examples, scripted_lm(rule)[0], max_errors=2)
+    with pytest.raises(UsageError, match="trainset"):
+        run(program, [])
 
 
 @pytest.mark.parametrize(
@@ -166,11 +189,13 @@ def writing_lm(instruction="Name who lives there.", answer=reading_rule):
 )
 def test_optimizers_that_write(examples, optimizer, options):
     """They leave nothing on the program, and its settings and language models are what they were."""
-    program = RAG(make_retriever(examples), top_k=4)
-    lm, engine = writing_lm()
-    compiled = run_optimizer(
-        program, examples, valset=examples[:3], metric="exact_match", optimizer=optimizer, run=Run(lm), **options
-    )
+
+    def rule(outputs, inputs):
+        asked = "answer" in outputs and "question" in inputs
+        return reading_rule(outputs, inputs) if asked else dict.fromkeys(outputs, "Name who lives there.")
+
+    program, (lm, engine) = RAG(make_retriever(examples), top_k=4), scripted_lm(rule)
+    compiled = run(program, examples, lm, valset=examples[:3], optimizer=optimizer, **options)
     assert {*vars(compiled)} == {*vars(program)}
     assert compiled.values() == program.values()
     assert all(p.lm is None for p in compiled.predictors())
@@ -184,10 +209,8 @@ def test_feedback_names_missing_evidence(examples):
     with dspy.context(lm=reading_lm()[0]):
         seen, unseen = program(question=examples[0].question), program(question=examples[4].question)
     measure = feedback_metric(exact_match)
-    assert measure(examples[0], seen).score == 1.0
-    result = measure(examples[4], unseen)
-    assert result.score == 0.0
-    assert f"The passage 'q4' holds evidence: {NOT_SEARCHED}." in result.feedback
+    assert (measure(examples[0], seen).score, measure(examples[4], unseen).score) == (1.0, 0.0)
+    assert f"The passage 'q4' holds evidence: {NOT_SEARCHED}." in measure(examples[4], unseen).feedback
     assert f"The passage 'q0' holds evidence: {USED}." in measure(examples[0], seen).feedback
     own = feedback_metric(lambda e, p, trace=None: dspy.Prediction(score=0.5, feedback="mine"))
-    assert (own(examples[0], seen).score, own(examples[0], seen).feedback) == (0.5, "mine")
+    assert own(examples[0], seen).toDict() == {"score": 0.5, "feedback": "mine"}

@@ -13,32 +13,38 @@ from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 
 
-def test_a_lost_language_model_ends_the_run_and_is_asked_again(program, examples, tmp_path):
-    path = tmp_path / "answers.jsonl"
-    gone = {"now": False}
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "answers.jsonl"
 
+
+@pytest.mark.parametrize(
+    ("fault", "error", "asked"),
+    [
+        (LanguageModelUnreachable("connection refused"), LanguageModelUnreachable, 0),
+        (UNREADABLE, LanguageModelError, 6),  # three questions, each in two formats
+    ],
+)
+def test_a_model_that_cannot_be_asked_ends_the_run_and_the_same_call_goes_on(
+    program, examples, path, fault, error, asked
+):
     def rule(outputs, inputs):
-        if gone["now"]:
-            raise LanguageModelUnreachable("connection refused")
-        return reading_rule(outputs, inputs)
+        if isinstance(fault, Exception) and faulty:
+            raise fault
+        return fault if faulty else reading_rule(outputs, inputs)
 
-    lm, engine = scripted_lm(rule)
-    gone["now"] = True
-    with pytest.raises(LanguageModelUnreachable, match=r"questions in a row .* connection refused"):
+    (lm, engine), faulty = scripted_lm(rule), True
+    with pytest.raises(error):
         evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=1), output=path)
-    gone["now"] = False
+    assert len(engine.calls) == asked
+    faulty = False
     found = evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=1), output=path)
-    assert not found.failures
-    assert len(engine.calls) == 8
+    assert (found.failures, found.mean(), len(engine.calls)) == ([], 1.0, asked + len(examples))
 
 
-def test_a_lost_question_is_named_and_asked_again_by_the_next_run(program, examples, tmp_path, caplog):
-    path, losses = tmp_path / "answers.jsonl", {"left": 1}
-    question = examples[4].question
-
+def test_a_lost_question_is_named_and_asked_again_by_the_next_run(program, examples, path, caplog):
     def rule(outputs, inputs):
-        if inputs["question"] == question and losses["left"]:
-            losses["left"] -= 1
+        if inputs["question"] == examples[4].question and not caplog.records:
             raise LanguageModelUnreachable("connection reset")
         return reading_rule(outputs, inputs)
 
@@ -53,46 +59,25 @@ def test_a_lost_question_is_named_and_asked_again_by_the_next_run(program, examp
     assert len(engine.calls) == 8
 
 
-def test_a_run_whose_first_replies_are_all_unreadable_stops_and_can_be_continued(program, examples, tmp_path):
-    lm, engine = scripted_lm(lambda *_: UNREADABLE)
-    with pytest.raises(LanguageModelError, match="none of 6 replies"):
-        evaluate(program, examples, "exact_match", run=Run(lm=lm, num_threads=1), output=tmp_path / "answers.jsonl")
-    assert len(engine.calls) == 6  # three questions, each in two formats
-    lm, engine = reading_lm()
-    found = evaluate(program, examples, "exact_match", run=Run(lm=lm, num_threads=1), output=tmp_path / "answers.jsonl")
-    assert found.mean() == 1.0
-    assert len(engine.calls) == len(examples)
-
-
-def test_a_killed_run_continues_from_its_file(program, examples, tmp_path):
-    path = tmp_path / "deep" / "answers.jsonl"
-    lm, engine = reading_lm()
-    whole = evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:4]) + lines[4][:25])  # three answers and a part of one
-    again = evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
-    assert len(engine.calls) == 8 + 5
-    assert [(r.id, r.scores) for r in again.records] == [(r.id, r.scores) for r in whole.records]
-    evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
-    assert len(engine.calls) == 13
-
-
-def test_more_questions_go_on_from_the_answers_of_fewer(program, examples, tmp_path):
+def test_a_killed_run_continues_and_more_questions_go_on_from_fewer(program, examples, path):
     lm, engine = reading_lm()
     data = Dataset("houses", {"dev": examples}, [], "digest")
-    for questions, name in ((data, "data.jsonl"), (examples, "list.jsonl")):
-        asked = []
-        for limit in (2, 5, 3, None):
-            before = len(engine.calls)
-            found = evaluate(program, questions, "f1", run=Run(lm=lm), limit=limit, output=tmp_path / name)
-            assert [record.id for record in found.records] == [example.id for example in examples[:limit]]
-            asked.append(len(engine.calls) - before)
-        assert asked == [2, 3, 0, 3]
+
+    def asked(limit=None):
+        before = len(engine.calls)
+        found = evaluate(program, data, "f1", run=Run(lm=lm), limit=limit, output=path)
+        assert [(each.id, each.scores["f1"]) for each in found.records] == [(e.id, 1.0) for e in examples[:limit]]
+        return len(engine.calls) - before
+
+    assert [asked(limit) for limit in (2, 5, 3, None)] == [2, 3, 0, 3]
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:4]) + lines[4][:25])  # three answers and a part of one
+    assert [asked(), asked()] == [5, 0]
 
 
-def test_a_question_whose_gold_passages_were_corrected_is_asked_again(program, examples, tmp_path):
+def test_a_question_whose_gold_passages_were_corrected_is_asked_again(program, examples, path):
     lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
-    path, named = tmp_path / "answers.jsonl", [e.copy(gold_ids=["orle"]).with_inputs("question") for e in examples]
+    named = [e.copy(gold_ids=["orle"]).with_inputs("question") for e in examples]
     evaluate(program, named, "exact_match", run=Run(lm=lm), output=path)
     asked = len(engine.calls)
     corrected = [named[0].copy(gold_ids=["venn"]).with_inputs("question"), *named[1:]]
@@ -102,8 +87,7 @@ def test_a_question_whose_gold_passages_were_corrected_is_asked_again(program, e
         assert len(engine.calls) == asked + 1
 
 
-def test_answers_that_depend_on_something_else_are_refused(program, examples, tmp_path, lm):
-    path = tmp_path / "answers.jsonl"
+def test_answers_that_depend_on_something_else_are_refused(program, examples, path, lm):
     evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
     with pytest.raises(UsageError, match="holds answers about another metrics"):
         evaluate(program, examples, "f1", run=Run(lm=lm), output=path)

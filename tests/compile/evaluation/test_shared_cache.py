@@ -3,12 +3,12 @@
 import copy
 
 import dspy
-from compile_helpers import Tunable, make_examples, make_retriever
-from compile_worker import plain, study, study_arguments
+from compile_helpers import Tunable, make_examples, make_retriever, plain, study_arguments
 from support import TableEntailment, TableReranker
 
 from knowgap.compiling import Run, StudyConfig
 from knowgap.compiling.evaluation.shared_cache import Cached, share_results
+from knowgap.compiling.study.run import run_study
 from knowgap.retrieval.lru_cache import LRUCache
 
 
@@ -58,7 +58,7 @@ def test_a_study_searches_and_pays_once_and_finds_the_same():
         lm, config = arguments.pop("lm").copy(cache=cache), StudyConfig(prune=False, n_trials=12)
         retriever = arguments["program"].retriever = Counting(arguments["program"].retriever)
         before = dspy.settings.lm
-        found = study(**arguments, config=config, run=Run(lm))
+        found = run_study(**arguments, config=config, run=Run(lm))
         assert dspy.settings.lm is before
         assert found.program.retriever is retriever
         assert len(retriever.asked) == len({*retriever.asked})

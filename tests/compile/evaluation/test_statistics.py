@@ -6,19 +6,16 @@ import pytest
 
 from knowgap.compiling.evaluation.metrics import METRICS
 from knowgap.compiling.evaluation.results import COSTS, PER_RIGHT_ANSWER, mean_costs
-from knowgap.compiling.evaluation.statistics import (
-    Interval,
-    few_questions,
-    mean_interval,
-    paired_comparison,
-)
+from knowgap.compiling.evaluation.statistics import Interval, few_questions, holm, mean_interval, paired_comparison
 from knowgap.programs.trace.trace import Cost
 
 
-def test_equal_scores_are_not_known_exactly():
-    interval = mean_interval([1.0] * 12)
-    assert (interval.low, interval.high) == (1.0, 1.0)
-    assert interval.margin == 0.25  # the rule of three
+def test_intervals_are_seeded_and_equal_scores_are_not_known_exactly():
+    interval = mean_interval([1.0, 0.0, 0.0] * 20, seed=3)
+    assert interval == mean_interval([1.0, 0.0, 0.0] * 20, seed=3)
+    assert (interval.low, interval.high) == (pytest.approx(0.21, abs=0.02), pytest.approx(0.45, abs=0.02))  # ± 1.96 SE
+    equal = mean_interval([1.0] * 12)
+    assert (equal.low, equal.high, equal.margin) == (1.0, 1.0, 0.25)  # the rule of three
     assert mean_interval([0.0] * 2).margin == mean_interval([0.0]).margin == 1.0
     assert Interval(mean=0.5, low=0.3, high=0.7, n=50).margin == pytest.approx(0.2)
 
@@ -37,6 +34,13 @@ def test_a_paired_test_of_few_differences_is_exact(differing: int, significant: 
     assert (comparison.wins, comparison.ties) == (differing, 12 - differing)
 
 
+def test_holm_corrects_the_smallest_most():
+    equal = paired_comparison("f1", [0.0], [0.0])
+    pairs = [equal.model_copy(update={"p_value": p}) for p in (0.04, 0.01, 0.03)]
+    holm(pairs)
+    assert [pair.p_corrected for pair in pairs] == pytest.approx([0.06, 0.03, 0.06])
+
+
 def test_means_by_hand():
     first = Cost(lm_calls=4, prompt_tokens=100, completion_tokens=20, passages=9, iterations=3, seconds=1.5)
     second = Cost(lm_calls=1, cached_calls=1, passages=5, knowledge_tokens=50, retrievals=2)  # never iterates
@@ -51,10 +55,3 @@ def test_means_by_hand():
         }
     )
     assert not COSTS.keys() & METRICS.keys()
-
-
-def test_intervals_are_seeded_and_hold_the_mean():
-    values = [1.0, 0.0, 0.0] * 20
-    interval = mean_interval(values, seed=3)
-    assert interval == mean_interval(values, seed=3)
-    assert (interval.low, interval.high) == (pytest.approx(0.21, abs=0.02), pytest.approx(0.45, abs=0.02))  # ± 1.96 SE

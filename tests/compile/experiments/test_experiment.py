@@ -13,7 +13,6 @@ from experiment_helpers import make_table, write_data
 from support import by_output, scripted_lm
 
 from knowgap.compiling import Run
-from knowgap.compiling.evaluation.statistics import Comparison, holm
 from knowgap.compiling.experiments.run import make_program, run_experiment
 from knowgap.compiling.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
@@ -130,12 +129,3 @@ def test_one_row_can_be_run_alone(experiment: dict[str, Any]):
     lm, _ = scripted_lm(by_output({"answer": reading_rule}))
     alone = run_experiment(**experiment, rows=["retrieval"], run=Run(lm=lm))
     assert [*alone.evaluations["houses"]] == ["retrieval"]
-
-
-def test_holm_corrects_the_smallest_most():
-    pairs = [
-        Comparison(metric="f1", difference=0.1, low=0, high=1, p_value=p, p_corrected=p, wins=1, losses=0, ties=0, n=1)
-        for p in (0.04, 0.01, 0.03)
-    ]
-    holm(pairs)
-    assert [pair.p_corrected for pair in pairs] == pytest.approx([0.06, 0.03, 0.06])

@@ -54,78 +54,56 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
     assert scored.evidence()
 
 
+def written(question, answer, **more):
+    return {"write": {"possible": True, "question": question, "answer": answer}, **more}
+
+
 @pytest.mark.parametrize(
-    ("changed", "reason", "kind"),
+    ("kind", "reason", "changed"),
     [
-        ({"write": {"possible": True, "question": "", "answer": "Wick"}}, "nothing to ask", "two_hop"),
-        ({"write": {"possible": True, "question": "What does the passage say?", "answer": "road"}},
-         "names the passage", "one_hop"),
-        ({"write": {"possible": True, "question": "What is it?", "answer": "harbour " * 13}},
-         "long answer", "one_hop"),
-        ({"write": {"possible": True, "question": "Where is the harbour?", "answer": "harbour"}},
-         "tells the answer", "one_hop"),
-        ({"write": {"possible": True, "question": "What is it?", "answer": "Tarn"}}, "not in the passages", "one_hop"),
-        ({"read": {"clear": False, "knows": False}}, "unclear", "one_hop"),
-        ({"settle": {"settled": False, "answer": ""}}, "not answerable", "one_hop"),
-        ({"settle": {"settled": True, "answer": "Tarn"}}, "other answer", "two_hop"),
+        ("two_hop", "nothing to ask", written("", "Wick")),
+        ("one_hop", "names the passage", written("What does the passage say?", "road")),
+        ("one_hop", "long answer", written("What is it?", "harbour " * 13)),
+        ("one_hop", "tells the answer", written("Where is the harbour?", "harbour")),
+        ("one_hop", "not in the passages", written("What is it?", "Tarn")),
+        ("one_hop", "unclear", {"read": {"clear": False, "knows": False}}),
+        ("one_hop", "not answerable", {"settle": {"settled": False, "answer": ""}}),
+        ("two_hop", "other answer", {"settle": {"settled": True, "answer": "Tarn"}}),
+        ("two_hop", "one is enough", written("Where?", "harbour", settle={"settled": True, "answer": "harbour"})),
     ],
-)  # fmt: skip
-def test_what_fails_a_check_is_dropped_and_counted(index, tmp_path, changed, reason, kind):
-    with pytest.raises(UsageError, match="no question passed the checks: 3 × "):
+)
+def test_what_fails_a_check_is_dropped_and_counted(index, tmp_path, kind, reason, changed):
+    with pytest.raises(UsageError, match="3 × "):
         write(index, tmp_path, author(**changed), n=1, kinds=[kind])
     records = [json.loads(line) for line in (tmp_path / "q.jsonl.drafts").read_text().splitlines()[1:]]
     assert [record["dropped"] for record in records] == [reason] * 3
 
 
-def test_a_question_that_one_of_two_passages_settles_is_dropped(index, tmp_path):
+def test_what_the_model_knows_is_kept_and_marked_and_another_wording_becomes_an_alias(index, tmp_path):
     def rule(outputs, inputs):
-        if "settled" in outputs and len(inputs["passages"]) == 1:
-            return {"settled": True, "answer": rule.answer}
-        if "possible" in outputs:
-            rule.answer = good_author(outputs, inputs)["answer"]
-        return good_author(outputs, inputs)
-
-    with pytest.raises(UsageError, match="one of its two passages settles it"):
-        write(index, tmp_path, rule, n=1, kinds=["two_hop"])
-
-
-def test_what_the_model_knows_is_kept_and_marked(index, tmp_path):
-    def rule(outputs, inputs):
+        reply = dict(good_author(outputs, inputs))
         if "clear" in outputs:
             wrong = "Ada" in inputs["question"]
             return {"clear": True, "knows": True, "answer": "Tarn" if wrong else answers[inputs["question"]]}
-        reply = good_author(outputs, inputs)
+        if "settled" in outputs:
+            reply["answer"] += " by hand"
         if "possible" in outputs:
             answers[reply["question"]] = reply["answer"]
         return reply
 
     answers = {}
     done, _ = write(index, tmp_path, rule, n=8, kinds=["one_hop"])
-    assert {draft.from_memory for draft in done.kept if "Ada" in draft.question} == {False}
-    assert sum(draft.from_memory for draft in done.kept) == 7
+    assert {draft.question: draft.from_memory for draft in done.kept} == {each: "Ada" not in each for each in answers}
     assert done.counts()["of these, known from memory"] == {"one_hop": 7}
     assert sum(json.loads(line)["from_memory"] for line in (tmp_path / "q.jsonl").read_text().splitlines()) == 7
-
-
-def test_another_wording_of_the_answer_becomes_an_alias(index, tmp_path):
-    def rule(outputs, inputs):
-        reply = dict(good_author(outputs, inputs))
-        if "settled" in outputs:
-            reply["answer"] += " by hand"
-        return reply
-
-    [draft] = write(index, tmp_path, rule, n=1, kinds=["one_hop"])[0].kept
-    assert draft.aliases == [f"{draft.answer} by hand"]
-    assert load_dataset(tmp_path / "q.jsonl", split_as="test").questions("test")[0].aliases == [
-        draft.answer, *draft.aliases
-    ]  # fmt: skip
+    aliases = [example.aliases for example in load_dataset(tmp_path / "q.jsonl", split_as="test").questions("test")]
+    assert aliases == [[draft.answer, f"{draft.answer} by hand"] for draft in done.kept]
 
 
 def test_a_repeated_question_is_dropped(index, tmp_path):
-    same = {"possible": True, "question": "Where does the long road lead?", "answer": "harbour"}
-    seen = []
-    done, _ = write(index, tmp_path, author(write=same, settle={"settled": True, "answer": "harbour"}), n=2,
-                    kinds=["one_hop"], progress=lambda *report: seen.append(report[:2]))  # fmt: skip
+    same, seen = written("Where does the road lead?", "harbour", settle={"settled": True, "answer": "harbour"}), []
+    heard = {"progress": lambda *report: seen.append(report[:2])}
+    done, _ = write(index, tmp_path, author(**same), n=2, kinds=["one_hop"], **heard)
     assert [draft.dropped for draft in done.drafts] == ["", *["repeated"] * 5]
     assert seen == [(1, 2), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)]  # the drafts of earlier rounds on both sides
 

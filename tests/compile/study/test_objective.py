@@ -11,51 +11,48 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageEr
 
 PRUNED, COMPLETE, FAILED = (getattr(optuna.trial.TrialState, name) for name in ("PRUNED", "COMPLETE", "FAIL"))
 
-
-@pytest.fixture
-def examples():
-    return make_examples(20)
+EXAMPLES = make_examples(20)
 
 
-def objective(examples, metric="exact_match", **options):
-    lm, engine = quality_lm(examples)
-    run = knowgap.Run(lm=lm, num_threads=2)
-    return knowgap.Objective(Tunable(make_retriever(examples)), examples, metric, run=run, **options), engine
+def objective(lm=None, metric="exact_match"):
+    run = knowgap.Run(lm=lm or quality_lm(EXAMPLES)[0], num_threads=2)
+    return knowgap.Objective(Tunable(make_retriever(EXAMPLES)), EXAMPLES, metric, run=run)
 
 
-def test_a_lost_question_fails_its_trial_and_the_study_may_go_on(examples):
+def test_a_lost_question_fails_its_trial_and_the_study_may_go_on():
     def rule(outputs, inputs):
-        if inputs["question"] == examples[7].question:
+        if inputs["question"] == EXAMPLES[7].question:
             raise LanguageModelUnreachable("connection reset")
         return {"answer": "Ada", "questions": []}
 
-    run = knowgap.Run(lm=scripted_lm(rule)[0])
-    asked = knowgap.Objective(Tunable(make_retriever(examples)), examples, run=run)
-    study = optuna.create_study(direction="maximize")
+    asked, study = objective(scripted_lm(rule)[0]), optuna.create_study(direction="maximize")
     study.optimize(asked, n_trials=1, catch=(LanguageModelUnreachable,))
     assert [trial.state for trial in study.trials] == [FAILED]
     with pytest.raises(LanguageModelUnreachable, match=r"question q7: .*connection reset"):
         study.optimize(asked, n_trials=1)
 
 
-def test_a_model_that_cannot_be_read_ends_the_study(examples):
-    lm, engine = scripted_lm(lambda *_: UNREADABLE)
-    run = knowgap.Run(lm=lm, num_threads=1)
-    with pytest.raises(LanguageModelError):
-        optuna.create_study(direction="maximize").optimize(
-            knowgap.Objective(Tunable(make_retriever(examples)), examples, run=run), n_trials=1
-        )
-    assert len({inputs.get("question") for _, inputs in engine.calls}) <= 3
+@pytest.mark.parametrize(
+    ("lm", "metric", "error"),
+    [
+        (scripted_lm(lambda *_: UNREADABLE)[0], "f1", LanguageModelError),
+        (None, lambda example, prediction: float("nan"), UsageError),
+    ],
+)
+def test_replies_that_cannot_be_read_and_scores_that_are_no_numbers_end_the_study_at_once(lm, metric, error):
+    study = optuna.create_study(direction="maximize")
+    with pytest.raises(error):
+        study.optimize(objective(lm, metric), n_trials=3)
+    assert len(study.trials) == 1
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 @pytest.mark.parametrize("pruner", [lambda: optuna.pruners.WilcoxonPruner(p_threshold=0.1), GainPruner])
-def test_a_pruner_that_compares_question_by_question_stops_a_worse_trial(examples, pruner):
-    asked, _ = objective(examples)
+def test_a_pruner_that_compares_question_by_question_stops_a_worse_trial(pruner):
     study = optuna.create_study(direction="maximize", pruner=pruner())
     study.enqueue_trial({"top_k": 4, "limit.set": False, "careful": True, "weight": 0.9})
     study.enqueue_trial({"top_k": 1, "limit.set": False, "careful": False})
-    study.optimize(asked, n_trials=2)
+    study.optimize(objective(), n_trials=2)
     assert [trial.state for trial in study.trials] == [COMPLETE, PRUNED]
     best, worse = (trial.intermediate_values for trial in study.trials)
     assert best == {n: float((n - 1) % 10 < 9) for n in range(1, 21)}
@@ -63,17 +60,8 @@ def test_a_pruner_that_compares_question_by_question_stops_a_worse_trial(example
     assert len(worse) in (5, 10, 15)
 
 
-def test_costs_can_be_further_objectives_of_a_study_of_ones_own(examples):
-    asked, _ = objective(examples)
-    study = optuna.create_study(directions=["maximize", "minimize"])
+def test_costs_can_be_further_objectives_of_a_study_of_ones_own():
+    asked, study = objective(), optuna.create_study(directions=["maximize", "minimize"])
     study.optimize(lambda trial: (asked(trial), trial.user_attrs["costs"]["lm_calls"]), n_trials=4)
     assert all(trial.values[1] == 1.0 + trial.params["careful"] for trial in study.trials)
     assert study.best_trials
-
-
-def test_a_metric_that_gives_no_number_ends_the_study_at_once(examples):
-    asked, _ = objective(examples, metric=lambda example, prediction: float("nan"))
-    study = optuna.create_study(direction="maximize")
-    with pytest.raises(UsageError, match="nan"):
-        study.optimize(asked, n_trials=3)
-    assert len(study.trials) == 1

@@ -4,7 +4,7 @@ import signal
 
 import optuna
 import pytest
-from compile_worker import work
+from compile_helpers import work
 from processes import PROCESSES
 
 from knowgap.compiling.study.result import FINISHED
@@ -21,27 +21,25 @@ def trials_of(storage):
             return []
 
 
-def start(storage, deadline):
-    worker = PROCESSES.Process(target=work, args=(storage, TRIALS, deadline))
-    worker.start()
-    return worker
+def exits(storage, *deadlines):
+    """The exit codes of processes that work at the same time."""
+    workers = [PROCESSES.Process(target=work, args=(storage, TRIALS, deadline)) for deadline in deadlines]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(100)
+    return [worker.exitcode for worker in workers]
 
 
 @pytest.mark.long
 def test_two_processes_killed_twice_each_run_every_trial_once(tmp_path):
     storage, seen = str(tmp_path / "study.db"), {}
     for deadline in (1.0, 1.7):
-        workers = [start(storage, deadline), start(storage, deadline + 0.3)]
-        for worker in workers:
-            worker.join(100)
-        assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
+        assert exits(storage, deadline, deadline + 0.3) == [-signal.SIGKILL] * 2
         now = {trial.number: trial.values for trial in trials_of(storage) if trial.state in FINISHED}
         assert {number: now.get(number) for number in seen} == seen
         seen = now
-    workers = [start(storage, 0.0), start(storage, 0.0)]
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert exits(storage, 0.0, 0.0) == [0, 0]
     trials = trials_of(storage)
     finished = [trial for trial in trials if trial.state in FINISHED]
     assert {number: trials[number].values for number in seen} == seen

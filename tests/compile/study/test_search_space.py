@@ -49,21 +49,21 @@ def test_enqueued_values_come_out_as_they_went_in():
     assert found == [(Tunable().values() | values, chosen) for values, chosen in wanted]
 
 
-def test_the_range_takes_in_the_default_and_the_current_value():
-    program = Tunable(limit=7.5)
-    space = SearchSpace(program)
-    assert space.ranges["limit"] == (0.0, 7.5)
+@pytest.mark.parametrize(
+    ("program", "ranges", "name", "searched"),
+    [
+        (Tunable(limit=7.5), {}, "limit", (0.0, 7.5)),  # the current value is in it
+        (Tunable(), {"top_k": (2, 3)}, "top_k", (1, 3)),  # and the default
+        (RAG(), {}, "top_k", (1, 20)),  # four times the default: fifty passages are permitted, and not searched
+        (RAG(), {"top_k": (5, 50)}, "top_k", (5, 50)),
+        (RAG(top_k=30), {}, "top_k", (1, 30)),
+    ],
+)
+def test_the_range_of_a_number(program, ranges, name, searched):
+    space = SearchSpace(program, StudyConfig(ranges=ranges))
+    assert space.ranges[name] == searched
     found, _ = drawn(space, n=1, enqueue=[space.parameters(program.values())])
-    assert found[0][0]["limit"] == 7.5
-    assert SearchSpace(Tunable(), StudyConfig(ranges={"top_k": (2, 3)})).ranges["top_k"] == (1, 3)
-
-
-def test_a_whole_number_is_searched_up_to_four_times_its_default():
-    """So that one trial does not cost as much as ten others: fifty passages are permitted, and not searched."""
-    space = SearchSpace(RAG())
-    assert space.ranges["top_k"] == (1, 20)
-    assert SearchSpace(RAG(), StudyConfig(ranges={"top_k": (5, 50)})).ranges["top_k"] == (5, 50)
-    assert SearchSpace(RAG(top_k=30)).ranges["top_k"] == (1, 30)
+    assert found[0][0] == program.values()
 
 
 def test_choice_of_what_to_search():
@@ -81,17 +81,19 @@ def test_a_whole_number_that_may_be_none_is_drawn_as_one():
     Tunable().configure(**found[0][0])
 
 
-def test_refusals():
-    with pytest.raises(UnknownName, match="unknown hyperparameter of tunable 'topk': did you mean 'top_k'"):
-        SearchSpace(Tunable(), StudyConfig(include=["topk"]))
-    with pytest.raises(UsageError, match="careful is not a number"):
-        SearchSpace(Tunable(), StudyConfig(ranges={"careful": (0, 1)}))
-    with pytest.raises(ValueOutOfBounds, match="top_k=99"):
-        SearchSpace(Tunable(), StudyConfig(ranges={"top_k": (1, 99)}))
-    with pytest.raises(UsageError, match=r"top_k: the lower end of the range \(3.*, 2.*\) is above"):
-        SearchSpace(Tunable(), StudyConfig(ranges={"top_k": (3, 2)}))
-    with pytest.raises(UsageError, match="nothing to search over"):
-        SearchSpace(Tunable(), StudyConfig(include=[]))
+@pytest.mark.parametrize(
+    ("error", "named", "config"),
+    [
+        (UnknownName, "'topk'", {"include": ["topk"]}),
+        (UsageError, "careful", {"ranges": {"careful": (0, 1)}}),
+        (ValueOutOfBounds, "top_k=99", {"ranges": {"top_k": (1, 99)}}),
+        (UsageError, r"top_k: .*\(3.*, 2.*\)", {"ranges": {"top_k": (3, 2)}}),
+        (UsageError, "tunable", {"include": []}),
+    ],
+)
+def test_refusals(error, named, config):
+    with pytest.raises(error, match=named):
+        SearchSpace(Tunable(), StudyConfig(**config))
 
 
 def test_conditions_in_any_order():

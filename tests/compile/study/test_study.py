@@ -5,33 +5,27 @@ from dataclasses import replace
 import dspy
 import optuna
 import pytest
-from compile_helpers import Tunable
-from compile_worker import plain, study_arguments
-from compile_worker import study as run_study
+from compile_helpers import Tunable, plain, study_arguments
 from support import around_the_meter
 
 from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.result import choose
+from knowgap.compiling.study.run import run_study
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 
 
-def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=None, **config):
-    """A study; settings of `StudyConfig` may be given by name."""
+def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=None, changed=None, **config):
+    """A study and its engine; `changed` are other arguments, and settings of `StudyConfig` may be given by name."""
     given, engine = arguments or study_arguments(n_dev)
-    lm = given["lm"]
-    settings = StudyConfig(**{"n_trials": n_trials, **config})
-    own = {name: value for name, value in given.items() if name != "lm"}
-    return run_study(**own, config=settings, run=Run(lm, num_threads, seed, progress)), engine
+    own = {**given, **(changed or {})}
+    running = Run(own.pop("lm"), num_threads, seed, progress)
+    return run_study(**own, config=StudyConfig(**{"n_trials": n_trials, **config}), run=running), engine
 
 
 @pytest.fixture(scope="module")
 def study():
     return run(24, n_dev=30, num_threads=2)
-
-
-def demos_shown(trial):
-    return trial.params["demos.answer"] > 0
 
 
 def test_the_defaults_come_first_and_are_never_undercut(study):
@@ -61,8 +55,12 @@ def test_the_chosen_program_does_what_its_trial_did(study):
 def test_every_trial_scores_what_its_settings_deserve(study):
     """A hyperparameter or a demonstration that did not reach the program would show here."""
     for trial in study[0].trials:
-        careful, weight = trial.params["careful"], trial.params.get("weight", 0.0)
-        quality = 3 + 3 * (trial.params["top_k"] == 4) + 2 * careful + (careful and weight >= 0.5) + demos_shown(trial)
+        careful, weight, shown = (
+            trial.params["careful"],
+            trial.params.get("weight", 0),
+            trial.params["demos.answer"] > 0,
+        )
+        quality = 3 + 3 * (trial.params["top_k"] == 4) + 2 * careful + (careful and weight >= 0.5) + shown
         deserved = [float(int(question[1:]) % 10 < quality) for question in study[0].objective.questions]
         scores = [*trial.intermediate_values.values()]
         assert scores == deserved[: len(scores)], trial
@@ -76,12 +74,11 @@ def test_seeds_decide_and_threads_do_not():
 def test_another_study_of_that_name_is_refused(tmp_path):
     storage = tmp_path / "study.db"
     run(1, storage=storage)
-    given, engine = study_arguments()
     for other, message in (
         ({"n_dev": 5, "seed": 1}, "data, seed"),
         ({"include": ["top_k"], "prune": False}, "include, prune"),
         ({"demos": "none"}, "demonstrations"),
-        ({"arguments": ({**given, "metric": "f1"}, engine)}, "metrics"),
+        ({"changed": {"metric": "f1"}}, "metrics"),
     ):
         with pytest.raises(StudyError, match=rf"differs in: {message}\)"):
             run(1, storage=storage, **other)
@@ -100,30 +97,27 @@ def test_a_study_in_a_storage_and_with_limits_continues(tmp_path):
     assert (plain(again), engine.calls) == (whole, [])
 
 
-def test_limits_of_money_and_time():
+def test_limits_of_money_and_time_and_what_a_teacher_costs():
     given, engine = study_arguments(2)
-    given["lm"] = dspy.LM("openai/unheard-of", engine=engine, num_retries=0, cache=False)
+    unknown, priced = (
+        dspy.LM(f"openai/{name}", engine=engine, num_retries=0, cache=False) for name in ("unheard-of", "gpt-4o")
+    )
     with pytest.raises(UsageError, match="prices of openai/unheard-of"):
-        run(2, max_money=1.0, arguments=(given, engine))
+        run(2, max_money=1.0, changed={"lm": unknown})
+    with pytest.raises(UsageError, match="openai/gpt-4o is not used"):
+        run(2, demos="none", changed={"teacher_lm": priced})
     assert engine.calls == []
-    given["lm"] = dspy.LM("openai/gpt-4o", engine=engine, num_retries=0, cache=False)
-    priced, _ = run(20, max_money=0.001, demos="none", arguments=(given, engine))
-    assert priced.stopped == "limit of 0.001 US dollars"
-    assert priced.spent.money >= 0.001
+    found, _ = run(20, max_money=0.001, demos="none", arguments=(given, engine), changed={"lm": priced})
+    assert found.stopped == "limit of 0.001 US dollars"
+    assert found.spent.money >= 0.001
+    assert run(2, n_dev=2, changed={"teacher_lm": priced})[0].objective.demos.spent.money > 0
     with pytest.raises(StudyError, match="no trial was completed"):
         run(1, timeout=1e-9)
 
 
-def test_a_teacher_makes_demonstrations_unless_there_are_none():
-    given, engine = study_arguments(2)
-    teacher = dspy.LM("openai/gpt-4o", engine=engine, num_retries=0, cache=False)
-    assert run(2, arguments=({**given, "teacher_lm": teacher}, engine))[0].objective.demos.spent.money > 0
-    with pytest.raises(UsageError, match="openai/gpt-4o is not used"):
-        run(2, demos="none", arguments=({**given, "teacher_lm": teacher}, engine))
-
-
-def losing(losses, engine):
-    """Let the calls with these numbers fail."""
+def losing(losses):
+    """Arguments whose calls with these numbers fail, and the function that answers them."""
+    given, engine = study_arguments()
     complete, calls = engine.complete, [0]
 
     def answer(request):
@@ -133,35 +127,27 @@ def losing(losses, engine):
         return complete(request)
 
     engine.complete = answer
+    return given, engine
 
 
 def test_a_trial_that_lost_a_question_is_run_again(caplog):
-    expected = plain(run(6, demos="none")[0])
-    given, engine = study_arguments()
-    losing((2,), engine)
-    found, _ = run(6, demos="none", arguments=(given, engine))
-    assert plain(found) == expected
+    found, _ = run(6, demos="none", arguments=losing((2,)))
+    assert plain(found) == plain(run(6, demos="none")[0])
     assert [trial.state.name for trial in found.study.trials].count("FAIL") == 1
     assert "connection reset" in caplog.text
 
 
 def test_a_lost_language_model_ends_the_study_and_the_same_call_goes_on(tmp_path):
-    given, engine = study_arguments()
-    complete = engine.complete
-    losing(range(15, 100), engine)
+    storage = tmp_path / "study.db"
     with pytest.raises(LanguageModelUnreachable, match=r"3 trials in a row failed: .*connection reset"):
-        run(4, storage=tmp_path / "study.db", arguments=(given, engine))
-    engine.complete = complete
-    assert plain(run(4, storage=tmp_path / "study.db", arguments=(given, engine))[0]) == plain(run(4)[0])
+        run(4, storage=storage, arguments=losing(range(15, 100)))
+    assert plain(run(4, storage=storage)[0]) == plain(run(4)[0])
 
 
 def test_an_error_in_the_code_ends_the_study_at_once():
-    def broken(example, prediction):
-        return 1 / 0
-
     given, engine = study_arguments()
     with pytest.raises(ZeroDivisionError):
-        run(3, demos="none", arguments=({**given, "metric": broken}, engine))
+        run(3, demos="none", arguments=(given, engine), changed={"metric": lambda example, prediction: 1 / 0})
     assert len(engine.calls) == 1
 
 
@@ -176,31 +162,40 @@ class AsksAnother(Tunable):
 
 
 def test_what_nobody_counted_is_not_free():
-    given, engine = study_arguments()
-    given["program"] = AsksAnother(given["program"].retriever)
-    found, _ = run(5, demos="none", arguments=(given, engine), max_calls=20)
+    program = AsksAnother(study_arguments()[0]["program"].retriever)
+    found, _ = run(5, demos="none", changed={"program": program}, max_calls=20)
     assert found.stopped == "limit of 20 calls"
     assert found.spent.uncounted_calls == 10
     assert found.best.user_attrs["costs"]["lm_calls"] is None
 
 
-def finished_trial(number, score, calls, label="sampled", tokens=0.0):
+def trial(number, score, calls, label="sampled", tokens=0.0):
     costs = {"lm_calls": calls, "tokens": tokens}
     return optuna.trial.FrozenTrial(
         number, optuna.trial.TrialState.COMPLETE, score, None, None, {}, {}, {"label": label, "costs": costs}, {}, {}, 0
     )
 
 
-def test_the_best_is_chosen_and_the_cheapest_of_equals_or_of_those_within_a_tolerance(study):
-    trial = finished_trial
-    trials = [trial(0, 0.50, 4, "default"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
-    assert choose(trials).number == 3  # the cheaper of the best
-    assert choose(trials[:2]).number == 1  # even if the dearer one has the defaults
-    assert choose([trial(0, 0.5, 4, tokens=90), trial(1, 0.5, 4, tokens=80)]).number == 1  # as many calls: fewer tokens
-    assert choose([trial(0, 0.5, 4), trial(1, 0.5, 4, "default")]).number == 1  # as dear: the defaults
-    assert choose([trial(1, 0.5, 4), trial(0, 0.5, 4)]).number == 0
-    assert choose(trials, 0.01).number == 4
-    assert choose(trials, 0.5).number == 1
+MANY = [trial(0, 0.50, 4, "default"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
+
+
+@pytest.mark.parametrize(
+    ("trials", "tolerance", "chosen"),
+    [
+        (MANY, 0, 3),  # the cheaper of the best
+        (MANY[:2], 0, 1),  # even if the dearer one has the defaults
+        ([trial(0, 0.5, 4, tokens=90), trial(1, 0.5, 4, tokens=80)], 0, 1),  # as many calls: fewer tokens
+        ([trial(0, 0.5, 4), trial(1, 0.5, 4, "default")], 0, 1),  # as dear: the defaults
+        ([trial(1, 0.5, 4), trial(0, 0.5, 4)], 0, 0),
+        (MANY, 0.01, 4),
+        (MANY, 0.5, 1),
+    ],
+)
+def test_the_best_is_chosen_and_the_cheapest_of_equals_or_of_those_within_a_tolerance(trials, tolerance, chosen):
+    assert choose(trials, tolerance).number == chosen
+
+
+def test_a_trial_that_was_stopped_is_never_chosen(study):
     stopped = [trial for trial in study[0].trials if trial not in study[0].complete]
     assert stopped
     with pytest.raises(StudyError, match="no trial was completed"):
@@ -224,51 +219,40 @@ def test_the_programs_own_settings_and_demonstrations_are_tried():
     [
         ({"n_trials": 0}, UsageError, "n_trials = 0"),
         ({"demos": "some"}, UsageError, "demos = 'some'"),
-        ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),
-        ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
+        ({"include": ["topk"]}, UnknownName, "'topk'"),
+        ({"storage": "study.txt"}, UsageError, r"study\.txt"),
+        ({"storage": "list.db"}, StudyError, r"list\.db"),
         ({"storage": "nonsense://me:secret@somewhere"}, StudyError, "nonsense://somewhere"),
         ({"timeout_seconds": 3}, UnknownName, "timeout_seconds"),
     ],
 )
-def test_refusals(wrong, error, message):
+def test_refusals(wrong, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.db").write_text("a shopping list\nmilk\n")
     with pytest.raises(error, match=message) as caught:
         run(**wrong)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
+    assert (tmp_path / "list.db").read_text() == "a shopping list\nmilk\n"
 
 
-def test_a_foreign_file_is_not_a_storage(tmp_path):
-    path = tmp_path / "study.db"
-    path.write_text("a shopping list\nmilk\n")
-    with pytest.raises(StudyError, match=r"study\.db"):
-        run(2, storage=path)
-    assert path.read_text() == "a shopping list\nmilk\n"
+def test_importances_are_told_from_twenty_complete_trials_on_unless_they_are_equal():
+    found = run(2, n_dev=4, prune=False)[0]
 
+    def importances(trials, value):
+        own = optuna.create_study(direction="maximize")
+        spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("matters", "does_not")}
+        for number in range(trials):
+            params = {"matters": value(number), "does_not": 0.5}
+            own.add_trial(optuna.create_trial(value=float(number > 14), params=params, distributions=spaces))
+        return replace(found, study=own).importances()
 
-def test_importances_are_told_from_twenty_complete_trials_on():
-    found = replace(run(2, n_dev=4, prune=False)[0], study=optuna.create_study(direction="maximize"))
-    spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("matters", "does_not")}
-    for number in range(25):
-        params = {"matters": number / 25, "does_not": number % 5 / 5}
-        found.study.add_trial(optuna.create_trial(value=float(number > 20), params=params, distributions=spaces))
-    importances = found.importances()
-    assert [*importances] == ["matters", "does_not"]
-    assert importances["matters"] > 0.5
-    assert sum(importances.values()) == pytest.approx(1.0)
-    few = optuna.create_study(direction="maximize")
-    few.add_trials(found.trials[-19:])
-    assert replace(found, study=few).importances() == {}
-
-
-def test_importances_of_equal_shares_tell_nothing():
-    """Optuna gives every parameter the same share if none of them sets the best trials apart."""
-    found = replace(run(2, n_dev=4, prune=False)[0], study=optuna.create_study(direction="maximize"))
-    spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("a", "b")}
-    for number in range(25):
-        found.study.add_trial(
-            optuna.create_trial(value=float(number > 20), params={"a": 0.5, "b": 0.5}, distributions=spaces)
-        )
-    assert found.importances() == {}
+    told = importances(20, lambda number: number / 25)
+    assert [*told] == ["matters", "does_not"]
+    assert told["matters"] > 0.5
+    assert sum(told.values()) == pytest.approx(1.0)
+    assert importances(19, lambda number: number / 25) == {}
+    assert importances(20, lambda number: 0.5) == {}  # Optuna gives every parameter the same share
 
 
 def test_nothing_is_printed_and_progress_counts_trials(capfd):
