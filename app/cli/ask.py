@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from knowgap.programs.sources import CitedAnswer
     from knowgap.retrieval.passage import Retriever
 
+_WHOLE_ROUNDS = 3  # of more rounds, the first and the last are shown
+
 Files = Annotated[
     list[str] | None,
     Option("--file", help="Search only this file, folder or pattern such as '*.pdf'. Can be repeated."),
@@ -97,7 +99,7 @@ def ask(
 
 
 def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace: bool, as_json: bool) -> None:
-    from knowgap.programs.trace.story import Story
+    from knowgap.programs.trace.rounds import rounds_of
 
     if as_json:
         answer = {
@@ -117,8 +119,10 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
         out.print(prediction.trace)
     elif prediction.trace.cost.lm_calls or prediction.passages:  # not for a greeting
         calls = str(prediction.trace.cost).splitlines()[0]
-        told = Story.of(prediction.trace), f"[dim]{calls}; --trace shows each step[/dim]"
-        out.print(*told, sep="\n", no_wrap=True, overflow="ellipsis")
+        lines = [escape(f"{number} {told}") for number, told in enumerate(rounds_of(prediction.trace), start=1)]
+        lines = [lines[0], f"… {len(lines) - 2} more rounds", lines[-1]] if len(lines) > _WHOLE_ROUNDS else lines
+        told = "\n".join([*lines, f"[dim]{calls}; --trace shows each step[/dim]"])
+        out.print(told, no_wrap=True, overflow="ellipsis")
     colour = "yellow" if prediction.supported is False else "green"
     out.print(f"[bold {colour}]{escape(cited.text)}[/bold {colour}]")
     notes = []

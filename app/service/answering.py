@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -20,14 +21,15 @@ from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Recorded
+from knowgap.programs.trace.rounds import rounds_of
 from knowgap.programs.trace.steps import Refined
-from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Gone, Problem, patiently
 from knowgap.service.searching import how_far
 from knowgap.signatures.types import SubAnswer
+from knowgap.signatures.values import is_unknown
 
 MAX_QUESTION = 32_768
 """The most characters of a question, and of the questions before it and their answers together."""
@@ -85,7 +87,8 @@ class Answering:
 
         Returns:
             JSON-ready: `question`, `answer`, `supported`, `missing`, `guess`, `cited_answer`, `sources`, `citations`,
-            `nearest`, `passages` and `cost`; with `tell`, `story`; for a follow-up question, `understood_as`.
+            `nearest`, `passages` and `cost`; with `tell`, `story` and `answered`; for a follow-up question,
+            `understood_as`.
 
         Raises:
             Problem: there is no answer.
@@ -182,5 +185,6 @@ class Answering:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer |= {"cost": cost.model_dump(mode="json"), **how_far(self._program.retriever)}
         if story:
-            answer["story"] = Story.of(prediction.trace).model_dump(mode="json")
+            answer["story"] = [asdict(told) for told in rounds_of(prediction.trace)]
+            answer["answered"] = prediction.supported is not False and not is_unknown(prediction.answer)
         return answer

@@ -55,7 +55,7 @@ function showSource(id) {
 }
 
 function answerText(answer, sources, key) {
-  const refused = answer.supported === false, known = refused || answer.story.answered;
+  const refused = answer.supported === false, known = refused || answer.answered;
   const text = known ? answer.answer : "Your documents do not say this.";
   const box = make("div", { class: "answer" + (refused ? " refused" : known && text.length < 80 ? " brief" : "") });
   let paragraph = make("div", { class: "part" });
@@ -111,4 +111,19 @@ function sourceList(answer, sources, key) {
     others.length && first.length
       ? make("details", { class: "more" }, make("summary", {}, icon("fold", "fold"), count(others.length, "more passage was", "more passages were") + " read"), list(others))
       : others.length ? list(others) : null);
+}
+
+// How the answer was found: the rounds of the search.
+function storyBox(story) {
+  if (!story.length) return null;
+  const row = (name, kind, text) => text ? [make("dt", { text: name }), make("dd", { class: kind, text })] : [];
+  const rounds = story.map((round, place) => make("li", { class: "round" },
+    make("span", { class: "step", text: place + 1, "aria-label": "Round " + (place + 1), role: "img" }),
+    make("dl", {}, ...row("Looked for", null, round.queries.join("; ")), ...row("Found", null, round.found.join(", ") || "nothing"),
+      ...row("Missing", "lack", round.missing))));
+  const searches = story.reduce((sum, round) => sum + round.queries.length, 0);
+  return make("details", { class: "story" },
+    make("summary", {}, icon("fold", "fold"), "How this was found", make("span", { class: "small",
+      text: count(story.length, "round", "rounds") + " · " + count(searches, "search", "searches") })),
+    make("div", { class: "inside" }, make("ol", {}, ...rounds)));
 }

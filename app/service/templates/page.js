@@ -58,7 +58,7 @@ function showTurn(turn, place) {
       read ? make("p", { class: "note", text: readSo(read) + " had been read when this was answered." }) : null,
       make("div", { class: "tools" }, againButton(turn, "Ask again"),
         make("span", { text: cost.seconds.toFixed(1) + " s · " + count(cost.lm_calls, "model call", "model calls") }))),
-      sourceList(turn.answer, sources, key), storyBox(turn.answer, sources, key)].filter(Boolean));
+      sourceList(turn.answer, sources, key), storyBox(turn.answer.story)].filter(Boolean));
   } else if (turn === running?.turn) {
     columns.append(make("div", { class: "working" }, make("ol", { id: "steps" }, make("li", { id: "now", text: "Looking in the documents" }))));
   } else {
@@ -145,7 +145,7 @@ async function answerTurn(turn) {
     const headers = { "Content-Type": "application/json" };
     if (tabKey()) headers.Authorization = "Bearer " + tabKey();
     const body = { question: turn.question, stream: true };
-    const said = conversation.turns.slice(0, place).filter(each => each.answer?.story?.answered || each.answer?.supported === false).slice(-TURNS_SAID);
+    const said = conversation.turns.slice(0, place).filter(each => each.answer?.answered || each.answer?.supported === false).slice(-TURNS_SAID);
     if (said.length) body.said = said.map(each => ({ question: each.answer.understood_as ?? each.question, answer: each.answer.answer }));
     const response = await fetch("v1/ask", { method: "POST", headers, body: JSON.stringify(body), signal: abort.signal });
     if (!response.ok) {

@@ -76,7 +76,7 @@ def test_tables_of_markdown_are_tables():
 
 
 def test_the_scripts_are_valid(tmp_path):
-    names = ["store.js", "answer.js", "story.js", "page.js"]
+    names = ["store.js", "answer.js", "page.js"]
     whole = tmp_path / "page.js"
     whole.write_text('"use strict";\n' + "".join((SCRIPTS / name).read_text(encoding="utf-8") for name in names))
     assert subprocess.run([NODE, "--check", whole], capture_output=True, timeout=30).returncode == 0

@@ -54,7 +54,7 @@ def check_verdict(answer):
 def test_an_unsupported_answer_says_so_and_names_the_nearest_passages_without_numbers(asked):
     whole, events, reply, chunks = asked(QUESTION)
     (name, streamed) = events[-1]
-    assert (name, streamed["story"]["answered"]) == ("answer", False)
+    assert (name, streamed["answered"]) == ("answer", False)
     for answer in (whole, streamed):
         check_verdict(answer)
         assert answer["answer"] == answer["cited_answer"]
