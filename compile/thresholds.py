@@ -11,7 +11,7 @@ import dspy
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import OptionalReal
+from knowgap.programs.hyperparameters import Real
 from knowgap.storage.progress import Progress
 
 _BATCH = 16
@@ -39,7 +39,7 @@ def calibrate_delta(
         raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
     declared = program.hyperparameters().get("delta")
     reranker = program.parts().get("reranker")
-    if not isinstance(declared, OptionalReal) or reranker is None or program.retriever is None:
+    if not isinstance(declared, Real) or reranker is None or program.retriever is None:
         raise UsageError(f"δ cannot be calibrated for {program.name}: it needs a delta, a retriever and a reranker")
     check_examples(examples)
     retrieve_k, best = int(getattr(program, "retrieve_k", 50)), list[float]()

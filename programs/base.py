@@ -16,7 +16,7 @@ from typing_extensions import Self
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.forward import Forward
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, declared_in
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, declared_in
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.replies.text import without_surrogates
@@ -70,7 +70,7 @@ class Program(Streamable, Forward):
     sub_models: ClassVar[Mapping[str, str]] = {}
 
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
-    max_calls = OptionalInteger(
+    max_calls = Integer[int | None](
         None,
         "calls of the language model for a question at most, after which it is answered from what there is",
         low=1,

@@ -82,13 +82,13 @@ class Hyperparameter(Generic[T]):
 
 
 class Number(Hyperparameter[T]):
-    """A finite number from `low` to `high`, both included: the base of the four kinds of numbers.
+    """A finite number from `low` to `high`, both included; or None for "not set", if that is the default.
 
     Args:
         search: a narrower range for a study; None for the whole range.
     """
 
-    whole = optional = False
+    whole = False
 
     def __init__(
         self,
@@ -102,6 +102,7 @@ class Number(Hyperparameter[T]):
     ):
         super().__init__(default, help, **kwargs)
         self.low, self.high, self.search = low, high, search or (low, high)
+        self.optional = default is None
         self.bounds = f"{'whole ' * self.whole}numbers from {low:g} to {high:g}{', or none' * self.optional}"
 
     def _convert(self, value: Any) -> Any:
@@ -113,29 +114,17 @@ class Number(Hyperparameter[T]):
         return int(number) if self.whole else number
 
 
-class Integer(Number[int]):
+class Integer(Number[T]):
     """A whole number."""
 
     whole = True
 
 
-class Real(Number[float]):
+class Real(Number[T]):
     """A number."""
 
 
-class OptionalReal(Number["float | None"]):
-    """A number, or None for "not set"; `help` says what that means."""
-
-    optional = True
-
-
-class OptionalInteger(Number["int | None"]):
-    """A whole number, or None for "not set"; `help` says what that means."""
-
-    whole = optional = True
-
-
-class Threshold(OptionalReal):
+class Threshold(Real["float | None"]):
     """The probability from which a model's yes counts; None asks for a plain yes or no.
 
     With a threshold set, DSPy asks for the predictor's boolean output as a decision (`Noul`): the backend gives a

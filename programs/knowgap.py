@@ -11,7 +11,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.filtering import rerank
-from knowgap.programs.hyperparameters import Integer, OptionalReal
+from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
 from knowgap.programs.shortening import shorten_answer
@@ -57,7 +57,7 @@ class KnowGap(Program):
     patience = Integer(2, "rounds in a row without a useful passage, after which the search ends", low=1, high=5)
     keep = Integer(10, "useful passages kept at most", low=1, high=30)
     retrieve_k = Integer(20, "passages found for a query before the reranker orders them", low=1, high=200, tune=False)
-    delta = OptionalReal(
+    delta = Real[float | None](
         None, "score below which the reranker drops a passage; none drops no passage", low=-20, high=20, tune=False
     )
 

@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.filtering import Found, compress, filter_sentences, rerank, resolve_threshold
-from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
+from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, known_text, text_of
 from knowgap.programs.statements import Claims, entailed_claims, entailment_of, merge_claims, read_claims
@@ -64,7 +64,7 @@ class MIGRES(Program):
     part_names = ("retriever", "reranker", "entailment")
 
     iterations = Integer(5, "iterations at most (T, table 12)", low=1, high=10)
-    delta = OptionalReal(
+    delta = Real[float | None](
         None, "relevance threshold δ; none takes the reranker's own (3 for BGE-base)", low=-30, high=30, search=(-4, 8)
     )
     top_k = Integer(5, "passages read per iteration at most (k, table 12)", low=1, high=20)
@@ -75,7 +75,7 @@ class MIGRES(Program):
         "what is read of a passage: its relevant sentences, all, a summary or a snippet (table 5)",
         choices=("sentences", "none", "summary", "snippet"),
     )
-    entailment_threshold = OptionalReal(
+    entailment_threshold = Real[float | None](
         None, "probability from which a passage entails a statement; none takes the model's own", low=0.0, high=1.0
     )
     prompt_knowledge = Switch(True, "let the model write what it knows if no passage is left (table 6)")

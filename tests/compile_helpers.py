@@ -16,7 +16,7 @@ from knowgap.compiling import StudyConfig, StudyResult
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.run import run_study
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerFromPassages, Decompose
 
@@ -50,7 +50,7 @@ class Tunable(Program):
     name: ClassVar[str] = "tunable"
 
     top_k = Integer(1, "passages read", low=1, high=5)
-    limit = OptionalReal(None, "a threshold", low=-10.0, high=10.0, search=(0.0, 1.0))
+    limit = Real(None, "a threshold", low=-10.0, high=10.0, search=(0.0, 1.0))
     careful = Switch(False, "whether to be careful")
     weight = Real(0.5, "only read when careful", low=0.0, high=1.0, when={"careful": (True,)})
     mode = Choice("plain", "how", choices=("plain", "fancy"), tune=False)

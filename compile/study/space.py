@@ -107,7 +107,7 @@ class SearchSpace:
 
     def _range(self, name: str, declaration: Number[Any], given: tuple[float, float] | None) -> tuple[float, float]:
         """The range of a number, wide enough for the default and the program's own value."""
-        if isinstance(declaration, Integer):
+        if isinstance(declaration, Integer) and not declaration.optional:
             search = (declaration.low, min(declaration.high, max(5, _MOST_TIMES * declaration.default)))
         else:
             search = declaration.search

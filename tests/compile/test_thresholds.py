@@ -7,12 +7,12 @@ from support import OverlapRetriever, TableReranker
 from knowgap.compiling import compile
 from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
-from knowgap.programs.hyperparameters import OptionalReal
+from knowgap.programs.hyperparameters import Real
 
 
 class Filtering(Tunable):
     name = "filtering"
-    delta = OptionalReal(None, "threshold", low=-30.0, high=30.0)
+    delta = Real(None, "threshold", low=-30.0, high=30.0)
 
 
 def filtering(examples, best):

@@ -5,7 +5,7 @@ import re
 import dspy
 
 from knowgap.errors import KnowgapError
-from knowgap.programs.hyperparameters import Choice, Integer, Number, OptionalInteger, Switch
+from knowgap.programs.hyperparameters import Choice, Integer, Number, Switch
 from knowgap.programs.trace.steps import Refined, Retrieved
 from knowgap.retrieval.passage import Passage
 
@@ -77,8 +77,6 @@ def other_value(declared):
     """A value within bounds that is not the default."""
     if isinstance(declared, Integer):
         return declared.low if declared.default != declared.low else declared.low + 1
-    if isinstance(declared, OptionalInteger):
-        return declared.high
     if isinstance(declared, Number):
         return (declared.low + declared.high) / 2 + 0.125 * (declared.high - declared.low)
     if isinstance(declared, Switch):

@@ -59,7 +59,7 @@ class ProgramConformance:
         caps = {
             name: min(declared.default, max(declared.low, 2))
             for name, declared in self.program.hyperparameters().items()
-            if isinstance(declared, Integer)
+            if isinstance(declared, Integer) and not declared.optional
         }
         if self.program.name == "ra_isf":  # each question becomes as many as the model writes
             caps["depth"] = 1

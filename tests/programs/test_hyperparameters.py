@@ -10,7 +10,7 @@ from support import by_output, play, scripted_lm
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch, Threshold
+from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch, Threshold
 from knowgap.programs.trace.steps import Judged
 from knowgap.signatures import AnswerDirectly, SelfKnowledge
 
@@ -24,7 +24,7 @@ class Sure(Program):
 
     tries = Integer(3, "attempts", low=1, high=9)
     weight = Real(0.5, "weight of something", low=0.0, high=1.0)
-    delta = OptionalReal(None, "a cut", low=-5.0, high=5.0, search=(-1.0, 1.0))
+    delta = Real(None, "a cut", low=-5.0, high=5.0, search=(-1.0, 1.0))
     strict = Switch(True, "be strict")
     mode = Choice("fast", "how", choices=("fast", "slow"), when={"strict": [True]})
     sure = Threshold("gate", "knows", "probability from which the model counts as sure")
