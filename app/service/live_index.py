@@ -12,7 +12,7 @@ from typing import Any
 
 from knowgap.compiling.data.indexing import build_index, kept_folder
 from knowgap.errors import DataError, IndexMissing, KnowgapError
-from knowgap.retrieval.documents.reading import Reading, open_folder
+from knowgap.retrieval.documents.reading import Reading, find_files
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage
@@ -59,7 +59,7 @@ class LiveIndex(NeverCopied):
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
         self.folder = Path(folder).absolute()
-        documents = len(open_folder(self.folder).files)
+        documents = len(find_files(self.folder))
         self._kept = kept_folder(self.folder, kept)
         self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
         self._index: Any = None
@@ -125,7 +125,7 @@ class LiveIndex(NeverCopied):
     def _state(self) -> object:
         """A value that changes when a file does."""
         try:
-            stats = ((name, path.stat()) for name, path in open_folder(self.folder).files.items())
+            stats = ((name, path.stat()) for name, path in find_files(self.folder).items())
             return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
         except (KnowgapError, OSError) as error:
             return str(error)
@@ -147,7 +147,7 @@ class LiveIndex(NeverCopied):
         """Build or update the index of an engine, which is searched from then on; return how many files remain."""
         kept = self._kept / engine
         index: Any = build_index(self.folder, kept, engine=engine, reading=reading, progress=self._report)
-        self._index, documents = index, len(open_folder(self.folder).files)
+        self._index, documents = index, len(find_files(self.folder))
         self.being_read = (documents - reading.remaining, documents) if reading.remaining else None
         self.left_out = Counter(reading.left_out)
         for name, problem in reading.problems.items() - self._problems:

@@ -21,7 +21,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.retrieval.documents.reading import open_folder
+from knowgap.retrieval.documents.reading import find_files
 from knowgap.retrieval.documents.sources import Source, places_of, sources_of
 from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.retrieval.searching import only_documents, search_all
@@ -104,7 +104,7 @@ def list_documents(index: Any) -> dict[str, Any]:
     sources = sources_of(index)
     files, counts = (sources.files(), sources.counts()) if sources is not None else ({}, {})
     live = isinstance(index, LiveIndex)
-    names = {*files, *(open_folder(index.folder).files if live else ())}
+    names = {*files, *(find_files(index.folder) if live else ())}
     documents = [
         {
             "name": name,

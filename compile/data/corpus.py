@@ -20,11 +20,10 @@ from pydantic import AliasChoices, Field
 from knowgap.compiling.data.records import Fields, Id, read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.reading import (
-    Folder,
     ReadFile,
     Reading,
+    find_files,
     kind_of,
-    open_folder,
     read_documents,
     shown_name,
 )
@@ -72,9 +71,9 @@ def read_source(
     """The files of a folder of documents, or a document, or a file of passages; see `read_documents`."""
     known, kind, name = known or {}, kind_of(path), shown_name(path.name)
     if path.is_dir():
-        folder = open_folder(path)
-        if not folder.files:
-            kinds = ", ".join(f"{count} {reason}" for reason, count in (+folder.left_out).items()) or "it is empty"
+        files = find_files(path, reading)
+        if not files:
+            kinds = ", ".join(f"{count} {reason}" for reason, count in reading.left_out.items()) or "it is empty"
             raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
     elif kind is None or (kind == "CSV" and _names_text(path)):
         record = FileRecord(file_digest(path) if path.is_file() else None)
@@ -82,8 +81,8 @@ def read_source(
         yield ReadFile(name, record, None if known.get(name) == record else parts)
         return
     else:
-        folder = Folder({name: path.resolve()})
-    yield from read_documents(folder, splitter, reading, known, progress)
+        files = {name: path.resolve()}
+    yield from read_documents(files, splitter, reading, known, progress)
 
 
 def _parts(path: Path, name: str, splitter: Splitter | None, reading: Reading) -> Iterator[tuple[Passage, Source]]:

@@ -25,8 +25,7 @@ def read_pdf(content: bytes, most: int) -> Text:
 
     The headings are the lines in larger letters than the body. A line that appears at the top or bottom of three
     or more pages, apart from its page number, is a running head; only its first occurrence is kept. Page numbers and
-    lines with leaders, of a table of contents, are left out. The title is that of the file's properties, or else the
-    largest words of the first page.
+    lines with leaders, of a table of contents, are left out. The title is that of the file's properties.
 
     Raises:
         Unreadable: the file is encrypted or damaged, or has no text.
@@ -51,7 +50,7 @@ def read_pdf(content: bytes, most: int) -> Text:
     if not lines:
         raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
     title = document.get_metadata_dict().get("Title", "").strip()
-    return _assembled(lines, _largest(lines) if _FILE_NAME.search(title) or " " not in title else title)
+    return _assembled(lines, "" if _FILE_NAME.search(title) or " " not in title else title)
 
 
 def _without_running_heads(pages: list[list[Line]]) -> list[Line]:
@@ -86,20 +85,6 @@ def _body_size(lines: Iterable[Line]) -> float:
     return max(letters, key=letters.__getitem__, default=0.0)
 
 
-def _largest(lines: list[Line]) -> str:
-    """The title on the first page: its words that are larger than all others; empty if there are none."""
-    sizes = [0.0 if _STAMP.match(line.text) else line.size for line in lines]
-    found = [n for n, size in enumerate(sizes) if size == max(sizes)]
-    words = " ".join(lines[n].text for n in found)
-    together = found[-1] - found[0] < len(found) and lines[found[-1]].page == lines[0].page
-    return words if together and max(sizes) > _LARGER * _body_size(lines) and _may_be_heading(words) else ""
-
-
-def _may_be_heading(words: str) -> bool:
-    """Whether words are not too long for a heading, and have three letters."""
-    return len(words) <= _LONGEST_HEADING and len(_LETTER.findall(words)) > 2
-
-
 def _assembled(lines: list[Line], title: str) -> Text:
     """The text of lines with its pages, headings and rows; without headings if over a quarter is in larger letters."""
     texts, body = [line.text for line in lines], _body_size(lines)
@@ -114,7 +99,7 @@ def _assembled(lines: list[Line], title: str) -> Text:
         words, place = " ".join(texts[first:n]), (starts[first], starts[n] - 1)
         if page != pages[-1][1]:
             pages.append((place[0], page))
-        if size in sizes and _may_be_heading(words):
+        if size in sizes and len(words) <= _LONGEST_HEADING and len(_LETTER.findall(words)) > 2:
             headings.append(Heading(min(6, sizes.index(size) + 1), words, *place))
         if is_row:
             goes_on = bool(rows) and rows[-1][1] + 1 == place[0]

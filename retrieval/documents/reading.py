@@ -37,18 +37,28 @@ _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u206
 
 
 @dataclass
-class Folder:
-    """The content of a folder of documents.
+class Reading:
+    """The results so far, and the limits, of reading a folder or file.
 
     Args:
-        files: the files to read, by their names relative to it (see `shown_name`), in the order of their names.
-        left_out: how many files are left out, by reason.
-        problems: files and folders that cannot be read, each with the reason.
+        kinds: how many files of each kind were read.
+        left_out: how many files were not read, by reason.
+        problems: files that could not be read, each with the reason.
+        notes: files that were read, each with a note about how.
+        documents: how many documents were read: files, or records of JSON Lines and TSV.
+        update: the changes to an index that existed already; None if it was built.
+        until: the time, of `time.monotonic`, after which no file is read, except the first; None for no limit.
+        remaining: how many files were left for another call because of `until`.
     """
 
-    files: dict[str, Path] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     problems: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    documents: int = 0
+    update: Update | None = None
+    until: float | None = None
+    remaining: int = 0
 
 
 def shown_name(name: str) -> str:
@@ -61,32 +71,31 @@ def kind_of(path: Path) -> str | None:
     return _KINDS.get(path.suffix.lower())
 
 
-def open_folder(root: str | Path) -> Folder:
-    """Find the files of a folder and of its subfolders.
+def find_files(root: str | Path, reading: Reading | None = None) -> dict[str, Path]:
+    """The documents in a folder and its subfolders, by their names relative to it (see `shown_name`), in their order.
 
     Hidden files and folders, symbolic links (which may lead out of the folder, or in circles), other files that are not
-    regular, files of unknown kinds, and folders that are indexes are left out and counted.
+    regular, files of unknown kinds, and folders that are indexes are left out and counted in `reading`.
 
     Raises:
         DataError: it is not a folder.
     """
-    root, found, paths = Path(root), Folder(), list[Path]()
+    root, paths, reading = Path(root), list[Path](), reading or Reading()
     if not root.is_dir():
         problem = "is a file, but a folder of documents is needed here" if root.exists() else "there is no such folder"
         raise DataError(problem, path=root)
 
     def unlisted(error: OSError) -> None:
         name = os.path.relpath(os.fsdecode(error.filename or root), root)
-        found.problems[shown_name(name)] = f"cannot be read ({error.strerror or error})"
+        reading.problems[shown_name(name)] = f"cannot be read ({error.strerror or error})"
 
     for folder, folders, names in os.walk(root, onerror=unlisted):
         reasons = {name: _reason_to_leave_out(Path(folder, name)) for name in (*folders, *names)}
-        found.left_out.update(filter(None, reasons.values()))
+        reading.left_out.update(filter(None, reasons.values()))
         folders[:] = [name for name in folders if reasons[name] is None]
         paths += [Path(folder, name) for name in names if reasons[name] is None]
-    for path in sorted(paths, key=lambda path: os.fsencode(path.relative_to(root))):
-        found.files.setdefault(shown_name(path.relative_to(root).as_posix()), path)
-    return found
+    paths.sort(key=lambda path: os.fsencode(path.relative_to(root)))
+    return {shown_name(path.relative_to(root).as_posix()): path for path in paths}
 
 
 def _reason_to_leave_out(path: Path) -> str | None:
@@ -126,31 +135,6 @@ def _read_bytes(path: Path) -> bytes:
     return content
 
 
-@dataclass
-class Reading:
-    """The results so far, and the limits, of reading a folder or file.
-
-    Args:
-        kinds: how many files of each kind were read.
-        left_out: how many files were not read, by reason.
-        problems: files that could not be read, each with the reason.
-        notes: files that were read, each with a note about how.
-        documents: how many documents were read: files, or records of JSON Lines and TSV.
-        update: the changes to an index that existed already; None if it was built.
-        until: the time, of `time.monotonic`, after which no file is read, except the first; None for no limit.
-        remaining: how many files were left for another call because of `until`.
-    """
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
-    problems: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    documents: int = 0
-    update: Update | None = None
-    until: float | None = None
-    remaining: int = 0
-
-
 class ReadFile(NamedTuple):
     """A file: its name relative to the folder, its record, and its passages with their places.
 
@@ -163,7 +147,7 @@ class ReadFile(NamedTuple):
 
 
 def read_documents(
-    folder: Folder,
+    files: Mapping[str, Path],
     splitter: Splitter,
     reading: Reading,
     known: Mapping[str, FileRecord] | None = None,
@@ -171,18 +155,16 @@ def read_documents(
 ) -> Iterator[ReadFile]:
     """Read the files of a folder, and keep `reading` up to date.
 
-    Files are read in the order of their names, or the smallest first if `reading.until` limits the time. A file whose
+    Files are read in their order, or the smallest first if `reading.until` limits the time. A file whose
     digest is the same as in `known` is not converted again; its problem, if any, is reported again. A file with the
     same titles and texts as one before it is a copy, and has no passages of its own. `progress` is called before each
     file that is converted. A file that `reading.until` leaves for another call keeps its record in `known`.
     """
-    reading.left_out.update(+folder.left_out)
-    reading.problems.update(folder.problems)
-    files, known, originals = list(folder.files.items()), known or {}, dict[str, str]()
-    if reading.until is not None:
-        files.sort(key=lambda file: os.path.getsize(file[1]))  # so that many files can be searched soon
+    known, originals = known or {}, dict[str, str]()
+    if reading.until is not None:  # the smallest come first, so that many files can be searched soon
+        files = dict(sorted(files.items(), key=lambda file: os.path.getsize(file[1])))
     with Converter(splitter) as converter:
-        for number, (name, path) in enumerate(files):
+        for number, (name, path) in enumerate(files.items()):
             before, digest, placed = known.get(name, FileRecord(None)), None, None
             try:
                 content = _read_bytes(path)

@@ -183,7 +183,7 @@ def test_a_pdf_has_its_headings_and_no_running_heads():
     assert not [line for line in text.splitlines() if line.strip().isdigit()]
 
 
-def test_a_pdf_without_a_title_has_that_of_its_first_page():
+def test_a_pdf_whose_title_is_a_file_name_has_its_largest_words_in_titles():
     heads = [
         (50, 700, "arXiv:2601.01234v1", 20),
         (50, 640, "The Bridges of Orle", 17),
@@ -195,7 +195,7 @@ def test_a_pdf_without_a_title_has_that_of_its_first_page():
         for part in range(2)
     ]
     titles = [title for title, _ in passages(convert("PDF", drawn([*heads, *parts[0]], parts[1], title="a.dvi")))]
-    assert titles[-2:] == ["The Bridges of Orle and of Tarn / Part 0", "The Bridges of Orle and of Tarn / Part 1"]
+    assert titles[-2:] == [f"file / The Bridges of Orle and of Tarn / Part {part}" for part in range(2)]
 
 
 def test_a_pdf_of_page_numbers_alone_has_no_text():

@@ -11,7 +11,7 @@ import knowgap
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.converter import Converter
-from knowgap.retrieval.documents.reading import Reading, open_folder, read_documents
+from knowgap.retrieval.documents.reading import Reading, find_files, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.minilm import embedded_window
@@ -23,7 +23,7 @@ SPLITTER = Splitter(embedded_window())
 def read(root: Path):
     """By file name, the passages; and what reading has come to."""
     reading = Reading()
-    files = {file.name: file for file in read_documents(open_folder(root), SPLITTER, reading)}
+    files = {file.name: file for file in read_documents(find_files(root, reading), SPLITTER, reading)}
     return files, reading
 
 
@@ -139,7 +139,7 @@ def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: 
         "hidden": 1, "hidden folders": 1, "not regular files": 1, "of the unknown kind .png": 1, "symbolic links": 3,
     }  # fmt: skip
     with pytest.raises(DataError, match="there is no such folder"):
-        open_folder(root / "absent")
+        find_files(root / "absent")
 
 
 def test_an_index_among_the_documents_is_not_read(tmp_path: Path):
