@@ -159,8 +159,3 @@ def test_a_damaged_file_is_named(artifact, index, file, change, message):
     refused(artifact, message, retriever=index)
     (artifact / file).unlink()
     refused(artifact, file, retriever=index)
-
-
-def test_a_program_without_a_retriever(tmp_path):
-    folder = save(Direct(), tmp_path / "direct", lm="test/scripted")
-    assert type(load(folder, expect="direct")) is Direct

@@ -47,26 +47,37 @@ def pauses(monkeypatch):
     return made
 
 
-def asked(server, **options):
-    lm = make_lm("openai/local", api_base=server.api_base, **options)
+@pytest.fixture
+def local(server):
+    """Makes models that the server answers for."""
+    made = []
+
+    def make(**options):
+        made.append(make_lm("openai/local", api_base=server.api_base, **options))
+        return made[-1]
+
+    yield make
+    for lm in made:
+        lm.close()
+
+
+def asked(lm):
     with dspy.context(lm=lm):
-        answer = Direct()(question="Where?").answer
-    lm.close()
-    return answer
+        return Direct()(question="Where?").answer
 
 
 @pytest.mark.parametrize("fault", [(429, {}, "{}"), (500, {}, "busy"), (503, {}, ""), NOT_JSON, "reset"])
-def test_faults_that_pass_are_waited_for(server, pauses, fault):
+def test_faults_that_pass_are_waited_for(server, local, pauses, fault):
     server.faults = [fault, fault]
-    assert asked(server) == "Tarn"
+    assert asked(local()) == "Tarn"
     assert pauses == [1, 2]
     assert len(server.bodies) == 3
     assert len({str(body) for body in server.bodies}) == 1
 
 
-def test_what_an_endpoint_asks_for_is_heeded_for_a_minute(server, pauses):
+def test_what_an_endpoint_asks_for_is_heeded_for_a_minute(server, local, pauses):
     server.faults = [(429, {"Retry-After": "3600"}, "{}"), (503, {"Retry-After": "7"}, "{}")]
-    assert asked(server) == "Tarn"
+    assert asked(local()) == "Tarn"
     assert pauses == [60, 7]
 
 
@@ -78,12 +89,10 @@ def test_what_an_endpoint_asks_for_is_heeded_for_a_minute(server, pauses):
         (500, "Context size has been exceeded.", [1, 2, 4]),  # llama.cpp, whose slots may share the window
     ],
 )
-def test_a_prompt_that_is_too_long_is_no_fault_of_the_server(server, pauses, status, message, made):
+def test_a_prompt_that_is_too_long_is_no_fault_of_the_server(server, local, pauses, status, message, made):
     server.fault_of = lambda text: (status, {}, json.dumps({"error": {"message": message}}))
-    lm = make_lm("openai/local", api_base=server.api_base, max_tokens=300)
-    with dspy.context(lm=lm), pytest.raises(dspy.ContextWindowExceededError):
-        Direct()(question="Where?")
-    lm.close()
+    with pytest.raises(dspy.ContextWindowExceededError):
+        asked(local(max_tokens=300))
     assert pauses == made
 
 
@@ -130,12 +139,12 @@ def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(server):
     assert (len(server.bodies), len(searches)) == (1, 1)
 
 
-def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):
+def test_a_cancelled_question_is_not_repeated_after_a_fault(server, local, monkeypatch):
     cancelled = threading.Event()
     server.fault_of = lambda text: (500, {}, "busy")
     monkeypatch.setattr(metering, "pause", lambda seconds: (cancelled.set(), pause(seconds)))
     with pytest.raises(CallsCancelled):
-        run_cancellable(cancelled, asked, server)
+        run_cancellable(cancelled, asked, local())
     assert len(server.bodies) == 1
 
 
@@ -167,30 +176,27 @@ def test_calls_of_models_that_predictors_and_code_bring_along_are_counted():
     assert other.history == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "calls"), [((500, {}, "busy"), 4), ((400, {}, '{"error": {"message": "content filter"}}'), 1)]
-)
-def test_requests_that_end_in_an_error_are_counted(server, pauses, fault, calls):
+REFUSED = (400, {}, '{"error": {"message": "content filter"}}')
+
+
+@pytest.mark.parametrize(("fault", "calls"), [((500, {}, "busy"), 4), (REFUSED, 1)])
+def test_requests_that_end_in_an_error_are_counted(server, local, pauses, fault, calls):
     server.fault_of = lambda text: fault
-    lm = make_lm("openai/local", api_base=server.api_base)
-    with dspy.context(lm=lm), track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
-        Direct()(question="Where?")
-    lm.close()
+    with track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
+        asked(local())
     assert len(server.bodies) == calls
     assert tracker.usage == Usage(calls=calls, failed_calls=calls)
 
 
 @pytest.mark.parametrize("way", ["an error", "a full window"])
-def test_a_question_that_fails_costs_what_was_sent_for_it(server, pauses, way):
+def test_a_question_that_fails_costs_what_was_sent_for_it(server, local, pauses, way):
     if way == "an error":
-        server.fault_of = lambda text: (400, {}, '{"error": {"message": "content filter"}}')
+        server.fault_of = lambda text: REFUSED
     else:
         server.reply_of = lambda body: "cut " * 9
         server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99}
-    lm = make_lm("openai/local", api_base=server.api_base, max_tokens=9, cache=False)
     example = dspy.Example(question="Where?", answer="Tarn").with_inputs("question")
-    [record] = evaluate(Direct(), [example], "f1", run=Run(lm)).records
-    lm.close()
+    [record] = evaluate(Direct(), [example], "f1", run=Run(local(max_tokens=9, cache=False))).records
     assert record.cost.lm_calls == len(server.bodies) > 0
     assert record.cost.failed_calls == (len(server.bodies) if way == "an error" else 0)
 
@@ -198,18 +204,15 @@ def test_a_question_that_fails_costs_what_was_sent_for_it(server, pauses, way):
 def test_a_request_that_no_server_got_is_not_counted():
     with endpoint() as gone:
         pass
-    lm = make_lm("openai/local", api_base=gone.api_base, num_retries=0)
-    with dspy.context(lm=lm), track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
-        Direct()(question="Where?")
+    with track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
+        asked(make_lm("openai/local", api_base=gone.api_base, num_retries=0))
     assert tracker.usage == Usage()
 
 
-def test_tokens_that_a_server_does_not_report_are_not_zero(server):
+def test_tokens_that_a_server_does_not_report_are_not_zero(server, local):
     server.usage_of = lambda written: {}
-    lm = make_lm("openai/local", api_base=server.api_base)
-    with dspy.context(lm=lm):
+    with dspy.context(lm=local()):
         cost = Direct()(question="Where?").trace.cost
-    lm.close()
     assert (cost.lm_calls, cost.unreported_calls) == (1, 1)
     assert "– tokens" in str(cost)
     assert mean_costs([cost], [1.0])["tokens"] is None

@@ -1,6 +1,5 @@
 """A tiny chat model with random weights, and requests to it."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from dspy.lm15 import Config, Message, Request
@@ -10,7 +9,6 @@ from tests.lms.local.tiny_models import write_language_model
 CHAT = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}</s>{% endfor %}<|assistant|>"
 NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
 SILENT = "{% for m in messages %}{% if m['role'] != 'system' %}[{{ m['content'] }}]{% endif %}{% endfor %}"
-QUESTIONS = [f"who wrote {'the long ' * (7 * i % 13)}book {i}?" for i in range(12)]
 
 
 def write_chat_model(folder, kind="causal", template=CHAT, **changes):
@@ -25,12 +23,6 @@ def write_chat_model(folder, kind="causal", template=CHAT, **changes):
 
 def ask(question="who wrote it?", *, system="Answer.", **config):
     return Request(model="hf/tiny", messages=(Message.user(question),), system=system, config=Config(**config))
-
-
-def ask_together(engine, requests):
-    """Ask from a thread for each request."""
-    with ThreadPoolExecutor(len(requests)) as threads:
-        return list(threads.map(engine.complete, requests))
 
 
 def write_fixed_reply(folder, pieces):
