@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import dspy
 import pytest
 from compile_helpers import make_retriever, reading_lm
 
@@ -36,6 +35,7 @@ def artifact(compiled, examples, tmp_path, lm):
     lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
     data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
     found = {"test": evaluate(compiled, data, ["exact_match", "f1"], split="test", run=Run(lm=reading_lm()[0]))}
+    compiled.set_lm(lm)
     return save(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found)
 
 
@@ -46,12 +46,14 @@ def edit(path: Path, change) -> None:
     path.write_text(json.dumps(value))
 
 
-def test_round_trip(artifact, compiled, index, examples):
+def test_round_trip(artifact, compiled, index, examples, lm):
+    assert load(artifact, retriever=index, lm=lm).answer.lm is lm
     loaded = load(artifact, retriever=index)
-    assert type(loaded) is RAG
+    assert (type(loaded), loaded.answer.lm) == (RAG, None)
     assert loaded.values() == compiled.values()
     assert [d["question"] for d in loaded.answer.demos] == [d["question"] for d in compiled.answer.demos]
     assert len(loaded.answer.demos) == 2
+    compiled.set_lm(None)
     before, after = (evaluate(p, examples, "f1", run=Run(lm=reading_lm()[0])).records for p in (compiled, loaded))
     assert [(r.answer, r.cost.prompt_tokens) for r in before] == [(r.answer, r.cost.prompt_tokens) for r in after]
 
@@ -71,7 +73,6 @@ def test_the_folder_says_what_it_is(artifact):
     card = (artifact / "card.md").read_text()
     assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 0 | 1.0 |" in card
     assert "| `top_k` | `7` | `5` | passages retrieved and read |" in card
-    assert "Few questions (4): scores are known to within ±0.75 only." in card
     everything = "".join(path.read_text() for path in artifact.iterdir())
     assert not [secret for secret in ("sk-secret", "10.0.0.1", str(artifact.parent)) if secret in everything]
 
@@ -91,17 +92,6 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
     assert "forward" not in vars(loaded.answer)
     assert loaded.retriever is index
     assert evaluate(loaded, examples, "f1", run=Run(lm=reading_lm()[0])).mean() == 1.0
-
-
-def test_saving_leaves_out_bound_language_models(compiled, tmp_path):
-    bound = dspy.LM("openai/some-model", api_base="http://10.0.0.1:8000", api_key="sk-secret")
-    compiled.set_lm(bound)
-    folder = save(compiled, tmp_path / "bound", lm=bound)
-    text = "".join(path.read_text() for path in folder.iterdir())
-    assert "10.0.0.1" not in text
-    assert "sk-secret" not in text
-    loaded = load(folder, retriever=compiled.retriever, lm=bound)
-    assert loaded.answer.lm is bound
 
 
 def test_something_else_is_not_replaced(compiled, tmp_path):

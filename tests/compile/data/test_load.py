@@ -104,11 +104,9 @@ def test_limit_and_drawing(own):
 @pytest.mark.parametrize(
     ("name", "options", "error", "problem"),
     [
-        ("hotpot", {}, UnknownName, "did you mean 'hotpotqa'"),
         ("hotpotqa", {}, UsageError, "hotpotqa:PATH"),
         *((name, {}, DataError, "no such file") for name in ("absent.json", "hotpotqa:absent.json")),
         ("sample", {"split_as": "tests"}, UnknownName, "unknown split_as 'tests'"),
-        ("quoref:absent.json", {}, UnknownName, "unknown layout 'quoref'"),
         ("hotpoqa:dev.json", {}, UnknownName, "did you mean 'hotpotqa'"),
         ("own", {"limit": 0}, ValueOutOfBounds, "limit 0"),
     ],
@@ -118,18 +116,15 @@ def test_unknown_names_and_options(own, name, options, error, problem):
         load_dataset(own if name == "own" else name, **options)
 
 
-def test_a_layout_can_stand_before_the_path(tmp_path):
-    own = write(tmp_path / "mine.jsonl", [{"question": "x?", "answer": ["y", "z"]}])
+def test_a_layout_is_told_apart_or_stands_before_the_path(tmp_path):
+    own = write(tmp_path / "mine.jsonl", [{"question": "x?"}])
+    with pytest.raises(DataError, match=r"mine\.jsonl:1: .* or provide the fields question and answer"):
+        load_dataset(own)
+    write(own, [{"question": "x?", "answer": ["y", "z"]}])
     assert load_dataset(own).name == "nq_open"
     assert load_dataset(f"jsonl:{own}").name == "mine"
     strategy = {"qid": "7", "question": "x?", "gold_ids": ["p"]}  # a text for an answer, where StrategyQA has a boolean
     assert load_dataset(write(own, [{**strategy, "answer": "y"}]), split_as="dev").splits["dev"][0].gold_ids == ["p"]
-
-
-@pytest.mark.parametrize("record", [{"prompt": "x", "completion": "y"}, {"question": "x?"}])
-def test_what_is_no_question_with_an_answer_is_refused(tmp_path, record):
-    with pytest.raises(DataError, match=r"mine\.jsonl:1: .* or provide the fields question and answer"):
-        load_dataset(write(tmp_path / "mine.jsonl", [record]))
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -163,7 +158,7 @@ def test_every_field(tmp_path):
 
 BAD = {
     "question": [None, "  ", 3],
-    "answer": [None, "", [], ["a", 1], {"a": 1}],
+    "answer": ["", [], ["a", 1], {"a": 1}],
     "context": [5, [{"title": "no text"}]],
     "gold_ids": [{"a": 1}],
     "id": [True],
