@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import dspy
 from dspy.utils.callback import BaseCallback
@@ -32,20 +31,15 @@ _RIGHT_RUNS = {"max_bootstrapped_demos": 4, "max_labeled_demos": 0, "metric_thre
 _OPTIONS_OF_NOBODY = frozenset(("self", "student", "teacher", "kwargs", "eval_kwargs", "requires_permission_to_run"))
 
 
-@dataclass(frozen=True)
-class Optimizer:
-    """One of DSPy's optimizers.
+class Optimizer(NamedTuple):
+    """One of DSPy's optimizers: the class in `dspy`, what it does, and the default options that differ from DSPy's.
 
-    Args:
-        class_name: the class in `dspy`.
-        summary: one line that says what it does.
-        defaults: the default options that differ from DSPy's.
-        writes: whether it asks the language model to write instructions, which the embedded reader cannot.
+    `writes` is whether it asks the language model to write instructions, which the embedded reader cannot.
     """
 
     class_name: str
     summary: str
-    defaults: Mapping[str, Any]
+    defaults: dict[str, Any]
     writes: bool = False
 
 
@@ -110,61 +104,60 @@ def run_optimizer(
     given = {
         "trainset": examples,
         "valset": [each.with_inputs("question") for each in valset or trainset],
+        "metric": _observed(measure, run.seed, run.progress),
         "teacher_settings": {"lm": author},
-        "prompt_model": author,
-        "reflection_lm": author,
+        **dict.fromkeys(("prompt_model", "reflection_lm"), author),
         "task_model": model,
         "num_threads": run.num_threads,
         "seed": run.seed + 1,  # MIPROv2 takes 0 for "not given"
     }
-    watch = _Watch()
+    watch, compiled = _Watch(), None
     with quiet(), without_history(), dspy.context(lm=model, callbacks=[*dspy.settings.callbacks, watch]):
         try:
-            compiled = _compile(student, optimizer, _observed(measure, run.seed, run.progress), given, options)
+            compiled = _compile(student, optimizer, given, options)
         except KnowgapError:
             raise
         except Exception as error:
             watch.look(error)
             if watch.stop is None and isinstance(error, (AssertionError, ValueError)):  # how DSPy refuses arguments
                 raise UsageError(f"the optimizer {optimizer} cannot run: {error}") from error
-            raise watch.stop or error from error
+            if watch.stop is None:
+                raise
     if watch.stop is not None:
         raise watch.stop
+    compiled = cast("P", compiled)
     _clean(compiled, program)
     if optimizer == "labeled" and not any(cast("Any", predictor).demos for predictor in compiled.predictors()):
         raise UsageError(
             f"the optimizer labeled cannot be used: examples have the outputs of no predictor of {program.name}; use "
             "bootstrap, which gets them by running the program"
         )
-    return cast("P", compiled)
+    return compiled
 
 
-def _compile(
-    student: Program, optimizer: str, metric: Metric, given: dict[str, Any], options: dict[str, Any]
-) -> Program:
+def _compile(student: Program, optimizer: str, given: dict[str, Any], options: dict[str, Any]) -> Program:
     """Make DSPy's optimizer and run it, each with those of the arguments that it takes.
 
     Raises:
         UnknownName: an option that neither the class's constructor nor its compile step takes.
     """
-    spec = OPTIMIZERS[optimizer]
-    kind = getattr(dspy, spec.class_name)
+    class_name, _, defaults, _ = OPTIMIZERS[optimizer]
+    kind = getattr(dspy, class_name)
     constructor, step = (inspect.signature(each).parameters for each in (kind.__init__, kind.compile))
-    known = {*constructor, *step} - {*given, "metric"} - _OPTIONS_OF_NOBODY
+    known = {*constructor, *step} - {*given} - _OPTIONS_OF_NOBODY
     for option in options:
         if option not in known:
-            raise UnknownName.among(f"option of {spec.class_name}", option, known)
-    sizes: dict[str, Any] = {}  # how much an optimizer that writes does, if the options do not say
+            raise UnknownName.among(f"option of {class_name}", option, known)
+    given = {**given, **defaults}
     if optimizer == "mipro":
-        sizes["minibatch"] = len(given["valset"]) > options.get("minibatch_size", 35)
-        sizes |= {} if options.get("num_candidates") is None else {"auto": None}
+        given["minibatch"] = len(given["valset"]) > options.get("minibatch_size", 35)
+        given |= {} if options.get("num_candidates") is None else {"auto": None}
     if optimizer == "gepa":
-        metric = cast("Metric", feedback_metric(metric))
-        sizes |= {} if {"auto", "max_full_evals", "max_metric_calls"} & {*options} else {"auto": "light"}
-    given = {"metric": metric, **given, **spec.defaults, **sizes, **options}
+        given["metric"] = feedback_metric(given["metric"])
+        given |= {} if {"auto", "max_full_evals", "max_metric_calls"} & {*options} else {"auto": "light"}
+    given |= options
     made = kind(**{name: value for name, value in given.items() if name in constructor})
-    arguments = {name: value for name, value in given.items() if name in step and name not in constructor}
-    return made.compile(student, **arguments)
+    return made.compile(student, **{n: v for n, v in given.items() if n in step and n not in constructor})
 
 
 def _observed(metric: Metric, seed: int, progress: Progress | None) -> Metric:

@@ -7,8 +7,7 @@ import pytest
 from support import scripted_lm
 
 from tests.app.cli.conftest import write_lines
-from tests.compile.questions.author_script import author
-from tests.compile.questions.test_writing import HOUSES
+from tests.compile.questions.test_writing import HOUSES, author
 
 MODEL = ("--lm", "openai/scripted")
 

@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compile_helpers import make_examples, make_retriever, reading_rule
-from experiment_helpers import make_table, write_data
 from support import by_output, scripted_lm
 
 from knowgap.compiling import Run
 from knowgap.compiling.experiments.run import make_program, run_experiment
-from knowgap.compiling.experiments.table import read_table, shipped_tables
+from knowgap.compiling.experiments.table import ExperimentTable, read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms import extractive_lm
+from knowgap.retrieval import BM25Index
 
 COLUMNS = 'title = "t"\n[[columns]]\ndataset = "d"\nmetrics = ["f1"]\n'
 ROW = '[[rows]]\nlabel = "r"\nprogram = "rag"\n'
 RETRIEVER = make_retriever(make_examples(2))
 
+TABLE = {
+    "name": "tiny",
+    "title": "Tiny & quick",
+    "baseline": "memory",
+    "paper": "A Paper <of> 2024, table 9",
+    "setting": "rule, bm25 over the houses",
+    "columns": [{"dataset": "own", "label": "houses", "metrics": ["exact_match", "f1", "lm_calls"], "questions": 8}],
+    "rows": [
+        {"label": "memory", "program": "direct", "paper": [10.0, 20.5, 1.0]},
+        {"label": "retrieval", "program": "rag", "settings": {"top_k": 2}, "paper": [90.0, float("nan"), 1.0]},
+        {"label": "trained", "left_out": "needs a trained model", "paper": [50.0, 60.0, 1.0]},
+    ],
+}
+
+
 pytestmark = pytest.mark.filterwarnings("ignore:preset .* its delta")  # the embedded reranker has another scale
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> dict[str, Any]:
+    """The table with questions on disk and an index, and an output folder."""
+    examples, file = make_examples(8), tmp_path / "questions.jsonl"
+    lines = [{"id": e.id, "question": e.question, "answer": e.answer, "gold_ids": e.gold_ids} for e in examples]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    index = BM25Index.from_passages(make_retriever(examples).passages)
+    given = {"table": ExperimentTable.model_validate(TABLE), "output": tmp_path / "out"}
+    return {**given, "data": {"own": file}, "indexes": {"own": index}}
 
 
 @pytest.mark.parametrize("name", sorted(shipped_tables()))
@@ -71,14 +98,19 @@ def test_a_bad_table_is_refused_with_its_file_and_the_reason(text: str, message:
     assert "t.toml" in str(error.value)
 
 
-def test_names_that_a_table_does_not_have_are_refused(tmp_path: Path):
-    for changes in ({"data": {"mine": "x"}}, {"rows": ["nobody"]}, {"table": "no_such_table"}):
-        with pytest.raises(UnknownName, match=r"mine|nobody|no_such_table"):
-            run_experiment(**{"table": make_table(), "output": tmp_path, **changes})
-    with pytest.raises(UsageError, match="own=PATH"):
-        run_experiment(make_table(), tmp_path)
-    with pytest.raises(UsageError, match="own has no passages"):
-        run_experiment(make_table(), tmp_path, data=write_data(tmp_path)["data"], run=Run(lm=extractive_lm()))
+@pytest.mark.parametrize(
+    ("changes", "error", "named"),
+    [
+        ({"data": {"mine": "x"}}, UnknownName, "mine"),
+        ({"rows": ["nobody"]}, UnknownName, "nobody"),
+        ({"table": "no_such_table"}, UnknownName, "no_such_table"),
+        ({"data": {}, "indexes": {}}, UsageError, "own=PATH"),
+        ({"indexes": {}}, UsageError, "own has no passages"),
+    ],
+)
+def test_what_a_table_does_not_have_is_refused(experiment: dict[str, Any], changes: dict, error: type, named: str):
+    with pytest.raises(error, match=named):
+        run_experiment(**{**experiment, **changes}, run=Run(lm=extractive_lm()))
 
 
 def test_a_column_decides_on_presets_and_wording():
@@ -93,11 +125,6 @@ def test_a_column_decides_on_presets_and_wording():
     assert made["MIGRES", "hotpotqa"].values()["delta"] is None  # the paper's is on the scale of another reranker
     assert [made["RQ-RAG", name].values()["depth"] for name in ("hotpotqa", "2wikimultihopqa")] == [2, 4]
     assert isinstance(made["RQ-RAG", "strategyqa"], str)  # the paper has no such task
-
-
-@pytest.fixture
-def experiment(tmp_path: Path) -> dict[str, Any]:
-    return {"table": make_table(), "output": tmp_path / "out", **write_data(tmp_path)}
 
 
 def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: dict[str, Any], tmp_path: Path):
@@ -120,12 +147,7 @@ def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: d
     assert "rule, bm25 over the houses" in text
     with (tmp_path / "out" / "experiment.csv").open(newline="", encoding="utf-8") as file:
         assert [(line["row"], line["paper"]) for line in csv.DictReader(file)][3] == ("retrieval", "90.0")
-    again = run_experiment(**experiment, run=run)
+    again, alone = (run_experiment(**experiment, rows=rows, run=run) for rows in (None, ["retrieval"]))
     assert len(engine.calls) == 16
     assert again.evaluations == found.evaluations
-
-
-def test_one_row_can_be_run_alone(experiment: dict[str, Any]):
-    lm, _ = scripted_lm(by_output({"answer": reading_rule}))
-    alone = run_experiment(**experiment, rows=["retrieval"], run=Run(lm=lm))
     assert [*alone.evaluations["houses"]] == ["retrieval"]

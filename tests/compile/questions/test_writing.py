@@ -1,6 +1,7 @@
 """Questions that a language model writes from an index: kept, dropped with reasons, continued."""
 
 import json
+import re
 
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMTransportError
@@ -16,7 +17,7 @@ from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.remote import RemoteRetriever
-from tests.compile.questions.author_script import author, good_author
+from knowgap.retrieval.words import words
 
 NAMES = ["Ada Castle", "Bo Windmill", "Cy Lighthouse", "Di Brewery",
          "Ed Chapel", "Flo Opera", "Gus Prison", "Hal School"]  # fmt: skip
@@ -25,6 +26,38 @@ HOUSES = [
     Passage(name.split()[0], name, f"{name} stands beside {other} on the long road to the harbour, and it was {fate}.")
     for name, other, fate in zip(NAMES, [*NAMES[1:], NAMES[0]], FATES, strict=True)
 ]
+
+
+NAMED = re.compile(r"«(.*?)»")
+
+
+def last_word(passage):
+    return words(passage["text"])[-1]
+
+
+def good_author(outputs, inputs, **changed):
+    """Replies of an author whose questions pass every check; `changed` has other replies: write, read, settle."""
+    if "possible" in outputs:
+        titles = " and ".join(f"«{passage['title']}»" for passage in inputs["passages"])
+        answer, question = last_word(inputs["passages"][-1]), f"How does {titles} end?"
+        if "link" in inputs:
+            question = f"What became of the engineer who once linked {titles}?"
+        steps = [{"question": "What ends it?", "answer": "that"}]
+        reply = {"possible": True, "steps": steps, "question": question, "answer": answer}
+        return changed.get("write", reply)
+    if "clear" in outputs:
+        return changed.get("read", {"clear": True, "knows": False, "answer": ""})
+    if "settled" in outputs:
+        needed = NAMED.findall(inputs["question"])
+        there = [p for p in inputs["passages"] if p["title"] in needed]
+        answer = last_word(inputs["passages"][-1])
+        return changed.get("settle", {"settled": len(there) == len(needed), "answer": answer})
+    assert "correct" in outputs
+    return {"correct": inputs["prediction"].startswith(inputs["reference"])}
+
+
+def author(**changed):
+    return lambda outputs, inputs: good_author(outputs, inputs, **changed)
 
 
 @pytest.fixture(scope="module")
