@@ -33,21 +33,17 @@ _TASK = "### Task:"
 _BESIDE = ("understood_as", "supported", "missing", "guess", "nearest", "passages", "sources", "citations", "cost")
 
 
-class _Part(BaseModel):
-    type: str
-    text: str = ""
-
-
 class _Message(BaseModel):
     role: str
-    content: str | list[_Part] | None = None
+    content: str | list[dict[str, Any]] | None = None
 
-    def parts(self) -> list[_Part]:
-        return [_Part(type="text", text=self.content)] if isinstance(self.content, str) else self.content or []
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        return [{"type": "text", "text": self.content}] if isinstance(self.content, str) else self.content or []
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.parts())
+        return "\n".join(str(part.get("text", "")) for part in self.parts)
 
 
 class ChatRequest(BaseModel):
@@ -86,7 +82,7 @@ class ChatRequest(BaseModel):
         last = self.messages[-1]
         if last.role != "user":
             raise Problem(400, f"the last message is the question: its role must be 'user', not {last.role!r}")
-        if others := sorted({part.type for part in last.parts()} - {"text"}):
+        if others := sorted({str(part.get("type")) for part in last.parts} - {"text"}):
             raise Problem(400, f"a question must be plain text: leave out {', '.join(others)}")
         return last.text
 

@@ -20,23 +20,16 @@ from knowgap.retrieval import make_entailment, make_reranker
 from knowgap.retrieval.index.engines import as_retriever
 
 
-def test_a_class_of_a_module_is_a_program(folder):
+def test_a_class_of_a_module_is_a_program_whose_folder_is_then_on_the_path(folder):
+    with pytest.raises(UnknownName):
+        get_program("raag")
+    assert str(folder) not in sys.path
     again = get_program("mine:Again")
     assert (again.name, again.__name__, program_reference(again)) == ("Again", "Again", "mine:Again")
     assert program_reference(RAG) == "rag"
     assert again(top_k=7).top_k == 7
-
-
-def test_the_folder_is_on_the_path_once_something_in_it_is_named(folder):
-    assert str(folder) not in sys.path
-    get_program("rag")
-    with pytest.raises(UnknownName):
-        get_program("raag")
-    assert str(folder) not in sys.path
     get_program("mine:Again")
-    get_program("mine:Again")
-    assert sys.path.count(str(folder)) == 1
-    assert sys.path[0] == str(folder)
+    assert (sys.path.count(str(folder)), sys.path[0]) == (1, str(folder))
 
 
 @pytest.mark.parametrize(

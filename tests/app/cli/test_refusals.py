@@ -11,6 +11,8 @@ from tests.app.cli.conftest import Knowgap
 
 ASK = "ask Who? --index idx"
 EVAL = "eval --program rag --data questions.jsonl --whole --index idx"
+COMPILE = "compile --limit 2 --output-dir out"
+TRAIN = "train --data questions.jsonl --index idx --output new"
 REFUSED = {
     "ask": [
         ("ask '  '", "question is empty"),
@@ -69,6 +71,36 @@ REFUSED = {
         (f"{EVAL} --metric exact_mach", "did you mean 'exact_match'?"),
         (f"{EVAL} --limit 0", "limit 0"),
     ],
+    "compile": [
+        (f"{COMPILE} --program rag --optimizer boot", "unknown optimizer 'boot'"),
+        (f"{COMPILE} --program rag --optimizer bootstrap --range top_k=1:3", "takes no settings of a study"),
+        (f"{COMPILE} --program rag --optimizer bootstrap --n-trials 9", "takes no settings of a study"),
+        (f"{COMPILE} --program rag --optimizer bootstrap --study max_calls=9", "max_calls"),
+        (f"{COMPILE} --program rag --optimizer gepa --dry-run", "cannot be estimated"),
+        (f"{COMPILE} --program rag --range top_k=3", "as LOW:HIGH"),
+        (f"{COMPILE} --program rag --study mode=pareto", "unknown setting of a study 'mode'"),
+        (f"{COMPILE} --program rag --study hold_out=4", "can be held out"),
+        (f"{COMPILE} --program rag --teacher-lm extractive", "is not used"),
+        (f"{COMPILE} --program direct,rag", "nothing to search over: direct"),
+        (f"{COMPILE} --program rag,ircot --set top_k=3", "one program"),
+        (f"{COMPILE} --program rag,ircot --set preset=multihop", "one program"),
+        (f"{COMPILE} --program rag,ircot --optimizer labeled", "one program"),
+        (f"{COMPILE} --program rag,ircot --part reranker=embedded", "has no reranker"),
+        ("compile --program direct --data three.jsonl", "(it has train 2, dev 1, test 0)"),
+    ],
+    "train": [
+        (f"{TRAIN} reranker --set epochs=0", "epochs = '0'"),
+        (f"{TRAIN} reranker --set epoch=2", "did you mean 'epochs'?"),
+        (f"{TRAIN} reranker --model nowhere/at/all", "nowhere/at/all: no such folder"),
+        (f"{TRAIN} reranker --preset paper", "only to rq-rag and ra-isf"),
+        (f"{TRAIN} rq-rag", "--model"),
+    ],
+    "experiment": [
+        ("experiment no_such", "no_such"),
+        ("experiment own_questions --data-path questions.jsonl", "NAME=VALUE"),
+        ("experiment own_questions", "own=PATH"),
+        ("experiment own_questions -d own=questions.jsonl -i own=idx --row nobody", "nobody"),
+    ],
     "questions": [
         ("questions --index idx", "--lm"),
         ("questions --index idx --lm openai/x --output q.csv", "q.jsonl"),
@@ -87,6 +119,8 @@ def server():
 def test_what_a_command_refuses(indexed: Knowgap, server, command: str):
     (indexed.folder / "notes").mkdir()
     (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    lines = (indexed.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (indexed.folder / "three.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
     (indexed.folder / "art").mkdir()
     (indexed.folder / "art" / "config.json").write_text("{}", encoding="utf-8")
     before = {path.name for path in indexed.folder.iterdir()}
@@ -94,5 +128,6 @@ def test_what_a_command_refuses(indexed: Knowgap, server, command: str):
         refusal = indexed.refusal(*shlex.split(words.format(server=server.api_base)))
         assert reason in refusal, words
         assert "sk-secret" not in refusal
-    assert {path.name for path in indexed.folder.iterdir()} - before <= {"home"}
+    assert {path.name for path in indexed.folder.iterdir()} - before <= {"home", "out"}
+    assert not (indexed.folder / "out" / "artifact").exists()
     assert not server.bodies

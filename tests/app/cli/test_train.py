@@ -77,18 +77,3 @@ def test_sub_models_are_labelled_and_trained(labeller, knowgap):
     calls = len(labeller.calls)
     assert knowgap(*train("ra-isf", *SUB_MODELS))[1].count("already exists") == 3
     assert len(labeller.calls) == calls, "labels and models are taken over"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["reranker", "--set", "epochs=0"], "epochs = '0': must be greater than 0"),
-        (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
-        (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
-        (["rq-rag"], "name the model to start from with --model"),
-        (["reranker", "--preset", "paper"], "--preset paper applies only to rq-rag and ra-isf"),
-    ],
-)
-def test_a_wrong_argument_gets_one_line(labeller, knowgap, words, message: str):
-    assert message in knowgap.refusal(*train(*words))
-    assert labeller.calls == []
