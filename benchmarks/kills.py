@@ -28,20 +28,6 @@ import numpy as np
 from table import Table, note, seconds
 
 THREADS = 2
-_EXPERIMENT = """
-name = "tiny"
-title = "Two programs"
-[[columns]]
-dataset = "sample"
-split = "dev"
-metrics = ["f1"]
-[[rows]]
-label = "direct"
-program = "direct"
-[[rows]]
-label = "rag"
-program = "rag"
-"""
 
 
 def add_arguments(group: Any) -> None:
@@ -54,7 +40,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Kill every kind of job."""
     import torch
 
-    for name in ("compiling.compiler", "compiling.experiments.run", "lms.embedded.engine", "retrieval.dense"):
+    for name in ("compiling.compiler", "lms.embedded.engine", "retrieval.dense"):
         importlib.import_module(f"knowgap.{name}")  # a fork has what is imported before it
     torch.set_num_threads(1)  # a fork has no other threads
     sample()
@@ -71,15 +57,11 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
     """Kill a kind of job so many times; when one has ended all the same, another is begun."""
     job = functools.partial(JOBS[kind], questions)
-    draw = random.Random(kind)
-    template, place = folder / f"{kind} template", folder / "job"
-    template.mkdir()
-    if kind in PREPARED:
-        _in_fork(functools.partial(PREPARED[kind], template))
+    draw, place = random.Random(kind), folder / "job"
 
     def begin() -> None:
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(template, place)
+        place.mkdir()
 
     begin()
     started = time.perf_counter()
@@ -174,14 +156,8 @@ def _calls(place: Path) -> int:
 
 
 def _files(place: Path) -> set[str]:
-    """Files and folders below a folder, apart from those of caches, whose names follow from moments.
-
-    How often an index was changed, which is in the names of its segments, does not count.
-    """
-    names = {path.relative_to(place).as_posix() for path in place.rglob("*")}
-    for number, segment in enumerate(sorted(place.rglob("segment-*"))):
-        old, new = segment.relative_to(place).as_posix(), f"segment ({number})"
-        names = {new + name.removeprefix(old) if name.startswith(old) else name for name in names}
+    """Files and folders below a folder, but for caches; how often an index was changed, is left out."""
+    names = {re.sub(r"segment-\d+", "segment", path.relative_to(place).as_posix()) for path in place.rglob("*")}
     return {name for name in names if "cache" not in name}
 
 
@@ -214,18 +190,14 @@ def _build(_: int, place: Path) -> Any:
     return json.loads((place / "index" / "manifest.json").read_text(encoding="utf-8"))["files"]
 
 
-def _prepare_update(place: Path) -> None:
-    from knowgap.retrieval import DenseIndex
-
-    DenseIndex.build(sample()[0].corpus[:50], place / "index", encoder=_count_words)
-
-
 def _update(_: int, place: Path) -> Any:
     """Add and delete in 20 steps, with a merge in between; a step that was done is done again."""
     from knowgap.retrieval import DenseIndex
 
-    passages = sample()[0].corpus
-    index = DenseIndex.open(place / "index", encoder=_count_words)
+    passages, folder = sample()[0].corpus, place / "index"
+    if not folder.exists():
+        DenseIndex.build(passages[:50], folder, encoder=_count_words)
+    index = DenseIndex.open(folder, encoder=_count_words)
     for step in range(50, 250, 10):
         index.add(passages[step : step + 10], replace=True)
         index.delete([passages[step].id, passages[step - 50].id])
@@ -267,41 +239,11 @@ def _tune(_: int, place: Path) -> Any:
     return len(tuning.trials) >= 6, tuning.default and tuning.default.intermediate_values
 
 
-def _experiment(_: int, place: Path) -> Any:
-    from knowgap.compiling import Run
-    from knowgap.compiling.experiments.run import run_experiment
-
-    (place / "table.toml").write_text(_EXPERIMENT, encoding="utf-8")
-    run = Run(lm=_lm(place), num_threads=THREADS)
-    result = run_experiment(place / "table.toml", place / "out", engine="bm25", limit=30, run=run)
-    return [line for column in result.table.columns for line in result.lines(column)]
-
-
-def _save_first(place: Path) -> None:
-    from knowgap.compiling import save
-
-    save(_rag(1)[0], place / "artifact", lm="none")
-
-
-def _replace_artifact(_: int, place: Path) -> Any:
-    """Replace an artifact again and again; before that, it has to be whole."""
-    from knowgap.compiling import load, save
-
-    program, _ = _rag(1)
-    assert load(place / "artifact").values()["top_k"] in range(1, 8)
-    for top_k in [1, 2, 3, 4, 5, 6, 7] * 10:
-        save(program.configure(top_k=top_k), place / "artifact", lm="none")
-    return load(place / "artifact").values()
-
-
 JOBS: dict[str, Callable[[int, Path], Any]] = {
     "index build": _build,
     "index update": _update,
     "eval": _evaluate,
     "compile": _compile,
     "study": _tune,
-    "experiment": _experiment,
-    "replacing an artifact": _replace_artifact,
 }
 """Jobs by what they do; each gets a number of questions and a folder."""
-PREPARED: dict[str, Callable[[Path], None]] = {"index update": _prepare_update, "replacing an artifact": _save_first}

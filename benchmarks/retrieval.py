@@ -46,7 +46,6 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--encoder", help="folder or hub name of a bi-encoder whose dense index is measured, too")
     group.add_argument("--passages", type=int, nargs="+", help="sizes of large indexes (50,000 200,000; quick 5,000)")
     group.add_argument("--queries", type=int, help="that a large index is asked (100; quick 20)")
-    group.add_argument("--keep", type=Path, help="a folder for the encoded passages: those of an earlier run are used")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -56,10 +55,8 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     if "codes" in options.parts:
         yield _codes()
     if "size" in options.parts or "changes" in options.parts:
-        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
-            folder = (options.keep or Path(name)).absolute()
-            folder.mkdir(parents=True, exist_ok=True)
-            yield from _large(options, folder)
+        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
+            yield from _large(options, Path(folder))
 
 
 def _gold(options: argparse.Namespace) -> Table:
@@ -183,8 +180,6 @@ def _large(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
 def _copy(encoded: Path, folder: Path, size: int) -> None:
     """Write an index of `size` passages: those that are encoded, and copies of them with noise in each vector."""
     segment = folder / "segment-0"
-    if (folder / "manifest.json").exists():
-        return
     segment.mkdir(parents=True)
     original, rng = Vectors.open(encoded / "segment-0", 128), np.random.default_rng(17)
 
@@ -204,7 +199,7 @@ def _copy(encoded: Path, folder: Path, size: int) -> None:
 
 def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> dict[str, Any]:
     """Search a copied index in a process of its own."""
-    snapshot, every, times, found = Snapshot.open(folder, Manifest.parse(folder)), np.arange(size), [], []
+    snapshot, every, times, found = Snapshot(folder, Manifest.parse(folder)), np.arange(size), [], []
     nearest(snapshot.vectors, queries[0], K, every)
     for query in queries:
         started = time.perf_counter()

@@ -38,6 +38,12 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 from knowgap.storage.progress import Progress
 
+try:
+    from qdrant_client import QdrantClient, models
+    from qdrant_client.http.exceptions import ApiException
+except ImportError as error:
+    raise MissingDependency("qdrant-client is not installed; `pip install 'knowgap[qdrant]'`") from error
+
 _AT_ONCE = 64  # passages in a request
 _POOLED = 1000  # passages chosen by their pooled vectors, at least
 _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
@@ -92,14 +98,15 @@ class QdrantIndex(Index):
         points, settings = Points(url, collection), {"url": url, "name": collection}
 
         def write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report: Progress) -> None:
-            build.resume(manifest, layout=layout)
-            store = build.store
-            if not build.passages:
+            def create() -> None:
                 points.create(encoder.dim, layout, overwrite=overwrite)
-            for batch in batches((store[n] for n in range(build.passages, len(store))), _AT_ONCE):
-                report(build.passages, len(store), "encoding passages")
+
+            store, resumed = build.store, build.resume(manifest, create, layout=layout)
+            done = points.ask("count").count // _AT_ONCE * _AT_ONCE if resumed else 0
+            for batch in batches((store[n] for n in range(done, len(store))), _AT_ONCE):
+                report(done, len(store), "encoding passages")
                 points.upload(batch, encoder)
-                build.save(passages=build.passages + len(batch))
+                done += len(batch)
             shutil.rmtree(build.segment)  # the points hold the passages
 
         cls._build(passages, path, settings, write, encoder=encoder, overwrite=overwrite, progress=progress)
@@ -126,17 +133,10 @@ class QdrantIndex(Index):
             raise IndexDamaged(f"{path}: its collection {points.name!r} no longer exists; build the index again")
         return cls(Path(path), manifest, points, encoder)
 
-    @property
-    def digest(self) -> str:
-        """A digest of the settings and passages of the build and of all changes since."""
-        return Manifest.parse(self.path).digest
-
     def __len__(self) -> int:
         return self.points.ask("count").count
 
     def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
-        from qdrant_client import models
-
         options: dict[str, Any] = {"using": "tokens", "limit": k + _TIES, "with_payload": True}
         if ids is not None:  # all of these passages are scored
             chosen = models.HasIdCondition(has_id=[_point_id(name) for name in ids])
@@ -176,14 +176,13 @@ class QdrantIndex(Index):
 
     def close(self) -> None:
         """Close the connection."""
-        self.points.close()
+        self.points.client.close()
 
 
 class Points:
     """A collection on a server, which gets the key in the environment variable QDRANT_API_KEY, or in a folder.
 
     Raises:
-        MissingDependency: qdrant-client is not installed.
         UsageError: the key would go over plain HTTP to another machine.
         IndexMissing: no server answers, also later; or another process has opened the folder.
     """
@@ -193,29 +192,21 @@ class Points:
         if key and url.startswith("http:") and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
             raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
         try:
-            from qdrant_client import QdrantClient
-
             where: dict[str, Any] = {"url": url, "api_key": key} if is_address(url) else {"path": url}
-            self._client = QdrantClient(**where, check_compatibility=False)
-        except ImportError as error:
-            raise MissingDependency("qdrant-client is not installed; `pip install 'knowgap[qdrant]'`") from error
+            self.client = QdrantClient(**where, check_compatibility=False)
         except RuntimeError as error:
             raise IndexMissing(f"{url}: {shorten(error, 200)}") from error
         self.exists = bool(self.ask("collection_exists"))
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of the client on the collection."""
-        from qdrant_client.http.exceptions import ApiException
-
         try:
-            return getattr(self._client, method)(self.name, *arguments, **options)
+            return getattr(self.client, method)(self.name, *arguments, **options)
         except (ApiException, ConnectionError) as error:
             raise IndexMissing(f"{self.url}: Qdrant does not answer ({shorten(error, 200)})") from error
 
     def create(self, dim: int, layout: dict[str, int], *, overwrite: bool) -> None:
         """Create the collection; raises `IndexFolderError` if it exists and is not to be overwritten."""
-        from qdrant_client import models
-
         if self.exists and not overwrite:
             raise IndexFolderError(f"the collection {self.name!r} already exists; choose another, or --overwrite")
         self.ask("delete_collection")
@@ -232,8 +223,6 @@ class Points:
 
     def upload(self, passages: Sequence[Passage], encoder: TokenEncoder) -> None:
         """Encode passages, and write their points."""
-        from qdrant_client import models
-
         vectors, lengths = encoder.encode_passages([str(passage) for passage in passages])
         pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
         points = [
@@ -245,10 +234,6 @@ class Points:
             for passage, piece in zip(passages, pieces, strict=True)
         ]
         self.ask("upsert", points)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
 
 
 def _point_id(passage_id: str) -> str:

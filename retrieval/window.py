@@ -37,9 +37,14 @@ class Window:
         encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [len(text.ids) + self.marks for text in encoded]
 
-    def cut(self, texts: Sequence[str]) -> int:
-        """How many of the texts are longer than the window."""
-        return sum(count > self.size for count in self.count(texts))
+    def warn_of_cut(self, texts: Sequence[str]) -> None:
+        """Warn if the end of a text is not encoded."""
+        if any(count > self.size for count in self.count(texts)):
+            warnings.warn(
+                f"passages are longer than the {self.size} tokens that the encoder reads: what comes after them is not "
+                "searched (`knowgap index` splits long texts of --corpus FILE)",
+                stacklevel=2,
+            )
 
 
 class Encoder(Protocol):
@@ -103,13 +108,3 @@ def model_window(model: Any) -> Window:
     prompt = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
     marks = len(tokenizer.encode("").ids) + len(tokenizer.encode(prompt, add_special_tokens=False).ids)
     return Window(tokenizer, int(model.max_seq_length or model.tokenizer.model_max_length), marks)
-
-
-def warn_of_cut(cut: int, total: int, window: Window | None) -> None:
-    """Warn if the ends of some of the passages were not encoded."""
-    if cut and window is not None:
-        warnings.warn(
-            f"{cut:,} of {total:,} passages are longer than the {window.size} tokens that the encoder reads: what "
-            "comes after them is not searched (`knowgap index` splits long texts of --corpus FILE)",
-            stacklevel=2,
-        )

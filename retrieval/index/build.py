@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,20 +17,17 @@ from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import acquire_lock, naming, replace_folder, write_json
 from knowgap.storage.manifest import seal
 
-STATE = "encoded.json"
+JOB = "job.json"
 
 
 class IndexBuild:
-    """A build in progress, made by `start_build`. How far it is, is written to disk by `save`.
+    """A build in progress, made by `start_build`.
 
     Attributes:
         folder: where the index is written.
         segment: where its segment is written, inside the folder.
         store: its passages.
         corpus_digest: their digest.
-        passages: how many of them are encoded.
-        tokens: how many vectors are on disk for these.
-        cut: how many of these are longer than the encoder's window.
 
     Raises:
         DataError: there are no passages, or two with the same id.
@@ -38,8 +35,7 @@ class IndexBuild:
 
     def __init__(self, target: Path, passages: Iterable[Passage]) -> None:
         self.folder, self._target = building_folder(target), target
-        self.segment, self._job = self.folder / FIRST_SEGMENT, {}
-        self.passages = self.tokens = self.cut = 0
+        self.segment = self.folder / FIRST_SEGMENT
         self.segment.mkdir(parents=True, exist_ok=True)
         (self.folder / MANIFEST).unlink(missing_ok=True)  # a killed build may have written it
         self.store, self.corpus_digest = PassageStore.build(passages, self.segment)
@@ -62,34 +58,29 @@ class IndexBuild:
         shutil.rmtree(self.folder)
         return True
 
-    def resume(self, manifest: Manifest, **job: Any) -> None:
-        """Take over what a killed build of the same index has written; or remove the files of another one, and begin.
+    def resume(self, manifest: Manifest, prepare: Callable[[], None] | None = None, **job: Any) -> bool:
+        """Whether a killed build of the same index has left its files.
 
-        `job` are settings of the build that the manifest does not have.
+        If not, those of a build of another one are removed, and `prepare` is called before this one is recorded. `job`
+        are settings of the build that the manifest does not have.
         """
-        self._job = {"index": manifest.digest, "encoder": manifest.checkpoint, **job}
-        try:
-            state = json.loads((self.folder / STATE).read_bytes())
-        except OSError:
-            state = {"job": None}
-        if state.pop("job") != self._job:
-            kept = self.folder / CHECKPOINT if "fitted" in manifest.checkpoint else self.segment
-            for old in (*self.folder.iterdir(), *self.segment.glob("*")):
-                if old not in (self.segment, kept) and not old.name.startswith("passages."):
-                    shutil.rmtree(old) if old.is_dir() else old.unlink()
-            state = {}
-        self.save(**state)
-
-    def save(self, **counts: int) -> None:
-        """Change some of `passages`, `tokens` and `cut`, and write all to disk."""
-        vars(self).update(counts)
-        counts = {name: getattr(self, name) for name in ("passages", "tokens", "cut")}
-        write_json(self.folder / STATE, {"job": self._job, **counts})
+        job |= {"index": manifest.digest, "encoder": manifest.checkpoint}
+        path = self.folder / JOB
+        if path.exists() and json.loads(path.read_bytes()) == job:
+            return True
+        kept = self.folder / CHECKPOINT if "fitted" in manifest.checkpoint else self.segment
+        for old in (*self.folder.iterdir(), *self.segment.glob("*")):
+            if old not in (self.segment, kept) and not old.name.startswith("passages."):
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
+        if prepare is not None:
+            prepare()
+        write_json(path, job)
+        return False
 
     def finish(self, manifest: Manifest) -> None:
         """Record the files, sync everything to disk, and rename the folder to its target, which it replaces."""
-        replace(manifest, files=seal(self.folder, leave_out=[STATE])).write(self.folder)
-        (self.folder / STATE).unlink(missing_ok=True)
+        replace(manifest, files=seal(self.folder, leave_out=[JOB])).write(self.folder)
+        (self.folder / JOB).unlink(missing_ok=True)
         replace_folder(self.folder, self._target)
 
 
@@ -113,7 +104,7 @@ def start_build(path: str | Path, passages: Iterable[Passage]) -> Iterator[Index
             try:
                 yield IndexBuild(target, passages)
             except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
-                if not any((folder / name).exists() for name in (STATE, MANIFEST)):
+                if not any((folder / name).exists() for name in (JOB, MANIFEST)):
                     shutil.rmtree(folder, ignore_errors=True)
                 raise
 

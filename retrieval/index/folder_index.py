@@ -26,10 +26,10 @@ from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import CHECKPOINT, Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
-from knowgap.retrieval.index.vectors import LENGTHS, VECTORS, Block, Vectors, fixed_point
+from knowgap.retrieval.index.vectors import LENGTHS, Block, Vectors, fixed_point
 from knowgap.retrieval.passage import Hit, Passage, document_id
 from knowgap.retrieval.postings import write_words
-from knowgap.retrieval.window import Encoder, warn_of_cut
+from knowgap.retrieval.window import Encoder
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.files import acquire_lock, sync
 from knowgap.storage.manifest import record_file, seal
@@ -93,7 +93,7 @@ class FolderIndex(Index):
         """The index that a manifest describes, or a later one if another process has removed files meanwhile."""
         while True:
             try:
-                return Snapshot.open(self.path, manifest, earlier)
+                return Snapshot(self.path, manifest, earlier)
             except FileNotFoundError:
                 newer = Manifest.read(self.path, engine=self.engine)
                 if newer == manifest:
@@ -242,36 +242,32 @@ def _write(build: IndexBuild, manifest: Manifest, encoder: Encoder | None, repor
     """Write the first segment of an index, or the rest of it; see `Index._build`."""
     build.resume(manifest)
     if encoder is not None:
-        for name, size in ((VECTORS, build.tokens * 2 * encoder.dim), (LENGTHS, build.passages * 4)):
-            with (build.segment / name).open("ab") as file:
-                file.truncate(size)  # a killed build may have written more
         Vectors.write(build.segment, _encoded(build, encoder, report), encoder.dim)
-        warn_of_cut(build.cut, len(build.store), encoder.window)
     if "stemmer" in manifest.settings:
         write_words(build.store, build.segment / WORDS, manifest.settings["stemmer"], report)
 
 
 def _encoded(build: IndexBuild, encoder: Encoder, report: Progress) -> Iterator[Block]:
-    """Yield the vectors of the passages that a build does not count as encoded, and count them."""
-    store = build.store
-    report(build.passages, len(store), "encoding passages")
-    while build.passages < len(store):
-        texts = [str(store[n]) for n in range(build.passages, min(build.passages + _ENCODED_AT_ONCE, len(store)))]
-        distinct = list(dict.fromkeys(texts))  # equal texts get the same vectors
-        vectors, counts = encoder.encode_passages(distinct)
-        pieces = dict(zip(distinct, np.split(fixed_point(vectors), np.cumsum(counts)[:-1]), strict=True))
-        lengths = np.array([len(pieces[text]) for text in texts])
-        yield np.concatenate([pieces[text] for text in texts]), lengths
-        cut = build.cut + (encoder.window.cut(texts) if encoder.window is not None else 0)
-        build.save(passages=build.passages + len(texts), tokens=build.tokens + int(lengths.sum()), cut=cut)
-        report(build.passages, len(store), "encoding passages")
+    """Yield the vectors of the passages that a killed build has not encoded."""
+    total, first = len(build.store), (build.segment / LENGTHS).stat().st_size // 4
+    report(first, total, "encoding passages")
+    while first < total:
+        some = range(first, min(first + _ENCODED_AT_ONCE, total))
+        yield _encode(encoder, [build.store[n] for n in some])
+        first = some.stop
+        report(first, total, "encoding passages")
 
 
 def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:
+    """The vectors of passages; equal texts get the same ones. Warns of passages that are longer than the window."""
     texts = [str(passage) for passage in passages]
-    warn_of_cut(encoder.window.cut(texts) if encoder.window is not None else 0, len(texts), encoder.window)
-    vectors, lengths = encoder.encode_passages(texts)
-    return fixed_point(vectors), lengths
+    distinct = list(dict.fromkeys(texts))
+    if encoder.window is not None:
+        encoder.window.warn_of_cut(distinct)
+    vectors, counts = encoder.encode_passages(distinct)
+    pieces = dict(zip(distinct, np.split(fixed_point(vectors), np.cumsum(counts)[:-1]), strict=True))
+    lengths = np.array([len(pieces[text]) for text in texts], dtype=np.int64)
+    return np.concatenate([pieces[text] for text in texts]), lengths
 
 
 def _kept(sizes: list[int]) -> int:

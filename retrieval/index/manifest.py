@@ -18,8 +18,8 @@ digest. The positions of passages are counted through the segments in the order 
 once and never changed; every recorded file must have its size and digest (`knowgap.storage.manifest`).
 
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
-renames the folder to its target. A kill leaves no folder at the target; the same command continues the build, whose
-`encoded.json` says how many passages are encoded. An index that is overwritten is exchanged with the finished folder in
+renames the folder to its target. A kill leaves no folder at the target; the same command continues the build, if its
+`job.json` is the same; the lengths say how many passages are encoded. An index that is overwritten is exchanged with the finished folder in
 one step, and is then removed. If the target already is the same index, nothing is built.
 
 **Changing** (`folder_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
@@ -141,10 +141,6 @@ class Manifest:
         if engine not in (None, record["engine"]):
             raise IndexForeign(f"{folder}: an index of the engine {record['engine']!r}, not {engine!r}")
         return cls(segments=tuple(Segment(**segment) for segment in record.pop("segments")), **record)
-
-    def files_of(self, segment: Segment) -> dict[str, FileRecord]:
-        """The record of the files of a segment."""
-        return {name: file for name, file in self.files.items() if name.startswith(f"{segment.name}/")}
 
     def write(self, folder: Path) -> None:
         """Write the manifest of a folder, in one step."""

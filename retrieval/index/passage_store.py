@@ -11,7 +11,7 @@ import bisect
 import hashlib
 import mmap
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -92,14 +92,11 @@ class PassageStore(Sequence[Passage]):
         return len(self._ids)
 
     def __getitem__(self, position: int) -> Passage:  # pyright: ignore[reportIncompatibleMethodOverride]  # no slices
-        if not -len(self) <= position < len(self):
+        if position >= len(self):
             raise IndexError(f"passage {position} of {len(self)}")
-        row = 3 * (position % len(self))
+        row = 3 * position
         start, title, text, end = self._offsets[row : row + 4].tolist()
         return Passage(self._text(start, title), self._text(title, text), self._text(text, end))
-
-    def __iter__(self) -> Iterator[Passage]:
-        return (self[position] for position in range(len(self)))
 
     def identifier(self, position: int) -> str:
         """The id of the passage at a position; the rest of it is not read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions
 from knowgap.retrieval.index.vectors import Block, Vectors
 from knowgap.retrieval.passage import Passage
@@ -45,32 +45,24 @@ class Snapshot:
     """An index at one moment. Positions are counted through all segments.
 
     Args:
+        path: the folder of the index.
         manifest: the manifest of that moment.
-        segments: the segments that it names.
-        deleted: the positions of deleted passages.
+        earlier: segments that this snapshot has open are not opened again.
     """
 
-    def __init__(self, manifest: Manifest, segments: Sequence[OpenSegment], deleted: Collection[int] = ()) -> None:
-        self.manifest, self.segments = manifest, list(segments)
+    def __init__(self, path: Path, manifest: Manifest, earlier: Snapshot | None = None) -> None:
+        known: dict[Segment, OpenSegment] = {}
+        if earlier is not None and earlier._made_as == (manifest.settings, manifest.checkpoint):
+            known = dict(zip(earlier.manifest.segments, earlier.segments, strict=True))
+        self.manifest, self._made_as = manifest, (manifest.settings, manifest.checkpoint)
+        self.segments = [
+            known.get(record) or OpenSegment.open(path / record.name, manifest.settings) for record in manifest.segments
+        ]
         self.starts = np.cumsum([0, *map(len, self.segments)])
         self.alive = np.ones(self.starts[-1], dtype=bool)
-        self.alive[np.fromiter(deleted, dtype=np.int64)] = False
+        if manifest.tombstones:
+            self.alive[np.load(path / manifest.tombstones, allow_pickle=False)] = False
         self.live: Positions = np.flatnonzero(self.alive)
-
-    @classmethod
-    def open(cls, path: Path, manifest: Manifest, earlier: Snapshot | None = None) -> Snapshot:
-        """Open the files of a folder; segments that an earlier snapshot has open are not opened again."""
-        known: dict[str, OpenSegment] = {}
-        if earlier is not None:
-            for record, segment in zip(earlier.manifest.segments, earlier.segments, strict=True):
-                if earlier.manifest.files_of(record) == manifest.files_of(record):
-                    known[record.name] = segment
-        segments = [
-            known.get(record.name) or OpenSegment.open(path / record.name, manifest.settings)
-            for record in manifest.segments
-        ]
-        deleted = np.load(path / manifest.tombstones, allow_pickle=False) if manifest.tombstones else ()
-        return cls(manifest, segments, deleted)
 
     def __len__(self) -> int:
         return len(self.live)

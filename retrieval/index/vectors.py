@@ -77,15 +77,18 @@ class Vectors:
     def write(cls, folder: Path, blocks: Iterable[Block], dim: int) -> None:
         """Write the vectors of passages, given some passages at a time, with their means.
 
-        They follow those that the files have already. When the next block is asked for, the last is on disk.
+        They follow those of a killed call, which are on disk before their lengths are written.
         """
+        (folder / LENGTHS).touch()
+        done = np.fromfile(folder / LENGTHS, dtype=np.int32)
         with (folder / VECTORS).open("ab") as vectors_file, (folder / LENGTHS).open("ab") as lengths_file:
+            vectors_file.truncate(int(done.sum()) * 2 * dim)
+            lengths_file.truncate(done.nbytes)
             for vectors, lengths in blocks:
-                vectors_file.write(vectors.tobytes())
-                lengths_file.write(lengths.astype(np.int32).tobytes())
-                for written in (vectors_file, lengths_file):
-                    written.flush()
-                    os.fsync(written.fileno())
+                for file, array in ((vectors_file, vectors), (lengths_file, lengths.astype(np.int32))):
+                    file.write(array.tobytes())
+                    file.flush()
+                    os.fsync(file.fileno())
         lengths = np.fromfile(folder / LENGTHS, dtype=np.int32)
         vectors = np.memmap(folder / VECTORS, dtype=np.int16, mode="r").reshape(-1, dim)
         np.save(folder / MEANS, cls(vectors, lengths).means)

@@ -84,7 +84,7 @@ def test_near_misses_are_read_and_mutated_replies_raise_nothing():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark of kills forks")
 @pytest.mark.long
 def test_killed_jobs_end_with_the_same_result():
-    [rows] = tables(run("kills", "--jobs", "eval;replacing an artifact", "--job-kills", "2")[0]).values()
+    [rows] = tables(run("kills", "--jobs", "eval;index update", "--job-kills", "2")[0]).values()
     for row in rows:
         assert int(row["kills"]) >= 2
         assert row["ended"] == row["identical"] != "0"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from knowgap.errors import CheckpointError, UsageError
-from knowgap.retrieval import DenseIndex
+from knowgap.retrieval import DenseIndex, Passage, open_index
 from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_bi_encoder
 
@@ -25,14 +25,13 @@ class TestEmbeddedDenseIndex(IndexConformance, UpdateConformance):
     index_class = DenseIndex
 
 
-class TestSentenceTransformersIndex(IndexConformance):
-    index_class = DenseIndex
-
-    @pytest.fixture(scope="class", autouse=True)
-    @classmethod
-    def with_encoder(cls, tmp_path_factory):
-        texts = [*map(str, corpus()), *QUERIES]
-        cls.options = {"encoder": write_bi_encoder(tmp_path_factory.mktemp("tiny") / "encoder", texts)}
+def test_a_bi_encoder_of_sentence_transformers_encodes(tmp_path):
+    encoder = write_bi_encoder(tmp_path / "encoder", [*map(str, corpus()), *QUERIES])
+    index = DenseIndex.build(corpus(), tmp_path / "index", encoder=encoder)
+    assert [hits[0].passage for hits in index.search([*map(str, corpus()[::7])], 1)] == corpus()[::7]
+    assert open_index(tmp_path / "index").search(QUERIES, 5) == index.search(QUERIES, 5)
+    with pytest.warns(UserWarning, match="longer than the"):
+        index.add([Passage("long", "", "the cold northern sea " * 200)])
 
 
 def test_scores_are_cosines(tmp_path):

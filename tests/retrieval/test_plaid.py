@@ -114,11 +114,6 @@ class TestPlaidIndex(RetrieverConformance):
         with pytest.raises(UsageError, match="at least 32 passages, not 1"):
             PlaidIndex.build(corpus(1), tmp_path / "one", encoder=self.checkpoint)
 
-    def test_equal_passages_are_ordered_by_id(self, tmp_path: Path):
-        twins = [Passage(name, "Twin", "The very same words about a lighthouse.") for name in ("c", "a", "d", "b")]
-        [hits] = self.make(twins, tmp_path / "twins").search(["Twin: The very same words about a lighthouse."], 3)
-        assert [hit.passage.id for hit in hits] == ["a", "b", "c"]
-
     def test_only_passages_with_these_ids(self, retriever: PlaidIndex, passages: list[Passage]):
         ids = {passage.id for passage in passages[::3]}
         assert {hit.passage.id for hit in retriever.search(QUERIES[:1], 99, ids=ids)[0]} == ids

