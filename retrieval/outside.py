@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -21,7 +20,6 @@ from knowgap.errors import (
     IndexMissing,
     MissingDependency,
     UnknownName,
-    UsageError,
     is_address,
     shorten,
     without_credentials,
@@ -45,7 +43,7 @@ def open_outside(name: str | Path) -> Any:
     Raises:
         IndexFolderError: there is no such folder, or it lacks a file that is needed.
         MissingDependency: a package is not installed.
-        UsageError: an address does not have this form.
+        UnknownName: there is no such kind of server.
     """
     servers = {"elasticsearch": Elasticsearch, "opensearch": Elasticsearch, "flashrag": FlashRAGServer}
     folders: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex, "plaid": _open_plaid}
@@ -218,11 +216,6 @@ class FlashRAGServer(Server):
 
 class Elasticsearch(Server):
     """An index of Elasticsearch or OpenSearch: `http://host:9200/INDEX`, searched by BM25 in its default fields."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        if not urlsplit(url).path.strip("/"):
-            raise UsageError(f"{self.name}: name the index, too, as in http://host:9200/INDEX")
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         lines: list[Any] = []

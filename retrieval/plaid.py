@@ -58,7 +58,8 @@ class PlaidIndex(Index):
     def __init__(self, path: Path, manifest: Manifest, encoder: Any = None, passages: Lines | None = None) -> None:
         super().__init__(path, manifest, encoder)
         folder = path / "plaid" if passages is None else path
-        self.name, self._passages = f"plaid {path.name}", passages or PassageStore(path / FIRST_SEGMENT)
+        self.name = f"plaid {path.name}"
+        self._passages: Any = passages or PassageStore(path / FIRST_SEGMENT)
         try:
             chunks = range(json.loads((folder / "metadata.json").read_bytes())["num_chunks"])
             with redirect_stdout(io.StringIO()):

@@ -58,7 +58,7 @@ def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
     takes = inspect.signature(retriever.search).parameters if retriever is not None else {}
     if "files" in takes:
         return tuple(files)
-    if "ids" in takes:
+    if retriever is not None and "ids" in takes:
         retriever.search([], 1)  # says so if no document has been read yet
     sources = sources_of(retriever)
     ids = sources.ids(files) if sources is not None and "ids" in takes else None

@@ -147,13 +147,13 @@ class FolderIndex(Index):
         """
         new = list(passages)
         with self._writer() as snapshot:
-            old = {passage.id: snapshot.position(passage.id) for passage in new}
-            used = [id for id, position in old.items() if position is not None]
-            if used and not replace:
-                raise DataError(f"the id {used[0]!r} is already in use; ids must be unique", field="id")
+            found = ((passage.id, snapshot.position(passage.id)) for passage in new)
+            old = {id: position for id, position in found if position is not None}
+            if old and not replace:
+                raise DataError(f"the id {next(iter(old))!r} is already in use; ids must be unique", field="id")
             if new:
                 kept = _kept([*map(len, snapshot.segments), len(new)])
-                self._change(snapshot, kept, new, [old[id] for id in used])
+                self._change(snapshot, kept, new, old.values())
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:

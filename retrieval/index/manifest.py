@@ -18,9 +18,9 @@ digest. The positions of passages are counted through the segments in the order 
 once and never changed; every recorded file must have its size and digest (`knowgap.storage.manifest`).
 
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
-renames the folder to its target. A kill leaves no folder at the target; the same command continues the build, if its
-`job.json` is the same; the lengths say how many passages are encoded. An index that is overwritten is exchanged with the finished folder in
-one step, and is then removed. If the target already is the same index, nothing is built.
+renames the folder to its target. A kill leaves no folder at the target; the same command, which `job.json` knows again,
+continues behind the passages whose vectors are on disk. An index that is overwritten is exchanged with the finished
+folder in one step, and is then removed. If the target already is the same index, nothing is built.
 
 **Changing** (`folder_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
 positions of all deleted passages as a new file. The change takes effect when it replaces the manifest, which names
