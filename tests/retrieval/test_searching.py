@@ -73,8 +73,6 @@ def test_a_service_answers_from_some_documents(index, stream):
         chat = {"model": server.name, "messages": [{"role": "user", "content": "Which river of Tarn?"}]}
         told = client.post("/v1/chat/completions", json={**chat, "stream": stream, "files": ["old"]}).text
         assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
-        told = client.post("/v1/ask", json={**asked, "file": "old"}).json()["error"]["message"]
-        assert told == "file: there is no such field; the known fields are question, stream, citations, said, files"
 
 
 def test_a_program_searches_within_the_block(index):
