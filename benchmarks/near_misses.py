@@ -35,7 +35,6 @@ DECIDING = {
     "NextStep": ("reasoning",),
     "PromptedKnowledge": ("passage",),
     "ReadAndPlan": ("answer",),
-    "ReadRelevant": ("answerable",),
     "ReadingNotes": ("answer",),
     "SummarisePassage": ("summary",),
 }

@@ -14,17 +14,18 @@ from knowgap.programs.hyperparameters import Threshold, declared_in
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import say_unsupported
 from knowgap.programs.replies.asking import ask_until_read, lm_of, predict_of, without_last
-from knowgap.programs.replies.text import text_of, warn_once
-from knowgap.programs.shortening import SHORTEN, writer_of
+from knowgap.programs.replies.text import fits_style, known_text, text_of, warn_once
 from knowgap.programs.trace.recorder import current_recorder
-from knowgap.programs.trace.steps import Answered, Malformed, Retrieved, Shortened, Step
+from knowgap.programs.trace.steps import Answered, Malformed, Reasoned, Retrieved, Shortened, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.retrieval.searching import search_all
-from knowgap.signatures import STYLES, AnswerFromPassages
+from knowgap.signatures import STYLES, AnswerFromPassages, ShortenAnswer
 from knowgap.signatures.values import is_unknown
 
 LAST = dspy.Predict(AnswerFromPassages)
 """The predictor of the call that `max_calls` reserves."""
+SHORTEN = dspy.Predict(ShortenAnswer)
+"""The predictor that shortens an answer: small models tend to write whole sentences."""
 
 
 class Forward(dspy.Module):
@@ -176,5 +177,22 @@ class Forward(dspy.Module):
 
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
-        given = {"question": question, "passages": passages, "style": self.wording, "lm": writer_of(self)}
+        given = {"question": question, "passages": passages, "style": self.wording, "lm": self._writer()}
         return self.conclude(text_of(self.ask(LAST, last=True, **given)), passages)
+
+    def shortened(self, answer: str) -> str:
+        """The answer or, if it is longer than the style allows, what one more call makes of it."""
+        question, given = current_recorder().question, {"lm": self._writer(), "style": self.wording}
+        fits = not answer or is_unknown(answer) or fits_style(answer, self.style, question)
+        if fits or self.calls_left < 1 or given["lm"] is None:
+            return answer
+        short = known_text(self.ask(SHORTEN, last=True, question=question, text=answer, **given))
+        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
+            return answer
+        self.record(Reasoned(what="answer before it was shortened", text=answer))
+        return short
+
+    def _writer(self) -> Any:
+        """The model that writes the answer: the configured one, unless all predictors have their own; perhaps None."""
+        own = [predictor.lm for predictor in self.predictors()]
+        return lm_of(SHORTEN, {}) if None in own or not own else own[-1]

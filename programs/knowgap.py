@@ -14,7 +14,6 @@ from knowgap.programs.filtering import rerank
 from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
-from knowgap.programs.shortening import shorten_answer
 from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
 from knowgap.retrieval.grounding import grounded
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -128,7 +127,7 @@ class KnowGap(Program):
 
     def conclude(self, answer: str, passages: Sequence[Passage], **verdict: Any) -> dspy.Prediction:
         """As for every program; an answer that is longer than the style allows is shortened by one more call."""
-        return super().conclude(shorten_answer(self, answer), passages, **verdict)
+        return super().conclude(self.shortened(answer), passages, **verdict)
 
     def _search(self, queries: Sequence[str], shown: int) -> list[Passage]:
         """What the queries find: the first of each, then the second of each, or best first for the reranker.

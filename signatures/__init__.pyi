@@ -9,8 +9,10 @@ from .answers import UNKNOWN as UNKNOWN
 from .answers import AnswerDirectly as AnswerDirectly
 from .answers import AnswerFromPassages as AnswerFromPassages
 from .answers import CompleteFollowUp as CompleteFollowUp
+from .answers import JudgeAnswer as JudgeAnswer
 from .answers import ReasonedAnswer as ReasonedAnswer
 from .answers import ShortenAnswer as ShortenAnswer
+from .answers import WhichPassages as WhichPassages
 from .baselines import AnswerBySearching as AnswerBySearching
 from .baselines import DecomposeInOrder as DecomposeInOrder
 from .baselines import FollowUp as FollowUp
@@ -23,8 +25,6 @@ from .blend_filter import FilterKnowledge as FilterKnowledge
 from .blend_filter import InternalKnowledge as InternalKnowledge
 from .blend_filter import QuestionTopic as QuestionTopic
 from .blend_filter import ReasonRelevance as ReasonRelevance
-from .judging import JudgeAnswer as JudgeAnswer
-from .judging import WhichPassages as WhichPassages
 from .knowgap import LastReading as LastReading
 from .knowgap import ReadAndPlan as ReadAndPlan
 from .migres import ExtractSnippet as ExtractSnippet

@@ -77,7 +77,7 @@ def ask(
     from dspy.utils.exceptions import LMError
 
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
-    from knowgap.programs.greetings import greet
+    from knowgap.programs.conversation import greet
     from knowgap.programs.prediction import CitedPrediction
     from knowgap.programs.sources import CitedAnswer
     from knowgap.retrieval.searching import only_documents

@@ -15,8 +15,7 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.errors import IndexMissing
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
-from knowgap.programs.follow_up import FollowUp
-from knowgap.programs.greetings import greet
+from knowgap.programs.conversation import FollowUp, greet
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.statements import LMEntailment

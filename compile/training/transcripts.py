@@ -25,7 +25,7 @@ from knowgap.programs.rq_rag import Trajectory
 from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
-from knowgap.signatures.rq_rag_teacher import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
+from knowgap.signatures.rq_rag import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
 
 Action = Literal["rewrite", "decompose", "disambiguate"]
 
