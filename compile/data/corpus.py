@@ -55,8 +55,6 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
         yield from (passage for passage, _ in file.placed or ())
     for name, problem in reading.problems.items():
         warnings.warn(f"{name}: {problem}; left out", stacklevel=2)
-    if not reading.documents:
-        raise DataError("holds no documents that can be read", path=path)
 
 
 def read_source(
@@ -68,7 +66,11 @@ def read_source(
     *,
     split: bool = True,
 ) -> Iterator[ReadFile]:
-    """The files of a folder of documents, or a document, or a file of passages; see `read_documents`."""
+    """The files of a folder of documents, or a document, or a file of passages; see `read_documents`.
+
+    Raises:
+        DataError: as for `read_corpus`.
+    """
     known, kind, name = known or {}, kind_of(path), shown_name(path.name)
     if path.is_dir():
         files = find_files(path, reading)
@@ -83,6 +85,9 @@ def read_source(
     else:
         files = {name: path.resolve()}
     yield from read_documents(files, splitter, reading, known, progress)
+    if not known and not reading.documents:
+        problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
+        raise DataError(f"holds no documents that can be read{next(problems, '')}", path=path)
 
 
 def _parts(path: Path, name: str, splitter: Splitter | None, reading: Reading) -> Iterator[tuple[Passage, Source]]:

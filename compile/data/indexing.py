@@ -11,7 +11,7 @@ from typing import Any
 
 from knowgap.compiling.data.corpus import read_source
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.errors import DataError, IndexFolderError, UsageError
+from knowgap.errors import IndexFolderError, UsageError
 from knowgap.retrieval.documents.reading import ReadFile, Reading
 from knowgap.retrieval.documents.sources import FileRecord, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
@@ -92,8 +92,8 @@ def build_index(
             known = old.files() if old is not None else {}
             new = _new_passages(read_source(source, splitter, reading, known, report), old, known, beside)
             if old is None:
-                some = _at_least_one(_counted(new, report), source, reading)
-                index: Any = kind.build(some, folder, overwrite=overwrite, progress=progress, **options)
+                passages = _counted(new, report)
+                index: Any = kind.build(passages, folder, overwrite=overwrite, progress=progress, **options)
             else:
                 changed = list(new)
                 stale, reading.update = beside.changes_since(old)
@@ -184,13 +184,3 @@ def _counted(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]
         if count % _REPORTED == 0:
             report(count, 0, "reading passages")
         yield passage
-
-
-def _at_least_one(passages: Iterator[Passage], source: Path, reading: Reading) -> Iterator[Passage]:
-    """Yield the passages, or raise a `DataError` if there are none."""
-    first = next(passages, None)
-    if first is None:
-        problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
-        raise DataError(f"holds no documents that can be read{next(problems, '')}", path=source)
-    yield first
-    yield from passages

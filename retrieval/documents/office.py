@@ -10,8 +10,7 @@ from html import escape
 from typing import Any
 from xml.etree.ElementTree import iterparse
 
-from knowgap.retrieval.documents.tables import markdown
-from knowgap.retrieval.documents.text import Text, Unreadable, without_private
+from knowgap.retrieval.documents.text import Text, Unreadable, markdown, without_private
 from knowgap.retrieval.documents.web_pages import read_html
 
 _UNPACKED = 2**30  # bytes in an Office file, which is an archive

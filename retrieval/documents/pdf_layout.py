@@ -17,7 +17,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from knowgap.retrieval.documents.tables import joined, line
+from knowgap.retrieval.documents.text import joined, line
 
 _HYPHEN = "\x02"  # PDFium's, for a hyphen at the end of a line and the line end
 _APART = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_]){4,}(?!\S)")

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from knowgap.retrieval.documents.tables import line
-from knowgap.retrieval.documents.text import Text, Unreadable, line_starts
+from knowgap.retrieval.documents.text import Text, Unreadable, line, line_starts
 
 _LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from knowgap.retrieval.documents.tables import Cell, joined, markdown, spread
-from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.documents.text import Cell, Text, joined, markdown, spread
 
 _NESTED = "is nested too deeply for headings and tables; read as plain text"
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
