@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 
 import dspy
 import pytest
 from near_misses import all_signatures, deciding_fields, is_read, near_misses
 
+from knowgap import signatures
 from knowgap.programs.replies.fields import read_fields
+from knowgap.programs.replies.text import clean_lines
 from knowgap.signatures import AnswerDirectly, AnswerWithConfidence, ExtractUsefulInfo, PassageRelevance, ReasonedAnswer
 from knowgap.signatures.types import Grade
 
@@ -159,3 +163,55 @@ def test_both_ends_of_a_reply_are_read():
     assert read_fields(AnswerDirectly, marked + filler)["answer"] == "Tarn"
     assert read_fields(AnswerDirectly, filler + marked)["answer"] == "Tarn"
     assert read_fields(AnswerDirectly, filler) is None
+
+
+RECORDED = Path(__file__).with_name("recorded.jsonl").read_text(encoding="utf-8").splitlines()
+"""Replies of two small models to short prompts over the bundled sample.
+
+`read` was checked by a person: null where there is nothing to read, else the fields that decide.
+"""
+
+
+@pytest.mark.parametrize("case", [*map(json.loads, RECORDED)], ids=lambda case: f"{case['signature']}-{case['form']}")
+def test_a_recorded_reply_is_read_as_a_person_reads_it(case):
+    name = case["signature"]
+    signature = dspy.Signature(name) if "->" in name else getattr(signatures, name)
+    outputs = read_fields(signature, case["reply"])
+    if case["read"] is None:
+        assert outputs is None
+    else:
+        assert outputs is not None
+        assert {name: outputs[name] for name in case["read"]} == case["read"]
+
+
+# Lists of lines that a model wrote
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["1. Who painted it?", "2. Where is Wick?", "3. Who painted it"],
+        ["- Who painted it?", "- Where is Wick?", "- who painted it?"],
+        ["(1) Who painted it?", "(2) Where is Wick?", "(3) Who  painted it."],
+        ["• Who painted it?", "  * Where is Wick?", "Who painted it ?"],
+    ],
+)
+def test_list_marks_hide_no_repetition(lines):
+    new, repeated = clean_lines(lines, 3)
+    assert new == ["Who painted it?", "Where is Wick?"]
+    assert len(repeated) == 1
+    assert clean_lines(lines[:2], 3, exclude=["who painted it"])[0] == ["Where is Wick?"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"),
+    [("桥是谁设计的？", "桥是谁设计的?"), ("من صمم الجسر؟", "من صمم الجسر"), ("पुल किसने बनाया।", "पुल किसने बनाया?")],
+)
+def test_the_punctuation_of_other_scripts_hides_no_repetition(asked, again):
+    assert clean_lines([again], 3, exclude=[asked]) == ([], [again])
+
+
+def test_a_number_that_belongs_to_the_line_stays():
+    lines = ["3. Liga winners in 2010", "7. Symphony of Beethoven", "1984 by George Orwell", "-5 degrees"]
+    assert clean_lines(lines, 9) == (lines, [])
+    assert clean_lines(lines[:1], 9) == (lines[:1], [])
