@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -70,21 +70,6 @@ def test_every_dependency_has_one_pin_on_each_python(python: str):
         versions = [specifier.version for pin in pins for specifier in pin.specifier]
         assert len(versions) == 1, f"{requirement}: {versions}"
         assert versions[0] in requirement.specifier, f"{requirement}: {versions}"
-
-
-def test_a_pin_runs_on_every_python_that_it_is_for():
-    checked = 0
-    for pin in PINS:
-        try:
-            installed = distribution(pin.name)
-        except PackageNotFoundError:
-            continue
-        if installed.version not in pin.specifier:
-            continue  # the pin of another Python
-        runs_on = Requirement(f"python{installed.metadata.get('Requires-Python') or ''}").specifier
-        assert all(f"{python}.0" in runs_on for python in PYTHONS if applies(pin, python)), f"{pin} runs on {runs_on}"
-        checked += 1
-    assert checked > 100
 
 
 def test_the_promised_packages_are_dependencies():

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Command
 
 from knowgap.cli.main import main
 
@@ -59,47 +51,6 @@ class Knowgap:
         assert printed.count("error:") == 1
         assert "Traceback" not in printed
         return " ".join(printed[printed.index("error:") :].split())
-
-
-class Outside:
-    """Runs commands in a folder of one's own, as processes, from a script in another folder as `pip` installs it."""
-
-    def __init__(self, folder: Path, scripts: Path) -> None:
-        self.folder, self.script = folder, scripts / "knowgap"
-        self.script.write_text("from knowgap.cli.main import main\n\nmain()\n")
-        self.environment = {**os.environ, "KNOWGAP_HOME": str(folder / "home"), "COLUMNS": "200"}
-        self._printed = scripts / "printed"
-
-    def start(self, *words: str) -> Command:
-        return Command(
-            words, self.folder, run_by=[str(self.script)], environment=self.environment, output=self._printed
-        )
-
-    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
-        """What a command prints on standard output and on standard error."""
-        process = self.start(*words)
-        _, said = process.communicate()
-        assert process.returncode == code, said
-        return self._printed.read_text(encoding="utf-8"), said
-
-    def python(self, code: str) -> str:
-        """What Python prints that runs the code in the folder."""
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    @contextmanager
-    def serving(self, name: str, *words: str) -> Iterator[str]:
-        """Serve the program with a name; yields the address. SIGTERM ends the server."""
-        process = self.start("serve", *words, "--port", "0")
-        said = re.compile(rf"serving knowgap/{name} at (http://\S+);")
-        try:
-            yield next(found[1] for line in process.stderr if (found := said.search(line)))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
-        assert process.returncode == 0
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.app.cli.conftest import Outside
+from tests.app.cli.conftest import Knowgap, write_lines
 
 MINE = '''
 import dspy
@@ -62,44 +63,38 @@ TOWNS = {"Tarn": "Isk", "Orle": "Lome", "Venn": "Arde", "Bremm": "Ossel", "Kolm"
 OURS = ("--metric", "mine:mentions", "--data", "rivers.csv", "--index", "mine:Words:towns.jsonl")
 
 
-@pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Outside:
-    """A folder with mine.py, rivers.csv and towns.jsonl, and `compiled/artifact`."""
-    folder = tmp_path_factory.mktemp("outside")
+@pytest.fixture
+def outside(folder: Path, knowgap: Knowgap) -> Knowgap:
+    """The command in a folder with mine.py, rivers.csv and towns.jsonl."""
     (folder / "mine.py").write_text(MINE)
     rows = [f"Which river flows through {town}?,{river},{town}" for town, river in TOWNS.items()]
     (folder / "rivers.csv").write_text("\n".join(["question,answer,gold_ids", *rows]))
     documents = [{"id": t, "title": t, "text": f"{t} is a town. The {r} flows through it."} for t, r in TOWNS.items()]
-    (folder / "towns.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
-    knowgap = Outside(folder, tmp_path_factory.mktemp("bin"))
-    words = ("--program", "mine:Twice", *OURS, "--n-trials", "3", "--output-dir", "compiled")
-    printed, _ = knowgap("compile", *words)
-    assert "saved in compiled/artifact" in printed
+    write_lines(folder / "towns.jsonl", documents)
     return knowgap
 
 
-def test_an_own_program_is_scored_by_an_own_metric(outside):
+def test_own_programs_and_modules_are_scored_by_an_own_metric(outside):
     words = ("--program", "mine:Twice", "--set", "top_k=3", *OURS, "--whole")
-    result = json.loads(outside("eval", *words, "--json")[0])
+    result = outside.json("eval", *words)
     assert result["scores"]["mine:mentions"]["mean"] == 1.0
     origin = result["provenance"]
     assert (origin["program"], origin["hyperparameters"]["top_k"]) == ("Twice", 3)
     named = {role: facts["name"] for role, facts in origin["outside"].items()}
     assert named == {"program": "mine:Twice", "retriever": "mine:Words", "metric mine:mentions": "mine:mentions"}
     words = ("--program", "rag,mine:Once", *OURS, "--whole")
-    costs = json.loads(outside("eval", *words, "--json")[0])["mine:Once"]["costs"]
+    costs = outside.json("eval", *words)["mine:Once"]["costs"]
     assert [costs[name] for name in ("retrievals", "lm_calls", "passages")] == [1, 1, 1]
-    estimates = json.loads(outside("eval", *words, "--dry-run", "--json")[0])
+    estimates = outside.json("eval", *words, "--dry-run")
     assert [estimate["calls"] for estimate in estimates.values()] == [6, 6]
 
 
-def test_its_artifact_is_asked_where_the_program_is_named(outside):
-    folder = outside.folder / "compiled" / "artifact"
-    assert sorted(file.name for file in folder.iterdir()) == ["card.md", "config.json", "program.json"]
-    assert "| From outside: program | `mine:Twice`, digest `" in (folder / "card.md").read_text()
+def test_an_artifact_is_asked_where_its_program_is_named(outside):
+    outside("compile", "--program", "mine:Twice", *OURS, "--n-trials", "3", "--output-dir", "compiled")
+    artifact = outside.folder / "compiled" / "artifact"
+    assert sorted(file.name for file in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
+    assert "| From outside: program | `mine:Twice`, digest `" in (artifact / "card.md").read_text()
     words = ("ask", "Which river flows through Orle?", "--index", OURS[-1])
-    _, refused = outside(*words, "--program", "compiled/artifact", code=2)
-    assert "holds the program mine:Twice, which is not part of knowgap" in refused
-    assert "--program mine:Twice:FOLDER" in refused
-    printed, _ = outside(*words, "--program", "mine:Twice:compiled/artifact")
-    assert "Lome" in printed.splitlines()[-2]
+    del sys.modules["mine"]
+    assert "--program mine:Twice:FOLDER" in outside.refusal(*words, "--program", "compiled/artifact")
+    assert "Lome" in outside.json(*words, "--program", "mine:Twice:compiled/artifact")["answer"]
