@@ -22,23 +22,15 @@ from knowgap.programs.replies.fields import read_fields
 
 FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter}
 
-BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing"})
-"""Fields that an algorithm can do without, where others stand beside them."""
-
 DECIDING = {
-    "ExtractSnippet": ("snippet",),
-    "FollowUp": ("needed",),
-    "InternalKnowledge": ("passage",),
-    "LastReading": ("answer",),
-    "JointRelevance": ("answerable",),
-    "MissingInfo": ("answer",),
-    "NextStep": ("reasoning",),
-    "PromptedKnowledge": ("passage",),
-    "ReadAndPlan": ("answer",),
-    "ReadingNotes": ("answer",),
-    "SummarisePassage": ("summary",),
+    "ExtractSnippet": "snippet",
+    "LastReading": "answer",
+    "MissingInfo": "answer",
+    "PromptedKnowledge": "passage",
+    "ReadAndPlan": "answer",
+    "SummarisePassage": "summary",
 }
-"""The fields that decide, where these are not all but those of `BESIDE`."""
+"""The fields that decide where all have a default; elsewhere, those without one do."""
 
 TEXT = "Ada Moor, a painter & sailor (1871)"
 QUESTIONS = ["Who painted The Grey Ferry?", "Where was she born, and when?"]
@@ -128,7 +120,7 @@ def all_signatures() -> dict[str, Any]:
 def deciding_fields(name: str) -> tuple[str, ...]:
     """The output fields of a signature without which its reply says nothing."""
     fields = all_signatures()[name].output_fields
-    return DECIDING.get(name) or tuple(field for field in fields if field not in BESIDE) or tuple(fields)
+    return tuple(field for field, info in fields.items() if info.is_required()) or (DECIDING[name],)
 
 
 def kind_of(field: Any) -> str:

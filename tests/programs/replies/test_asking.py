@@ -42,139 +42,133 @@ STOP = ["[[ ## completed"]
 
 
 @pytest.fixture
-def limits(monkeypatch):
-    """Ask a model at an endpoint, which answers by a rule, and get the limits of each request."""
+def server(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     quiet_dspy()
+    with endpoint() as server:
+        server.reply_of = lambda _: ANSWER
+        yield server
 
-    def run(rule=lambda _: ANSWER, adapter=None, fault=lambda _: None, questions=("Where?",), style="short", **options):
-        with endpoint() as server:
-            server.reply_of, server.fault_of = rule, lambda _: fault(server.bodies[-1])
-            with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, **options), adapter=adapter):
-                assert {Direct(style=style)(question=question).answer for question in questions} == {"Tarn"}
-            names = {"stop": "stop", "max_completion_tokens": "max_tokens", "frequency_penalty": "frequency_penalty"}
-            return [{names[name]: body[name] for name in names if name in body} for body in server.bodies]
 
-    return run
+def asked(server, *questions, program=None, adapter=None, **options):
+    """What a program predicts with the model of a server."""
+    with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, **options), adapter=adapter):
+        return [(program or Direct())(question=question) for question in questions or ("Where?",)]
+
+
+def limits(server):
+    """The limits of each request that a server got."""
+    names = {"stop": "stop", "max_completion_tokens": "max_tokens", "frequency_penalty": "frequency_penalty"}
+    return [{names[name]: body[name] for name in names if name in body} for body in server.bodies]
+
+
+def refuse(server, option, message):
+    """Let a server refuse requests with an option; the message may repeat the request."""
+    server.fault_of = lambda _: (
+        (400, {}, json.dumps({"error": {"message": message.format(body=server.bodies[-1])}}))
+        if option in server.bodies[-1]
+        else None
+    )
 
 
 @pytest.mark.parametrize(
-    ("options", "adapter", "sent"),
+    ("style", "options", "adapter", "sent"),
     [
-        ({}, None, {"stop": STOP, "max_tokens": 300}),
-        ({}, dspy.JSONAdapter(), {"max_tokens": 300}),
-        ({"style": "sentence"}, None, {"stop": STOP, "max_tokens": 1000}),
-        ({"max_tokens": 99}, None, {"stop": STOP, "max_tokens": 99}),
-        ({"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 300}),
+        ("short", {}, None, {"stop": STOP, "max_tokens": 300}),
+        ("short", {}, dspy.JSONAdapter(), {"max_tokens": 300}),
+        ("sentence", {}, None, {"stop": STOP, "max_tokens": 1000}),
+        ("short", {"max_tokens": 99}, None, {"stop": STOP, "max_tokens": 99}),
+        ("short", {"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 300}),
     ],
 )
-def test_a_reply_ends_at_its_mark_and_is_not_longer_than_needed(limits, options, adapter, sent):
-    assert limits(adapter=adapter, **options) == [sent]
+def test_a_reply_ends_at_its_mark_and_is_not_longer_than_needed(server, style, options, adapter, sent):
+    asked(server, program=Direct(style=style), adapter=adapter, **options)
+    assert limits(server) == [sent]
 
 
-def test_a_call_is_sent_with_temperature_0_unless_the_predictor_sets_another():
+def test_a_call_is_sent_with_temperature_0_unless_the_predictor_sets_another(server):
     program = Direct()
-    with endpoint() as server:
-        server.reply_of = lambda _: ANSWER
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            program(question="Where?")
-            program.answer.config = {"temperature": 0.5}
-            program(question="When?")
-        assert [body["temperature"] for body in server.bodies] == [0.0, 0.5]
+    asked(server, program=program)
+    program.answer.config = {"temperature": 0.5}
+    asked(server, program=program)
+    assert [body["temperature"] for body in server.bodies] == [0.0, 0.5]
 
 
 @pytest.mark.parametrize("option", ["stop", "temperature"])
-def test_a_model_that_refuses_an_option_is_asked_again_without_and_remembered(option):
-    message = f"Unsupported parameter: '{option}' is not supported with this model"
-    refusal = (400, {}, json.dumps({"error": {"message": message}}))
-    with endpoint() as server:
-        server.reply_of = lambda _: ANSWER
-        server.fault_of = lambda _: refusal if option in server.bodies[-1] else None
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            assert {Direct()(question=question).answer for question in ("Where?", "When?")} == {"Tarn"}
-        assert [option in body for body in server.bodies] == [True, False, False]
-        assert {"max_completion_tokens", "stop", "temperature"} - {option} <= server.bodies[-1].keys()
+def test_a_model_that_refuses_an_option_is_asked_again_without_and_remembered(server, option):
+    refuse(server, option, f"Unsupported parameter: '{option}' is not supported with this model")
+    assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
+    assert [option in body for body in server.bodies] == [True, False, False]
+    assert {"max_completion_tokens", "stop", "temperature"} - {option} <= server.bodies[-1].keys()
 
 
 @pytest.mark.parametrize("said", ["logprobs: value is not allowed; input: {body}", "not supported by this model"])
-def test_refused_log_probabilities_are_left_out_alone_whatever_the_refusal_repeats(said):
-    def fault(body):
-        message = json.dumps({"error": {"message": said.format(body=body)}})
-        return (400, {}, message) if "logprobs" in body else None
-
-    with endpoint() as server:
-        server.fault_of = lambda _: fault(server.bodies[-1])
-        program = RQRAG(TableRetriever({}), depth=0, strategy="confidence")
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            assert {program(question=question).answer for question in ("Where?", "When?")} == {"Tarn"}
-        assert ["logprobs" in body for body in server.bodies] == [True, False, False]
-        assert (server.bodies[-1]["temperature"], server.bodies[-1]["stop"]) == (0.0, STOP)
+def test_refused_log_probabilities_are_left_out_alone_whatever_the_refusal_repeats(server, said):
+    refuse(server, "logprobs", said)
+    program = RQRAG(TableRetriever({}), depth=0, strategy="confidence")
+    assert [each.answer for each in asked(server, "Where?", "When?", program=program)] == ["Tarn", "Tarn"]
+    assert ["logprobs" in body for body in server.bodies] == [True, False, False]
+    assert (server.bodies[-1]["temperature"], server.bodies[-1]["stop"]) == (0.0, STOP)
 
 
-def test_a_server_that_wants_room_for_the_longest_reply_is_asked_for_one_of_any_length(limits):
-    message = "the request exceeds the available context size of 400 tokens"
-    refusal = (400, {}, json.dumps({"error": {"message": message, "code": 400}}))
-    sent = limits(fault=lambda body: refusal if "max_completion_tokens" in body else None)
-    assert [{*each} for each in sent] == [{"stop", "max_tokens"}, {"stop"}]
+def test_a_server_that_wants_room_for_the_longest_reply_is_asked_for_one_of_any_length(server):
+    refuse(server, "max_completion_tokens", "the request exceeds the available context size of 400 tokens")
+    assert asked(server)[0].answer == "Tarn"
+    assert [{*each} for each in limits(server)] == [{"stop", "max_tokens"}, {"stop"}]
 
 
 @pytest.mark.parametrize("cut", ["<think>\nI write [[ ## answer ## ]], then ", ""])
-def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(limits, cut):
+def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(server, cut):
     whole = f"<think>\n{ANSWER} [[ ## completed ## ]]\n</think>\n{ANSWER}"
-    sent = limits(lambda body: cut if "max_completion_tokens" in body else whole, questions=("Where?", "When?"))
-    assert [bool(each) for each in sent] == [True, True, False, False]
+    server.reply_of = lambda body: cut if "max_completion_tokens" in body else whole
+    assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
+    assert [bool(each) for each in limits(server)] == [True, True, False, False]
 
 
-def test_a_model_that_ended_a_reply_at_once_is_still_limited():
-    with endpoint() as server:
-        server.reply_of = lambda _: "" if len(server.bodies) == 1 else ANSWER
-        server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": 1 + len(written)}
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-            assert [Direct()(question=question).answer for question in ("Where?", "When?")] == ["Tarn", "Tarn"]
-        assert [body.get("max_completion_tokens") for body in server.bodies] == [300, 300, 300]
-        assert server.bodies[-1]["stop"] == STOP
+def test_a_model_that_ended_a_reply_at_once_is_still_limited(server):
+    server.reply_of = lambda _: "" if len(server.bodies) == 1 else ANSWER
+    server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": 1 + len(written)}
+    assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
+    assert [each["max_tokens"] for each in limits(server)] == [300, 300, 300]
+    assert limits(server)[-1]["stop"] == STOP
+
+
+COUNTED = " ".join(str(number) for number in range(900))
+CUT = f"[[ ## answer ## ]]\n{COUNTED}"
 
 
 @pytest.mark.parametrize(
     ("cut", "second"),
     [
-        (" ".join(str(number) for number in range(900)), {"max_tokens": 600}),
+        (COUNTED, {"max_tokens": 600}),
         ("Tarn, " * 900, {"max_tokens": 300, "frequency_penalty": 0.5}),
         (" ".join(str(number % 97) for number in range(900)), {"max_tokens": 300, "frequency_penalty": 0.5}),
     ],
 )
-def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself_must_not(limits, cut, second):
-    replies = [f"[[ ## answer ## ]]\n{cut}", ANSWER]
-    sent = limits(lambda _: replies.pop(0))
-    assert sent == [{"stop": STOP, "max_tokens": 300}, {"stop": STOP, **second}]
+def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself_must_not(server, cut, second):
+    server.reply_of = lambda _: f"[[ ## answer ## ]]\n{cut}" if len(server.bodies) == 1 else ANSWER
+    assert asked(server)[0].answer == "Tarn"
+    assert limits(server) == [{"stop": STOP, "max_tokens": 300}, {"stop": STOP, **second}]
 
 
-def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again():
-    with endpoint() as server:
-        server.reply_of = lambda _: "[[ ## answer ## ]]\n" + " ".join(str(number) for number in range(900))
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, max_tokens=50)):
-            prediction = Direct(style="sentence")(question="Where?")
-        assert prediction.answer.startswith("0 1 2")
-        assert (len(server.bodies), prediction.trace.cost.cut) == (1, 1)
-
-
-CUT = "[[ ## answer ## ]]\n" + " ".join(str(number) for number in range(900))
+def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again(server):
+    server.reply_of = lambda _: CUT
+    [prediction] = asked(server, program=Direct(style="sentence"), max_tokens=50)
+    assert prediction.answer.startswith("0 1 2")
+    assert (len(server.bodies), prediction.trace.cost.cut) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("second", "counted", "answered"), [(ANSWER, (2, 0, 1), "Tarn"), ("[[ no field in sight", (3, 0, 1), CUT[19:])]
+    ("second", "counted", "answered"), [(ANSWER, (2, 0, 1), "Tarn"), ("[[ no field in sight", (3, 0, 1), COUNTED)]
 )
-def test_the_second_reply_counts_if_it_can_be_read_and_is_the_only_demonstration(second, counted, answered):
-    quiet_dspy()
-    trace = []
-    with endpoint() as server:
-        server.reply_of = lambda _: CUT if len(server.bodies) == 1 else second
-        with dspy.context(lm=make_lm("openai/local", api_base=server.api_base), trace=trace):
-            prediction = Direct()(question="Where?")
-        cost = prediction.trace.cost
+def test_the_second_reply_counts_if_it_can_be_read_and_is_the_only_demonstration(server, second, counted, answered):
+    server.reply_of = lambda _: CUT if len(server.bodies) == 1 else second
+    with dspy.context(trace=[]):
+        [prediction] = asked(server)
+        assert [call[2].answer for call in dspy.settings.trace] == [answered]
+    cost = prediction.trace.cost
     assert (len(server.bodies), cost.unreadable, cost.cut) == counted
     assert prediction.answer == answered
-    assert [call[2].answer for call in trace] == [answered]
 
 
 UNREADABLE = "[[ no field in sight"
