@@ -382,20 +382,15 @@ def _rules(page: Any) -> tuple[list[_Rule], list[_Rule]]:
 
     upright, level, x, y = list[_Rule](), list[_Rule](), ctypes.c_float(), ctypes.c_float()
     for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1):
-        count = min(raw.FPDFPath_CountSegments(drawn), _MOST_DRAWN)
         matrix, points = drawn.get_matrix(), list[tuple[float, float]]()
-        for index in range(count):
+        for index in range(min(raw.FPDFPath_CountSegments(drawn), _MOST_DRAWN)):
             segment = raw.FPDFPath_GetPathSegment(drawn, index)
             raw.FPDFPathSegment_GetPoint(segment, x, y)
-            point = matrix.on_point(x.value, y.value)
             if raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_MOVETO:
-                points = [point]
-                continue
-            points.append(point)
-            ends = [(points[-2], point)]
-            if raw.FPDFPathSegment_GetClose(segment):
-                ends.append((point, points[0]))
-            for (left, low), (right, high) in ends:
+                points = []
+            points.append(matrix.on_point(x.value, y.value))
+            back = points[:1] if raw.FPDFPathSegment_GetClose(segment) else []
+            for (left, low), (right, high) in itertools.pairwise([*points[-2:], *back]):
                 if abs(left - right) < 1 and abs(low - high) > _SHORTEST:
                     upright.append(_Rule(left, min(low, high), max(low, high)))
                 elif abs(low - high) < 1 and abs(left - right) > _SHORTEST:

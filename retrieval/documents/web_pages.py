@@ -9,6 +9,8 @@ from knowgap.retrieval.documents.text import Cell, Text, joined, markdown, sprea
 
 _NESTED = "is nested too deeply for headings and tables; read as plain text"
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_NOT_FOUND = re.compile(r"^(?!\s*until-found\s*$)", re.IGNORECASE)
+"""Values of the attribute `hidden` that hide an element; "until-found" does not, since a search shows it."""
 _ROLES = ["navigation", "search", "contentinfo"]
 _NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
@@ -33,7 +35,7 @@ def read_html(content: str) -> Text:
     unseen = [
         *soup(["script", "style", "template", "head", "title", "hr"]),
         *soup(style=_HIDDEN),
-        *soup(hidden=_not_found),
+        *soup(hidden=_NOT_FOUND),
     ]
     for element in unseen:
         element.decompose()
@@ -99,11 +101,6 @@ def _markdown(soup: Any) -> str:
         wrap_width=None,
     )
     return converter.convert_soup(soup)
-
-
-def _not_found(hidden: str | None) -> bool:
-    """Whether a value of the attribute `hidden` hides an element; "until-found" does not, since a search shows it."""
-    return hidden is not None and hidden.strip().lower() != "until-found"
 
 
 def _dissolve(table: Any) -> None:

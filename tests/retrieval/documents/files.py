@@ -7,12 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
-OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-RELS = "application/vnd.openxmlformats-package.relationships+xml"
-PARTS = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 
 
 def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
@@ -56,15 +51,9 @@ def word(
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="{id}"><w:name w:val="{name}"/></w:style>' for id, name in names.items()
     )
-    kinds = f'<Override PartName="/word/document.xml" ContentType="{PARTS}.document.main+xml"/>'
-    kinds += f'<Override PartName="/word/styles.xml" ContentType="{PARTS}.styles+xml"/>'
-    default = f'<Default Extension="rels" ContentType="{RELS}"/>'
-    files = {
-        "[Content_Types].xml": f'<Types xmlns="{TYPES}">{default}{kinds}</Types>',
-        "_rels/.rels": _relation("officeDocument", "word/document.xml"),
+    files: dict[str, str | bytes] = {
         "word/document.xml": f'<w:document xmlns:w="{WORDS}"><w:body>{body}</w:body></w:document>',
         "word/styles.xml": f'<w:styles xmlns:w="{WORDS}">{styles}</w:styles>',
-        "word/_rels/document.xml.rels": _relation("styles", "styles.xml"),
     }
     for name, lines in edges.items():
         files[f"word/{name}.xml"] = f'<w:hdr xmlns:w="{WORDS}">{"".join(map(_paragraph, lines))}</w:hdr>'
@@ -78,11 +67,6 @@ def _paragraph(text: str, style: str = "") -> str:
 def _cell(text: str | None) -> str:
     merged = "<w:vMerge/>" if text is None else '<w:vMerge w:val="restart"/>'
     return f"<w:tcPr>{merged}</w:tcPr>{_paragraph(text or '')}"
-
-
-def _relation(kind: str, target: str) -> str:
-    relation = f'<Relationship Id="r1" Type="{OFFICE}/{kind}" Target="{target}"/>'
-    return f'<Relationships xmlns="{RELATIONS}">{relation}</Relationships>'
 
 
 def archive(files: dict[str, str | bytes]) -> bytes:

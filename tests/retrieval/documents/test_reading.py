@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,37 +34,40 @@ def problems(root: Path, files: dict[str, bytes]) -> dict[str, str]:
     return read(root)[1].problems
 
 
+PAGE = """<title>Orle &amp; more</title><h2>Bridge</h2><p>Built by <a href='javascript:x()'>Ada</a>.
+<script>evil()</script><style>p {}</style><img src=http://x alt='a bridge'>"""
+KINDS = {
+    "notes.txt": ("text", b"The Isk is a river.", [("notes", "The Isk is a river.")]),
+    "guide.md": (
+        "Markdown",
+        b"# Guide\n\nIntro.\n\n## Tarn\n\nA town.",
+        [("Guide", "Intro."), ("Guide / Tarn", "A town.")],
+    ),
+    "sub/page.html": ("HTML", PAGE.encode(), [("Orle & more / Bridge", "Built by Ada. a bridge")]),
+    "report.pdf": ("PDF", pdf([["First page."], ["Second page."]]), [("report", "First page.\nSecond page.")]),
+    "letter.docx": ("Word", word([("Heading1", "Letter"), ("", "Dear Ada.")]), [("Letter", "Dear Ada.")]),
+    "towns.xlsx": (
+        "Excel",
+        sheet("2024", [["town", "river"], ["Tarn", "Isk"]]),
+        [("towns / 2024", "town: Tarn; river: Isk")],
+    ),
+    "bridges.csv": (
+        "CSV",
+        b'bridge;built;remark\nOrle;1931;"long;\n narrow"\n\nIsk;1950;\n',
+        [("bridges", "bridge: Orle; built: 1931; remark: long; narrow\nbridge: Isk; built: 1950")],
+    ),
+}
+
+
 def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
     (tmp_path / "sub").mkdir()
-    files = {
-        "notes.txt": b"The Isk is a river.",
-        "guide.md": b"# Guide\n\nIntro.\n\n## Tarn\n\nTarn is a town.",
-        "sub/page.html": b"<title>Orle &amp; more</title><h2>Bridge</h2><p>Built by <a href='javascript:x()'>Ada</a>."
-        b"<script>evil()</script><style>p {}</style><img src=http://x alt='a bridge'>",
-        "report.pdf": pdf([["First page here."], ["Second page here."]]),
-        "letter.docx": word([("Heading1", "Letter"), ("", "Dear Ada.")]),
-        "towns.xlsx": sheet("2024", [["town", "river"], ["Tarn", "Isk"]]),
-        "bridges.csv": b'bridge;built;remark\nOrle;1931;"long;\n narrow"\n\nIsk;1950;\n',
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
+    assert problems(tmp_path, {name: content for name, (_, content, _) in KINDS.items()}) == {}
     found, reading = read(tmp_path)
-    assert reading.problems == {}
-    assert dict(reading.kinds) == {
-        "text": 1, "Markdown": 1, "HTML": 1, "PDF": 1, "Word": 1, "Excel": 1, "CSV": 1,
-    }  # fmt: skip
-    texts = {name: [(p.title, p.text) for p, _ in file.placed or ()] for name, file in found.items()}
-    assert texts["notes.txt"] == [("notes", "The Isk is a river.")]
-    assert texts["guide.md"] == [("Guide", "Intro."), ("Guide / Tarn", "Tarn is a town.")]
-    assert texts["sub/page.html"] == [("Orle & more / Bridge", "Built by Ada.a bridge")]
-    assert texts["report.pdf"] == [("report", "First page here.\nSecond page here.")]
-    assert texts["letter.docx"] == [("Letter", "Dear Ada.")]
-    assert texts["towns.xlsx"] == [("towns / 2024", "town: Tarn; river: Isk")]
-    rows = "bridge: Orle; built: 1931; remark: long; narrow\nbridge: Isk; built: 1950"
-    assert texts["bridges.csv"] == [("bridges", rows)]
-    places = {name: [str(source) for _, source in file.placed or ()] for name, file in found.items()}
-    assert places["report.pdf"] == ["report.pdf, pages 1–2"]
-    assert places["bridges.csv"] == ["bridges.csv, rows 2–4"]
+    assert reading.kinds == Counter(kind for kind, _, _ in KINDS.values())
+    for name, (_, _, passages) in KINDS.items():
+        assert [(passage.title, passage.text) for passage, _ in found[name].placed] == passages
+    places = {name: [str(source) for _, source in found[name].placed] for name in ("report.pdf", "bridges.csv")}
+    assert places == {"report.pdf": ["report.pdf, pages 1–2"], "bridges.csv": ["bridges.csv, rows 2–4"]}
 
 
 def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
