@@ -111,38 +111,27 @@ def test_openai_s_client(server):
         assert "".join(delta.content or "" for delta in deltas) == "the Isk [1]"
         assert "retrieved" in "".join(delta.model_extra.get("reasoning_content") or "" for delta in deltas)
         assert chunks[-1].usage == reply.usage
-        with pytest.raises(openai.NotFoundError, match="there is no model 'gpt'"):
-            client.chat.completions.create(model="gpt", messages=messages)
-        with pytest.raises(openai.BadRequestError, match="the last message is the question"):
-            client.chat.completions.create(model=model.id, messages=messages[:1])
-        for refused in ({"response_format": {"type": "json_object"}}, {"logprobs": True}):
-            with pytest.raises(openai.BadRequestError, match=next(iter(refused))):
-                client.chat.completions.create(model=model.id, messages=messages, **refused)
 
 
 def test_what_clients_send_besides_questions(server):
     """Tools that may not be called are ignored, and prompts for titles go to the language model as they are."""
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         assert client.models.retrieve(server.name).id == server.name
-        with pytest.raises(openai.NotFoundError):
-            client.models.retrieve("gpt")
         tools = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
         asked = {"model": server.name, "messages": [{"role": "user", "content": QUESTION}], "tools": tools}
         assert client.chat.completions.create(**asked, tool_choice="none").choices[0].message.content == "the Isk [1]"
-        for choice in ({}, {"tool_choice": "auto"}):
-            with pytest.raises(openai.BadRequestError, match="no tools are called"):
-                client.chat.completions.create(**asked, **choice)
+        with pytest.raises(openai.BadRequestError, match="no tools are called"):
+            client.chat.completions.create(**asked)
         task = {"model": server.name, "messages": [{"role": "user", "content": "### Task:\nWrite a title."}]}
         assert "Isk" in client.chat.completions.create(**task).choices[0].message.content
         chunks = list(client.chat.completions.create(**task, stream=True))
         assert "Isk" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-    with serve(RAG(OneRiver()), lm=make_lm("extractive")) as embedded:
-        assert (
-            httpx.post(f"{embedded.url}/v1/chat/completions", json=task | {"model": embedded.name}).status_code == 400
-        )
+    with serve(lm=make_lm("extractive")) as embedded:
+        assert httpx.post(f"{embedded.url}/v1/chat/completions", json=task).status_code == 400
 
 
-CHAT = {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}
+def chat(role="user", content=QUESTION, model="knowgap/rag", **more):
+    return {"json": {"model": model, "messages": [{"role": role, "content": content}], **more}}
 
 
 @pytest.mark.parametrize(("status", "path", "request_"), [
@@ -158,7 +147,12 @@ CHAT = {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type
     (413, "/v1/ask", {"json": {"question": "x" * 5_000_000}}),
     (415, "/v1/ask", {"data": {"question": QUESTION}}),
     (400, "/v1/chat/completions", {"json": {"model": "knowgap/rag", "messages": []}}),
-    (400, "/v1/chat/completions", {"json": CHAT}),
+    (400, "/v1/chat/completions", chat(content=[{"type": "image_url"}])),
+    (400, "/v1/chat/completions", chat(role="system")),
+    (400, "/v1/chat/completions", chat(response_format={"type": "json_object"})),
+    (400, "/v1/chat/completions", chat(logprobs=True)),
+    (400, "/v1/chat/completions", chat(tools=[{}], tool_choice="auto")),
+    (404, "/v1/chat/completions", chat(model="gpt")),
     (405, "/v1/models", {"json": {}}),
     (404, "/v2/ask", {"json": {}}),
     (403, "/v1/ask", {"json": {"question": QUESTION}, "headers": {"Host": "evil.example"}}),
