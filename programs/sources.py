@@ -118,6 +118,17 @@ class CitedAnswer:
         ]
         return cls(_with_numbers(prediction.answer, found, sources), sources, found)
 
+    def to_dict(self, prediction: CitedPrediction) -> dict[str, Any]:
+        """The answer with its verdict, its sources and what was read for it, JSON-ready."""
+        return {
+            **{name: prediction[name] for name in ("answer", "supported", "missing", "guess")},
+            "cited_answer": self.text,
+            "sources": [source.to_dict() for source in self.sources],
+            "citations": [citation.to_dict() for citation in self.citations],
+            "nearest": [source.to_dict() for source in self.nearest],
+            "passages": [passage.to_dict() for passage in prediction.passages],
+        }
+
 
 def _sentence(passage: Passage, citations: Sequence[Citation], question: str) -> str:
     """The sentence of a passage that shares most words with the statements that cite it, then with the question."""

@@ -102,18 +102,8 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
     from knowgap.programs.trace.rounds import rounds_of
 
     if as_json:
-        answer = {
-            "question": question,
-            "answer": prediction.answer,
-            "cited_answer": cited.text,
-            **{name: prediction[name] for name in ("supported", "missing", "guess")},
-            "nearest": [source.to_dict() for source in cited.nearest],
-            "sources": [source.to_dict() for source in cited.sources],
-            "passages": [passage.to_dict() for passage in prediction.passages],
-            "citations": [citation.to_dict() for citation in cited.citations],
-            "trace": prediction.trace.model_dump(mode="json"),
-        }
-        out.print_json(json.dumps(answer))
+        trace = {"trace": prediction.trace.model_dump(mode="json")}
+        out.print_json(json.dumps({"question": question, **cited.to_dict(prediction), **trace}))
         return
     if whole_trace:
         out.print(prediction.trace)

@@ -171,15 +171,7 @@ class Answering:
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)
         cited = CitedAnswer.of(prediction, self._program.retriever)
-        answer = {
-            "question": question,
-            **{name: prediction[name] for name in ("answer", "supported", "missing", "guess")},
-            "cited_answer": cited.text,
-            "sources": [source.to_dict() for source in cited.sources],
-            "citations": [citation.to_dict() for citation in cited.citations],
-            "nearest": [source.to_dict() for source in cited.nearest],
-            "passages": [passage.to_dict() for passage in prediction.passages],
-        }
+        answer = {"question": question, **cited.to_dict(prediction)}
         if completed is not None:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer |= {"cost": cost.model_dump(mode="json"), **how_far(self._program.retriever)}
