@@ -96,7 +96,8 @@ def _named(value: Any, signature: type[dspy.Signature], depth: int = 3) -> Raw:
 @functools.lru_cache(maxsize=1024)
 def _marker(names: tuple[str, ...]) -> re.Pattern[str]:
     """`[[ ## answer ## ]]`, also without the signs or spaces, and the marker at the end; group 1 is the name."""
-    return re.compile(rf"[*`]*\[\[[ \t#]*({spelled([*names, 'completed'])})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
+    named = spelled([*names, "completed"])
+    return re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({named})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
 
 
 @functools.lru_cache(maxsize=1024)
