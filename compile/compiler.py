@@ -135,8 +135,9 @@ def compile(
     dev, train = data.questions("dev"), data.splits.get("train", [])
     metric = dict([next(iter(named_metrics(metrics).items()))])
     folder = None if output is None else Path(output)
-    for program in several if folder is not None else ():
-        check_savable(program, folder / "artifact")
+    for program in several:
+        if folder is not None:
+            check_savable(program, folder / "artifact")
     if optimizer == "study":
         if options:
             raise UsageError(f"a study takes no {', '.join(options)}: its settings are those of StudyConfig")
