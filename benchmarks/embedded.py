@@ -26,7 +26,7 @@ from table import Table, note, seconds
 
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
-from knowgap.lms import extractive_lm
+from knowgap.lms import make_lm
 from knowgap.lms.embedded.span_head import span_head
 from knowgap.retrieval import ColBERTIndex, EmbeddedReranker
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
@@ -114,7 +114,7 @@ def _head(question: str, passages: list[tuple[str, str]]) -> str:
 
 def _whole(question: str, passages: list[tuple[str, str]]) -> str:
     numbered = [SourcePassage(id=i, title=title, text=text) for i, (title, text) in enumerate(passages, start=1)]
-    with dspy.context(lm=extractive_lm(cache=False)):
+    with dspy.context(lm=make_lm("extractive", cache=False)):
         return dspy.Predict(AnswerFromPassages)(question=question, passages=numbered, style=STYLES["short"]).answer
 
 

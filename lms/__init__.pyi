@@ -5,5 +5,4 @@ from .local import AsyncHFEngine as AsyncHFEngine
 from .local import HFEngine as HFEngine
 from .providers import as_language_model_error as as_language_model_error
 from .providers import check_reachable as check_reachable
-from .providers import extractive_lm as extractive_lm
 from .providers import make_lm as make_lm

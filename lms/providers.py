@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -50,12 +50,6 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def extractive_lm(**kwargs: Any) -> dspy.LM:
-    """Make the embedded reader as a `dspy.LM`; `kwargs` go to `dspy.LM` (such as `cache=False`)."""
-    engine = ExtractiveEngine()
-    return dspy.LM(EXTRACTIVE, engine=engine, async_engine=AsyncExtractiveEngine(engine), **kwargs)
-
-
 def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = None, **kwargs: Any) -> dspy.LM:
     """Make a language model by name.
 
@@ -75,22 +69,18 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     >>> knowgap.make_lm("openai/gpt-4o-mini", temperature=0.2).model
     'openai/gpt-4o-mini'
     """
-    provider, slash, model = name.partition("/")
-    local = name == "extractive" or provider == "hf"
-    if local and (api_base or api_key):
-        raise UsageError(
-            f"the language model {name!r} runs in this process, and asks no server: leave out --api-base, or name the "
-            "model of that server with --lm openai/NAME"
-        )
-    if name == "extractive":
-        _refuse_other_options(name, kwargs, ())
-        return extractive_lm(**kwargs)
-    if not (provider and slash and model):
+    provider, _, model = name.partition("/")
+    if name == "extractive" or (provider == "hf" and model):
+        if api_base or api_key:
+            raise UsageError(
+                f"the language model {name!r} runs in this process, and asks no server: leave out --api-base, or name "
+                "the model of that server with --lm openai/NAME"
+            )
+        return _in_this_process(name, model, kwargs)
+    if not (provider and model):
         raise UsageError(
             f"unknown language model {name!r}: give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL (openai/gpt-4o-mini)"
         )
-    if provider == "hf":
-        return _local_lm(name, model, **kwargs)
     if provider == "openai":
         api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
     if api_base and "@" in urlsplit(api_base).netloc:
@@ -110,27 +100,25 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     return make_lm(name, api_base=api_base, api_key=api_key, extra_body=body, **kwargs)
 
 
-def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
-    from knowgap.lms.local import AsyncHFEngine, HFEngine
+def _in_this_process(name: str, model: str, options: dict[str, Any]) -> dspy.LM:
+    """The embedded reader, or a model of Transformers; options that it would ignore are refused."""
+    if name == "extractive":
+        name, known, engine = EXTRACTIVE, frozenset[str](), ExtractiveEngine()
+        async_engine: Any = AsyncExtractiveEngine(engine)
+    else:
+        from knowgap.lms.local import AsyncHFEngine, HFEngine
 
-    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
-    if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
-        raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
-    own = ("device", "max_new_tokens", "dtype")
-    settings = {option: kwargs.pop(option) for option in own if option in kwargs}
-    _refuse_other_options(name, kwargs, HFEngine.supported_params)
-    engine = HFEngine(model, **settings)
-    # The request states this option as well, since DSPy's cache does not know the engine's settings.
-    return dspy.LM(
-        name, engine=engine, async_engine=AsyncHFEngine(engine), **{"max_tokens": engine.max_new_tokens, **kwargs}
-    )
-
-
-def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that a model in this process would ignore."""
-    unknown = sorted({*options} - {*known, "cache", "callbacks"})
-    if unknown:
+        looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
+        if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
+            raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
+        own = {option: options.pop(option) for option in ("device", "max_new_tokens", "dtype") if option in options}
+        known, engine = HFEngine.supported_params, HFEngine(model, **own)
+        async_engine = AsyncHFEngine(engine)
+        # The request states this option as well, since DSPy's cache does not know the engine's settings.
+        options = {"max_tokens": engine.max_new_tokens, **options}
+    if unknown := sorted({*options} - {*known, "cache", "callbacks"}):
         raise UsageError(f"the language model {name!r} does not take the options {', '.join(unknown)}")
+    return dspy.LM(name, engine=engine, async_engine=async_engine, **options)
 
 
 def is_secret(name: str) -> bool:

@@ -58,7 +58,7 @@ def test_no_two_files_import_each_other():
         "import knowgap.cli.main",
         "import knowgap.retrieval",
         "import knowgap.compiling",
-        "from knowgap.lms import HFEngine, extractive_lm",
+        "from knowgap.lms import HFEngine, make_lm",
     ],
 )
 def test_importing_stays_light(statement: str):

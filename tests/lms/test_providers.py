@@ -11,7 +11,7 @@ from endpoint import endpoint
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
-from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
+from knowgap.lms import ExtractiveEngine, check_reachable, make_lm, quiet_dspy
 from knowgap.lms.providers import parse_options
 
 
@@ -30,7 +30,7 @@ def offline(monkeypatch):
 def test_a_model_by_name(server):
     reader = make_lm("extractive", cache=False)
     assert isinstance(reader.engine, ExtractiveEngine)
-    assert reader.model == extractive_lm().model == "knowgap/extractive-6"
+    assert reader.model == "knowgap/extractive-6"
     lm = make_lm("openai/local", api_base=server.api_base, temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
     for made in (reader, lm):

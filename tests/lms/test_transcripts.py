@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
-from support import OverlapRetriever
+from support import OverlapRetriever, scripted_lm
 
 from knowgap.compiling.training.generator import IGNORED, encode
 from knowgap.lms.trained import load_trained
@@ -27,21 +26,6 @@ PASSAGES = [
 def answer(generator, **settings):
     program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, **{"top_k": 1, **settings})
     return program(question=QUESTION)
-
-
-def spoilt(reply):
-    """A generator that writes the same text wherever it is asked."""
-    from dspy.lm15 import Message, Response, Usage
-
-    class Engine:
-        supported_params = frozenset({"stop", "logprobs"})
-
-        def complete(self, request):
-            return Response(
-                id=None, model="m", message=Message.assistant(reply), finish_reason="stop", usage=Usage(5, 3)
-            )
-
-    return dspy.LM("tests/spoilt", engine=Engine(), cache=False)
 
 
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
@@ -91,7 +75,7 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole_transcript(tiny_
 )
 def test_reading_what_was_written(reply, read):
     adapter = TranscriptAdapter(["answer"], "short")
-    prediction = answer(spoilt(reply), depth=0)
+    prediction = answer(scripted_lm(lambda *_: reply)[0], depth=0)
     if read is None:
         with pytest.raises(AdapterParseError):
             adapter.parse(AnswerWithConfidence, reply)

@@ -12,7 +12,7 @@ from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.questions.writing import write_questions
 from knowgap.compiling.run import Run
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
-from knowgap.lms import extractive_lm
+from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage
@@ -83,7 +83,7 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
         assert len(example.gold_ids) == (2 if draft.kind == "two_hop" else 1)
         assert not index.missing_ids(example.gold_ids)
     assert done.kept[2].steps == [{"question": "What ends it?", "answer": "that"}]
-    scored = evaluate(RAG(index), data.questions("test"), run=Run(lm=extractive_lm()))
+    scored = evaluate(RAG(index), data.questions("test"), run=Run(lm=make_lm("extractive")))
     assert scored.evidence()
 
 
@@ -209,7 +209,7 @@ def test_refusals(index, tmp_path):
         refused(UsageError, "does not list its passages", retriever=remote)
     refused(UsageError, "no passage of the index has 12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]))
     with pytest.raises(UsageError, match="the embedded reader writes no questions"):
-        write_questions(index, tmp_path / "q.jsonl", run=Run(lm=extractive_lm()))
+        write_questions(index, tmp_path / "q.jsonl", run=Run(lm=make_lm("extractive")))
     write(index, tmp_path, author())
     refused(UsageError, "holds drafts about another index", BM25Index.from_passages(HOUSES[:4]))
     with (tmp_path / "q.jsonl.drafts").open("a") as lines:

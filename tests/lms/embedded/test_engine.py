@@ -10,7 +10,7 @@ from dspy.experimental import Noul
 from dspy.lm15 import Message, Request
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms import ExtractiveEngine, extractive_lm
+from knowgap.lms import ExtractiveEngine, make_lm
 from knowgap.signatures import (
     STYLES,
     AnswerFromPassages,
@@ -29,7 +29,7 @@ QUESTION = "Where was the director of Blue Sea born?"
 
 @pytest.fixture(autouse=True)
 def reader():
-    with dspy.context(lm=extractive_lm(cache=False)):
+    with dspy.context(lm=make_lm("extractive", cache=False)):
         yield
 
 
@@ -155,7 +155,7 @@ def test_prompts_of_no_adapter_are_refused(system, problem):
 
 def test_it_is_saved_and_loaded_with_a_program(tmp_path):
     program, loaded = dspy.Predict(AnswerFromPassages), dspy.Predict(AnswerFromPassages)
-    program.set_lm(extractive_lm())
+    program.set_lm(make_lm("extractive"))
     program.save(tmp_path / "program.json")
     loaded.load(tmp_path / "program.json", allow_unsafe_lm_state=True)
     assert isinstance(loaded.lm.engine, ExtractiveEngine)

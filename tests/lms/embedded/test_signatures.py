@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from knowgap import signatures
-from knowgap.lms import extractive_lm
+from knowgap.lms import make_lm
 from knowgap.signatures import Searched, SourcePassage, SubAnswer
 
 ADAPTERS = {
@@ -79,7 +79,7 @@ EXPECTED = {
 
 
 def ask(signature, adapter):
-    with dspy.context(lm=extractive_lm(cache=False), adapter=ADAPTERS[adapter]):
+    with dspy.context(lm=make_lm("extractive", cache=False), adapter=ADAPTERS[adapter]):
         return dspy.Predict(signature)(**{name: INPUTS[name] for name in signature.input_fields})
 
 
