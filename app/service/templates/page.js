@@ -221,7 +221,7 @@ document.addEventListener("keydown", event => {
   if (document.querySelector("dialog[open]")) return;
   if (event.key === "Escape") {
     if (at("side").hasAttribute("data-shown")) { showSide(false); at("menu").focus(); } else running?.abort.abort();
-  } else if (event.key === "/" && !event.target.closest("textarea, input")) { event.preventDefault(); at("question").focus(); }
+  }
 });
 addEventListener("popstate", () => leave(() => showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null)));
 
@@ -236,5 +236,4 @@ async function showReading() {
 showReading();
 showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null);
 if (!lasting) document.querySelector(".foot .small").textContent = "This browser keeps no questions: they are gone when you reload.";
-at("question").value = new URLSearchParams(location.search).get("q") ?? "";
 focusQuestion();

@@ -60,11 +60,9 @@ function keep(conversation) {
 }
 
 function tabKey(value) {
+  tabKey.value = value ?? tabKey.value;
   try {
-    if (value === undefined) return sessionStorage.getItem("knowgap.key") ?? tabKey.value;
-    sessionStorage.setItem("knowgap.key", value);
-  } catch (error) {
-    lasting = false;
-  }
-  return (tabKey.value = value ?? tabKey.value);
+    if (value !== undefined) sessionStorage.setItem("knowgap.key", value);
+    return sessionStorage.getItem("knowgap.key") ?? tabKey.value;
+  } catch { return tabKey.value; }
 }
