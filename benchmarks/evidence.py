@@ -12,36 +12,28 @@ import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
-from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
+from models.gold_questions import GoldQuestion, read_gold_questions
 from models.knowing_reader import HesitantReader, KnowingReader
 from real_data import FILES, real_file
 from table import Table, note, some_of
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.run import Run
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.retrieval import ColBERTIndex, Passage
+from knowgap.retrieval import ColBERTIndex
 
-DATA = ("sample", "HotpotQA", "2WikiMultihopQA")
+DATA = ("HotpotQA", "2WikiMultihopQA")
 TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 """The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""
 READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
 PROGRAMS = ("knowgap", "rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
-
-
-class Questions(NamedTuple):
-    """Questions as programs are asked them, the same with what the reader knows of them, and all passages."""
-
-    name: str
-    examples: list[dspy.Example]
-    gold: list[GoldQuestion]
-    corpus: list[Passage]
 
 
 def add_arguments(group: Any) -> None:
@@ -63,36 +55,26 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Two tables for each data set."""
     limit = options.evidence_questions or (20 if options.quick else None)
     for name in options.evidence_data:
-        path = real_file(options, name, FILES[name]) if name in FILES else None
-        if name in FILES and path is None:
+        if (path := real_file(options, name, FILES[name])) is None:
             continue
-        questions = _load(name, path, limit)
+        data, gold = load_dataset(path, split_as="dev", limit=limit), read_gold_questions(path)
         for reader in options.evidence_readers:
-            yield from _tables(questions, options.evidence_programs.split(","), reader)
+            yield from _tables(name, data, gold, options.evidence_programs.split(","), reader)
 
 
-def _load(name: str, path: Path | None, limit: int | None) -> Questions:
-    """The questions of a file, or of the sample's test split, that have gold evidence."""
-    if path is None:
-        data = load_dataset("sample")
-        examples = [example for example in data.splits["test"] if example.evidences][:limit]
-        return Questions(name, examples, read_triples(examples, data.corpus), list(data.corpus))
-    data = load_dataset(path, split_as="dev", limit=limit)
-    return Questions(name, list(data.splits["dev"]), read_gold_questions(path), list(data.corpus))
-
-
-def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Iterator[Table]:
+def _tables(
+    named: str, data: Dataset, gold: Sequence[GoldQuestion], programs: Sequence[str], reader: str
+) -> Iterator[Table]:
     evaluations: dict[str, Evaluation] = {}
     with tempfile.TemporaryDirectory() as folder:
-        index = ColBERTIndex.build(questions.corpus, Path(folder) / "index")
+        index = ColBERTIndex.build(data.corpus, Path(folder) / "index")
         for name in programs:
-            kind, task = get_program(name), TASKS.get(questions.name, "multi_hop")
+            kind, task = get_program(name), TASKS.get(named, "multi_hop")
             preset = next((each for each in (task, "multi_hop") if each in kind.presets), None)
             program = kind(index) if preset is None else kind.from_preset(preset, index)
-            evaluations[name] = _evaluated(program, questions, reader)
+            evaluations[name] = _evaluated(program, data, READERS[reader](gold))
             note(" ".join([name, *_figures(evaluations[name])]))
-    title = f"{questions.name}, {reader} reader: {len(questions.examples)} questions over {len(questions.corpus)} "
-    title += "paragraphs"
+    title = f"{named}, {reader} reader: {len(data.splits['dev'])} questions over {len(data.corpus)} paragraphs"
     yield Table(
         title,
         ["program", "found", "shown", "used", "answered", "calls", "tokens", "calls / right"],
@@ -109,11 +91,11 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Itera
     )
 
 
-def _evaluated(program: Program, questions: Questions, reader: str) -> Evaluation:
-    lm = dspy.LM(f"knowgap/{reader}", engine=READERS[reader](questions.gold), cache=False, num_retries=0)
+def _evaluated(program: Program, data: Dataset, reader: KnowingReader) -> Evaluation:
+    lm = dspy.LM("knowgap/reader", engine=reader, cache=False, num_retries=0)
     cached = share_results({"": program})[""]
     with dspy.context(disable_history=True):
-        return evaluate(cached, questions.examples, "exact_match", run=Run(lm=lm, num_threads=2))
+        return evaluate(cached, data.splits["dev"], "exact_match", run=Run(lm=lm, num_threads=2))
 
 
 def _figures(evaluation: Evaluation) -> list[str]:

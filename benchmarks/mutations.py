@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -29,7 +27,6 @@ from near_misses import FORMS, write
 from table import Table, note
 
 from knowgap.compiling.data import load_dataset
-from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.lms.embedded.inputs import Prompt
 from knowgap.retrieval.passage import Passage
 
@@ -60,18 +57,18 @@ PIECES = (
     '{"a":' * 80,
     "9" * 5000,
 )
+VALUES = (None, "", [], {}, 10**40, -1, [["x"]], {"x": {"y": []}}, "maybe?", True)
 
 
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--mutations", type=int, help="mutated replies for each program (10000; quick 60)")
-    group.add_argument("--mutations-seed", type=int, default=0, help="of the mutations (0)")
     group.add_argument("--mutated", default=",".join(PROGRAMS), help="programs, with commas between")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Ask until enough replies were mutated, or passages quoted, and count what went wrong."""
-    wanted, seed = options.mutations or (60 if options.quick else 10_000), options.mutations_seed
+    wanted = options.mutations or (60 if options.quick else 10_000)
     passages = load_dataset().corpus[:200]
     hostile = [Passage(p.id, p.title, f"{p.text} {INJECTIONS[n % len(INJECTIONS)]}") for n, p in enumerate(passages)]
     for title, changed, corpus, change in (
@@ -81,40 +78,37 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         rows = []
         for name in options.mutated.split(","):
             note(f"mutations: {title}, {name}")
-            rows.append([name, *_counted(program_of(name, corpus), change, wanted, seed)])
-        yield Table(
-            f"{title}, seed {seed}",
-            ["program", "questions", "replies", changed, "steps not read", "errors raised", "forged answers", "time"],
-            rows,
-        )
+            rows.append([name, *_counted(program_of(name, corpus), _Scripted(change), wanted)])
+        columns = [
+            "program",
+            "questions",
+            "replies",
+            changed,
+            "steps not read",
+            "errors raised",
+            "forged answers",
+            "time",
+        ]
+        yield Table(title, columns, rows)
 
 
-def _counted(program: Any, change: Any, wanted: int, seed: int) -> list[Any]:
-    engine, totals, lock = _Scripted(change, seed), Counter[str](), threading.Lock()
-    lm = dspy.LM("test/scripted", engine=engine, cache=False, num_retries=0)
-    started = time.perf_counter()
-
-    def ask(number: int) -> None:
-        if engine.changed >= wanted:
-            return
-        form = list(FORMS.values())[number % len(FORMS)]
+def _counted(program: Any, engine: _Scripted, wanted: int) -> list[Any]:
+    lm, started = dspy.LM("test/scripted", engine=engine, cache=False, num_retries=0), time.perf_counter()
+    program.concurrent, forms = False, [*FORMS.values()]
+    asked = unread = errors = forged = 0
+    while engine.changed < wanted and asked < 20 * wanted:
+        asked += 1
         try:
-            with dspy.context(lm=lm, adapter=form(), disable_history=True):
-                prediction = program(question=f"Which painter of harbours lived in house {number}?")
-            outcome = Counter(forged=int(FORGED in prediction.answer), unread=prediction.trace.cost.unreadable)
+            with dspy.context(lm=lm, adapter=forms[asked % len(forms)](), disable_history=True):
+                prediction = program(question=f"Which painter of harbours lived in house {asked}?")
         except Exception as error:  # which is what is counted
             note("".join(traceback.format_exception(error)[-3:])[:1500])
-            outcome = Counter(errors=1)
-        with lock:
-            totals.update(outcome)
-            totals["questions"] += 1
-
-    for _ in map_ordered(ask, range(20 * wanted), 4, ahead=64):
-        if engine.changed >= wanted:
-            break
+            errors += 1
+        else:
+            forged += FORGED in prediction.answer
+            unread += prediction.trace.cost.unreadable
     spent = f"{time.perf_counter() - started:.0f} s"
-    figures = (engine.replies, engine.changed, totals["unread"], totals["errors"], totals["forged"], spent)
-    return [totals["questions"], *figures]
+    return [asked, engine.replies, engine.changed, unread, errors, forged, spent]
 
 
 class _Scripted:
@@ -123,23 +117,20 @@ class _Scripted:
     Args:
         change: from a prompt, its text, the values of the reply and a source of chance to the reply's text, or to None
             for a reply without change.
-        seed: of the chance, with the prompt's text.
     """
 
-    def __init__(self, change: Callable[..., str | None], seed: int) -> None:
-        self.change, self.seed = change, seed
+    def __init__(self, change: Callable[..., str | None]) -> None:
+        self.change = change
         self.replies = self.changed = 0
-        self._lock = threading.Lock()
 
     def complete(self, request: Request) -> Response:
         """Reply to one request."""
         text = request.messages[-1].text or ""
         prompt = read_request(request)
         values = {name: value(name, kind, text) for name, kind in prompt.outputs.items()}
-        reply = self.change(prompt, text, values, random.Random(f"{self.seed} {text}"))
-        with self._lock:
-            self.replies += 1
-            self.changed += reply is not None
+        reply = self.change(prompt, text, values, random.Random(text))
+        self.replies += 1
+        self.changed += reply is not None
         return respond(request, write(prompt.style, values) if reply is None else reply)
 
 
@@ -148,7 +139,7 @@ def _mutated(prompt: Prompt, text: str, values: dict[str, Any], chance: random.R
         return None
     for name in values:
         if chance.random() < 0.2:
-            values[name] = chance.choice([None, "", [], {}, 10**40, -1, [["x"]], {"x": {"y": []}}, "maybe?", True])
+            values[name] = chance.choice(VALUES)
     reply = write(prompt.style, values)
     for _ in range(chance.randrange(6)):
         at = chance.randrange(len(reply) + 1)

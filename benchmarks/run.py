@@ -7,17 +7,19 @@ report prints its docstring above them.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import platform
 import re
-import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 from table import note, seconds
+
+from knowgap.lms import quiet_dspy
 
 BENCHMARKS = (
     "concurrency",
@@ -38,7 +40,6 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(BENCHMARKS)} (all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: minutes instead of an hour or more")
     parser.add_argument("--data", type=Path, help="folder of hotpotqa/, 2wikimultihopqa/, strategyqa/ in their layouts")
-    parser.add_argument("--output", type=Path, help="also write the report to this file")
     for name, module in modules.items():
         module.add_arguments(parser.add_argument_group(name))
     options = parser.parse_args()
@@ -46,18 +47,8 @@ def main() -> None:
     for name in names:
         if name not in modules:
             parser.error(f"there is no benchmark {name!r}: choose among {', '.join(BENCHMARKS)}")
-    report: list[str] = []
-
-    def show(text: str) -> None:
-        report.append(text)
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-        if options.output:
-            options.output.write_text("\n".join(report), encoding="utf-8")
-
-    from knowgap.lms import quiet_dspy
-
     quiet_dspy()  # without a cache on disk, so that no answer comes from an earlier run
+    show = functools.partial(print, flush=True)
     show(f"# Benchmarks\n\n{_describe_machine()}\n")
     for name in names:
         module, started = modules[name], time.perf_counter()

@@ -1,17 +1,12 @@
-"""Questions with gold evidence: the sentences that answers rest on, of HotpotQA, 2WikiMultihopQA and the sample."""
+"""Questions with gold evidence: the sentences that answers rest on, of HotpotQA and 2WikiMultihopQA."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import dspy
-
-from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.sentences import split_sentences
 
 
 def normal(text: str) -> str:
@@ -62,33 +57,3 @@ def _read_supporting_facts(record: Mapping[str, Any]) -> GoldQuestion:
         said = [o for (subject, low), o in objects.items() if subject == normal(title) and low in normal(sentence)]
         facts.append(Fact(title, sentence, next(iter(said), "")))
     return GoldQuestion(record["question"], record["answer"], tuple(dict.fromkeys(facts)))
-
-
-def read_triples(examples: Sequence[dspy.Example], corpus: Iterable[Passage]) -> list[GoldQuestion]:
-    """Questions of the sample with the sentences that say their evidence triples.
-
-    Args:
-        examples: with `gold_ids` and `evidences`, [subject, relation, object] triples.
-        corpus: all passages.
-    """
-    passages = {passage.id: passage for passage in corpus}
-    return [
-        GoldQuestion(
-            e.question, e.answer, tuple(_fact_of(triple, [passages[i] for i in e.gold_ids]) for triple in e.evidences)
-        )
-        for e in examples
-    ]
-
-
-def _fact_of(triple: Sequence[str], gold: Sequence[Passage]) -> Fact:
-    """The first sentence of a gold passage that holds subject and object of a triple; one of them may be its title.
-
-    A subject is named without the "(novel)" that tells its article from another one.
-    """
-    subject, answer = triple[0].split(" (")[0], triple[2]
-    return next(
-        Fact(passage.title, sentence, answer)
-        for passage in gold
-        for sentence in split_sentences(passage.text)
-        if all(name in f"{passage.title}: {sentence}" for name in (subject, answer))
-    )
