@@ -58,30 +58,26 @@ def test_a_folder_of_faiss_is_known_by_its_files(tmp_path: Path, measure: Any):
         ("corpus.jsonl", '{"id"\n' * 2, "line 1 has no passage"),
         ("flat.index", "hello", "is not a FAISS index"),
         ("other.faiss", "", r"found: flat\.index and other.faiss"),
+        ("narrow", "", r"of 8 numbers .* 384; .*/encoder"),
     ],
 )
 def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path, name: str, content: str, problem: str):
-    (write_faiss(tmp_path / "faiss") / name).write_text(content, encoding="utf-8")
+    folder = write_faiss(tmp_path / "faiss", faiss.IndexFlatIP(8) if name == "narrow" else None)
+    (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(IndexForeign, match=problem):
-        open_outside(tmp_path / "faiss").search(["Tarn?"], 1)
+        open_outside(folder).search(["Tarn?"], 1)
 
 
-def test_an_encoder_of_another_width_is_missed(tmp_path: Path):
-    narrow = write_faiss(tmp_path / "narrow", faiss.IndexFlatIP(8))
-    with pytest.raises(IndexForeign, match=r"of 8 numbers .* 384; .*/narrow/encoder"):
-        open_outside(f"faiss:{narrow}")
-    assert open_outside(tmp_path) is None
-
-
-def answer(path: str, body: bytes) -> Any:
+def respond(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What FlashRAG's server and Elasticsearch answer."""
+    if path == "/batch_search":
+        asked = json.loads(body)
+        found = [ROWS[: asked["top_n"]]] * len(asked["query"])
+        return 200, {}, json.dumps([found, [[2.5, 1.5][: asked["top_n"]]] * len(found)]).encode()
     if path == "/wiki/_msearch":
-        lines = [json.loads(line) for line in body.splitlines()]
-        return {"responses": [elasticsearch(line) for line in lines[1::2]]}
-    asked = json.loads(body)
-    return [
-        [ROWS[: asked["top_n"]] for _ in asked["query"]],
-        [[2.5, 1.5][: asked["top_n"]] for _ in asked["query"]],
-    ]
+        searches = [json.loads(line) for line in body.splitlines()[1::2]]
+        return 200, {}, json.dumps({"responses": [*map(elasticsearch, searches)]}).encode()
+    return 404, {}, b'{"detail": "Not Found"}'
 
 
 def elasticsearch(search: Any) -> Any:
@@ -89,11 +85,6 @@ def elasticsearch(search: Any) -> Any:
         return {"error": {"type": "parsing_exception", "reason": "no such thing"}, "status": 400}
     hits = [{"_id": row["id"], "_score": s, "_source": row} for row, s in zip(ROWS, (2.5, 1.5), strict=True)]
     return {"hits": {"hits": hits[: search["size"]]}, "status": 200}
-
-
-def respond(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
-    known = path in ("/wiki/_msearch", "/batch_search")
-    return 200 if known else 404, {}, json.dumps(answer(path, body) if known else {"detail": "Not Found"}).encode()
 
 
 @pytest.fixture
@@ -113,10 +104,12 @@ def test_servers_are_named_by_their_protocol(server: str, form: str):
     index.close()
 
 
-def test_a_search_that_elasticsearch_refuses_is_told_in_a_line_without_the_password(server: str):
-    with pytest.raises(IndexFolderError, match="no such thing"):
-        open_outside(f"elasticsearch+{server}/wiki").search(["broken"], 1)
-    assert "secret" not in open_outside("elasticsearch+http://me:secret@127.0.0.1:9/wiki").name
+@pytest.mark.parametrize(("place", "said"), [("wiki", "no such thing"), ("other", "Not Found")])
+def test_a_search_that_a_server_refuses_is_told_without_the_password(server: str, place: str, said: str):
+    address = server.replace("http://", "http://me:secret@")
+    with pytest.raises(IndexFolderError, match=said) as refused:
+        open_outside(f"elasticsearch+{address}/{place}").search(["broken"], 1)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -102,12 +102,11 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(build, tmp_path):
 def test_layout_and_storage_of_a_collection(tmp_path, monkeypatch):
     asked = {}
     points = Points(str(tmp_path / "points"), "docs")
-    monkeypatch.setattr(points, "ask", lambda method, **options: asked.update({method: options}))
-    points.create(32, {"shard_number": 6, "replication_factor": 2}, overwrite=False)
-    made = asked["create_collection"]
-    assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (6, 2, True)
-    tokens = made["vectors_config"]["tokens"]
-    assert (tokens.size, tokens.on_disk, tokens.datatype, tokens.hnsw_config.m) == (32, True, "float16", 0)
+    monkeypatch.setattr(points, "ask", lambda method, **options: asked.update(options))
+    points.create(32, {"shard_number": 6}, overwrite=False)
+    tokens = asked["vectors_config"]["tokens"]
+    assert (asked["shard_number"], asked["on_disk_payload"], tokens.on_disk) == (6, True, True)
+    assert (tokens.size, tokens.datatype, tokens.hnsw_config.m) == (32, "float16", 0)
 
 
 def test_only_a_server_that_the_user_named_is_asked(build, tmp_path, monkeypatch):
