@@ -14,11 +14,9 @@ from typing import Any
 import httpx
 
 from knowgap.errors import (
-    IndexDamaged,
     IndexFolderError,
     IndexForeign,
     IndexMissing,
-    MissingDependency,
     UnknownName,
     is_address,
     shorten,
@@ -41,8 +39,7 @@ def open_outside(name: str | Path) -> Any:
     `lucene:FOLDER`, `plaid:FOLDER`, or a folder with the files of one of these.
 
     Raises:
-        IndexFolderError: there is no such folder, or it lacks a file that is needed.
-        MissingDependency: a package is not installed.
+        IndexFolderError: there is no such folder, it lacks a file that is needed, or a package is not installed.
         UnknownName: there is no such kind of server.
     """
     servers = {"elasticsearch": Elasticsearch, "opensearch": Elasticsearch, "flashrag": FlashRAGServer}
@@ -148,12 +145,10 @@ class LuceneIndex(Adapter):
         self.name = f"lucene {folder.name}"
         try:
             pyserini: Any = importlib.import_module("pyserini.search.lucene")
-        except Exception as error:  # without Java, Pyserini raises exceptions of many types
-            raise MissingDependency(f"{folder}: Lucene needs Java and `pip install pyserini` ({error})") from error
-        try:
             self._searcher: Any = pyserini.LuceneSearcher(str(folder))
-        except Exception as error:  # Java's
-            raise IndexDamaged(f"{folder}: Lucene cannot open this index ({shorten(error, 200)})") from error
+        except Exception as error:  # Java's, and without Java Pyserini's of many types
+            problem = f"cannot be opened ({shorten(error, 200)}); Lucene needs Java and `pip install pyserini`"
+            raise IndexFolderError(f"{folder}: {problem}") from error
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         for query in queries:

@@ -98,10 +98,8 @@ class QdrantIndex(Index):
         points, settings = Points(url, collection), {"url": url, "name": collection}
 
         def write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report: Progress) -> None:
-            def create() -> None:
-                points.create(encoder.dim, layout, overwrite=overwrite)
-
-            store, resumed = build.store, build.resume(manifest, create, layout=layout)
+            store, create = build.store, lambda: points.create(encoder.dim, layout, overwrite=overwrite)
+            resumed = build.resume(manifest, create, layout=layout)
             done = points.ask("count").count // _AT_ONCE * _AT_ONCE if resumed else 0
             for batch in batches((store[n] for n in range(done, len(store))), _AT_ONCE):
                 report(done, len(store), "encoding passages")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
@@ -33,8 +33,7 @@ def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[lis
     return results
 
 
-@contextlib.contextmanager
-def only_documents(retriever: Any, files: Sequence[str]) -> Iterator[None]:
+def only_documents(retriever: Any, files: Sequence[str]) -> AbstractContextManager[None]:
     """Search only some documents of an index in the block, and in threads that take over its context.
 
     `files` are paths in the folder that was indexed, folders above files, or patterns; none stand for all documents.
@@ -43,8 +42,7 @@ def only_documents(retriever: Any, files: Sequence[str]) -> Iterator[None]:
         UsageError: the index has not recorded its files or cannot search a part of itself, or no file is wanted.
         IndexMissing: no document has been read yet.
     """
-    with only_passages(passages_of(retriever, files)):
-        yield
+    return only_passages(passages_of(retriever, files))
 
 
 def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
@@ -70,7 +68,7 @@ def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
     return ids
 
 
-@contextlib.contextmanager
+@contextmanager
 def only_passages(part: Part | None) -> Iterator[None]:
     """Search only a part of an index in the block, as `only_documents` does; `part` is a result of `passages_of`."""
     token = _PART.set(part)

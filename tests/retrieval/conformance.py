@@ -105,15 +105,11 @@ class RetrieverConformance:
         (hits,) = retriever.search([query], 5)
         assert len(hits) <= 5
 
-    def test_batch_equals_single(self, retriever):
-        repeated = [*QUERIES, QUERIES[0]]
-        assert retriever.search(repeated, 5) == [retriever.search([query], 5)[0] for query in repeated]
-
-    def test_threads_equal_sequence(self, retriever):
-        queries = [f"{query} {i % 3}" for i, query in enumerate(QUERIES * 3)]
+    def test_single_queries_in_threads_equal_a_batch(self, retriever):
+        queries = [*(f"{query} {i % 3}" for i, query in enumerate(QUERIES * 3)), *QUERIES, *QUERIES]
         with ThreadPoolExecutor(8) as pool:
-            together = list(pool.map(lambda query: retriever.search([query], 5)[0], queries))
-        assert together == retriever.search(queries, 5)
+            single = list(pool.map(lambda query: retriever.search([query], 5)[0], queries))
+        assert single == retriever.search(queries, 5)
 
     def test_copies_are_the_retriever_itself(self, retriever):
         assert copy.deepcopy({"retriever": retriever})["retriever"] is copy.copy(retriever) is retriever
@@ -155,17 +151,11 @@ class IndexConformance(RetrieverConformance, FilterConformance):
     def make(cls, passages, folder, **options):
         return cls.index_class.build(passages, folder, **cls.options, **options)
 
-    def test_lists_its_passages(self, retriever, passages):
-        assert sorted(retriever, key=lambda passage: passage.id) == sorted(passages, key=lambda passage: passage.id)
-
-    def test_moved_and_copied(self, retriever, passages, tmp_path):
-        expected = retriever.search(QUERIES, 7)
+    def test_moved(self, retriever, passages, tmp_path):
         self.make(passages, tmp_path / "first")
-        shutil.copytree(tmp_path / "first", tmp_path / "copy")
         (tmp_path / "elsewhere").mkdir()
-        shutil.move(tmp_path / "first", tmp_path / "elsewhere" / "moved")
-        for folder in (tmp_path / "copy", tmp_path / "elsewhere" / "moved"):
-            assert open_index(folder).search(QUERIES, 7) == expected
+        moved = open_index(shutil.move(tmp_path / "first", tmp_path / "elsewhere" / "moved"))
+        assert moved.search(QUERIES, 7) == retriever.search(QUERIES, 7)
 
     def test_building_again(self, retriever, passages, tmp_path):
         assert self.make(passages, tmp_path / "index").digest == retriever.digest

@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 import pytest
 
-from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, MissingDependency, ValueOutOfBounds
+from knowgap.errors import IndexFolderError, IndexForeign, ValueOutOfBounds
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.outside import open_outside
@@ -130,7 +130,7 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
     (tmp_path / "segments_1").write_bytes(b"")
     modules = {name: ModuleType(name) for name in ("pyserini", "pyserini.search", "pyserini.search.lucene")}
     monkeypatch.setitem(sys.modules, "pyserini.search.lucene", None)  # not installed
-    with pytest.raises(MissingDependency, match="needs Java and `pip install pyserini`"):
+    with pytest.raises(IndexFolderError, match="needs Java and `pip install pyserini`"):
         open_outside(tmp_path)
     modules["pyserini.search.lucene"].LuceneSearcher = LuceneSearcher
     for name, module in modules.items():
@@ -143,7 +143,7 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
             open_outside(f"lucene:{tmp_path}").search(["Tarn?"], 1)
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "segments_1").write_bytes(b"")
-    with pytest.raises(IndexDamaged, match=r"cannot open this index \(Format version"):
+    with pytest.raises(IndexFolderError, match="Format version"):
         open_outside(tmp_path / "damaged")
 
 

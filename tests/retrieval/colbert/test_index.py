@@ -11,17 +11,8 @@ from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.colbert.fitting import fit_projection
 from knowgap.retrieval.index import vectors
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
-from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
+from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
-
-
-class TestColBERTIndex(IndexConformance, UpdateConformance):
-    index_class = ColBERTIndex
-
-    @pytest.fixture(scope="class", autouse=True)
-    @classmethod
-    def with_checkpoint(cls, checkpoint):
-        cls.options = {"encoder": checkpoint}
 
 
 @pytest.fixture
@@ -117,16 +108,12 @@ def embedded(tmp_path_factory):
     return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index")
 
 
-def test_embedded_checkpoint_retrieves(embedded):
+def test_embedded_checkpoint_retrieves_and_moves_with_its_index(embedded, tmp_path):
     river, band = embedded.search(
         ["Through which valley does the stream Aldrena run?", "Two siblings who make music"], 4
     )
     assert river[0].passage.title == "Aldrena (river)"
     assert all(hit.passage.title.endswith("(band)") for hit in band)
-    assert embedded.manifest.checkpoint["name"] == "embedded MiniLM"
-
-
-def test_embedded_checkpoint_moves_with_its_index(embedded, tmp_path):
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
 
