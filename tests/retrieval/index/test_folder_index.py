@@ -59,7 +59,7 @@ def test_many_steps_equal_a_rebuild(index, tmp_path):
     rng = random.Random(2)
     pool = corpus() + [Passage(f"extra {i}", f"Extra {i}", f"{'wave ' * (i % 5)}and sand {i % 17}") for i in range(60)]
     live = {passage.id: passage for passage in corpus()}
-    for step in range(1, 241):
+    for step in range(1, 121):
         chosen = rng.sample(pool, rng.randint(1, 3))
         for passage in chosen:
             live.pop(passage.id, None)
@@ -69,7 +69,7 @@ def test_many_steps_equal_a_rebuild(index, tmp_path):
         else:
             index.delete(passage.id for passage in chosen)
         if step % 40 == 0:
-            if step % 120 == 0:
+            if step == 80:
                 index.merge()
             assert_same(index, list(live.values()), tmp_path)
             index = reopen(index)
