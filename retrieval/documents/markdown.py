@@ -20,8 +20,12 @@ _NO_PICTURE = re.compile(
 )  # its data are gone
 _MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
 _SPACED = re.compile(r"\s{3}")
+_UNDERLINED = re.compile(
+    r"(?:^(?P<over>[=~^*#+-]{3,})\s*?\n[ \t]*|\A|(?<=\n\n)|(?<=\n\r\n))"
+    r"(?P<words>\w[^\n]{0,99})\n(?P<rule>([=~^*#+-])\4{2,})[ \t\r]*(?:\n|\Z)",
+    re.MULTILINE,
+)
 _INDENTED = ("    ", "\t")  # a line of code, or of a list within a list
-_LONGEST_HEADING = 100  # characters
 
 
 def read_markdown(source: str) -> Text:
@@ -78,19 +82,9 @@ def underlined_headings(text: str) -> list[Heading]:
     """
     levels: dict[str, int] = {}
     headings: list[Heading] = []
-    lines = text.split("\n")
-    starts = line_starts(lines)
-    for n in range(len(lines) - 1):
-        words, rule = lines[n].strip(), lines[n + 1].strip()
-        above = lines[n - 1].strip() if n else ""
-        over = above == rule
-        if not (_is_rule(rule, len(words)) and (over or not above)) or (not over and words != lines[n].rstrip()):
-            continue
-        if words and len(words) <= _LONGEST_HEADING and words[0].isalnum() and not _SPACED.search(words):
-            level = levels.setdefault(rule[0] * (1 + over), len(levels) + 1)
-            headings.append(Heading(min(6, level), words, starts[n - over], min(len(text), starts[n + 2])))
+    for found in _UNDERLINED.finditer(text):
+        over, words, rule = found["over"], found["words"].rstrip(), found["rule"]
+        if over in (None, rule) and len(rule) >= 0.8 * len(words) and not _SPACED.search(words):
+            level = levels.setdefault(f"{over and over[0]}{rule[0]}", len(levels) + 1)
+            headings.append(Heading(min(6, level), words, *found.span()))
     return headings
-
-
-def _is_rule(line: str, width: int) -> bool:
-    return len(line) >= max(3, 0.8 * width) and line[0] in "=-~^*#+" and line == line[0] * len(line)

@@ -6,10 +6,10 @@ import csv
 import datetime
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from knowgap.retrieval.documents.text import Text, Unreadable, line, line_starts
+from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line
 
 _LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
@@ -29,18 +29,7 @@ def read_sheets(content: bytes) -> Text:
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
-    text, places, ranges = io.StringIO(), [], []
-    for sheet in book.worksheets:
-        heading = f"## {' '.join(sheet.title.split())}\n"
-        for number, words in _lines([*_rows(sheet)]):
-            if heading:
-                text.write(("\n" if places else "") + heading + "\n")
-                ranges.append((text.tell(), text.tell()))
-                heading = ""
-            places.append((text.tell(), number))
-            text.write(f"{words}\n")
-            ranges[-1] = (ranges[-1][0], text.tell())
-    return Text(text.getvalue().rstrip("\n"), markdown=True, unit="row", pages=places, rows=ranges)
+    return _text((" ".join(sheet.title.split()), [*_lines([*_rows(sheet)])]) for sheet in book.worksheets)
 
 
 def read_table(text: str) -> Text:
@@ -59,10 +48,22 @@ def read_table(text: str) -> Text:
         raise Unreadable(f"is no CSV ({error})") from error
     names = {column: " ".join(name.split()) for column, name in rows[0][1].items()} if len(rows) > 1 else {}
     shown = rows[1:] or rows
-    lines = [line(row, names) for _, row in shown]
-    pages = [(start, number) for start, (number, _) in zip(line_starts(lines), shown, strict=False)]
-    text = "\n".join(lines)
-    return Text(text, unit="row", pages=pages, rows=[(0, len(text))])
+    return _text([("", [(number, line(row, names)) for number, row in shown])])
+
+
+def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
+    """The text of tables, each with a name and with lines that have the numbers of their rows."""
+    text, places, headings, ranges = io.StringIO(), [], [], []
+    for name, lines in tables:
+        if name and lines:
+            headings.append(Heading(1, name, text.tell(), text.tell() + len(name) + 1))
+            text.write(f"{name}\n")
+        start = text.tell()
+        for number, words in lines:
+            places.append((text.tell(), number))
+            text.write(f"{words}\n")
+        ranges.append((start, text.tell()))
+    return Text(text.getvalue(), unit="row", pages=places, headings=headings, rows=ranges)
 
 
 def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
