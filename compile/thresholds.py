@@ -14,8 +14,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Real
 from knowgap.storage.progress import Progress
 
-_BATCH = 16
-
 
 def calibrate_delta(
     program: Program, examples: Sequence[dspy.Example], *, share: float = 0.8, progress: Progress | None = None
@@ -29,7 +27,7 @@ def calibrate_delta(
         program: a program with a retriever, a reranker and a `delta`; it is not changed.
         examples: training questions.
         share: fraction above 0 and at most 1; the paper's is 0.8.
-        progress: called after every few questions.
+        progress: called after every question.
 
     Raises:
         UsageError: the program has no δ, retriever or reranker, or too many questions retrieve nothing.
@@ -42,14 +40,13 @@ def calibrate_delta(
     if not isinstance(declared, Real) or reranker is None or program.retriever is None:
         raise UsageError(f"δ cannot be calibrated for {program.name}: it needs a delta, a retriever and a reranker")
     check_examples(examples)
-    retrieve_k, best = int(getattr(program, "retrieve_k", 50)), list[float]()
-    for start in range(0, len(examples), _BATCH):
-        questions = [example.question for example in examples[start : start + _BATCH]]
-        for question, hits in zip(questions, program.retriever.search(questions, retrieve_k), strict=True):
-            scores = reranker.score([(question, str(hit.passage)) for hit in hits]) if hits else []
-            best += [max(map(float, scores))] if hits else []
+    questions, best = [example.question for example in examples], list[float]()
+    found = program.retriever.search(questions, int(getattr(program, "retrieve_k", 50)))
+    for done, (question, hits) in enumerate(zip(questions, found, strict=True), start=1):
+        if hits:
+            best.append(max(map(float, reranker.score([(question, str(hit.passage)) for hit in hits]))))
         if progress is not None:
-            progress(start + len(questions), len(examples), "scores of retrieved passages")
+            progress(done, len(questions), "scores of retrieved passages")
     needed = math.ceil(share * len(examples) - 1e-9)  # rounding errors must not turn 0.8 × 5 into 5
     if needed > len(best):
         raise UsageError(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import inspect
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics.answers import reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
@@ -22,6 +22,8 @@ from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreac
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
+from knowgap.programs.trace.evidence import evidence_fates
+from knowgap.programs.trace.steps import Stopped
 from knowgap.storage.progress import Progress
 
 P = TypeVar("P", bound=Program)
@@ -184,6 +186,31 @@ def _observed(metric: Metric, seed: int, progress: Progress | None) -> Metric:
         return score
 
     return measure
+
+
+def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
+    """A metric in GEPA's form, which returns a score and feedback; the feedback of a metric that has one is passed on.
+
+    Else it says what was expected and answered, what became of the evidence, and why the program stopped.
+    """
+
+    def with_feedback(
+        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> dspy.Prediction:
+        result: Any = metric(gold, pred)
+        score = float(getattr(result, "score", result))
+        if hasattr(result, "feedback"):
+            return dspy.Prediction(score=score, feedback=str(result.feedback))
+        prediction = pred if isinstance(pred, dspy.Prediction) else {}  # DSPy passes another if none could be parsed
+        expected = " or ".join(repr(answer) for answer in reference_answers(gold)[:5])
+        lines = [f"The answer {prediction.get('answer') or ''!r} scores {score:.2f}; expected was {expected}."]
+        if (steps := prediction.get("trace")) is not None:
+            fates = evidence_fates(steps, gold.get("gold_ids") or ())
+            lines += [f"The passage {passage!r} holds evidence: {fate}." for passage, fate in fates.items()]
+            lines += [f"The program stopped because of: {stop.reason}." for stop in steps.of(Stopped)[-1:]]
+        return dspy.Prediction(score=score, feedback=" ".join(lines))
+
+    return with_feedback
 
 
 class _Watch(BaseCallback):

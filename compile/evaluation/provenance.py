@@ -16,7 +16,7 @@ import dspy
 import orjson
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.metrics.normalize import reference_answers
+from knowgap.compiling.evaluation.metrics.answers import reference_answers
 from knowgap.lms.cache import CONNECTION_OPTIONS, ENDPOINT_SETTINGS
 from knowgap.lms.providers import is_secret
 from knowgap.plugins import outside_facts

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.compiling.evaluation.metrics.normalize import is_unanswerable
+from knowgap.compiling.evaluation.metrics.answers import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, holm, mean_interval, paired_comparison

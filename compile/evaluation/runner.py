@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric
-from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.answers import predicted_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import scores_passages
 from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.run import Run

@@ -11,7 +11,7 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.evaluation.metrics.answers import normalize_answer
 from knowgap.compiling.questions.material import Material
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.errors import LanguageModelError

@@ -36,7 +36,7 @@ from knowgap.compiling.study.pruning import GainPruner
 from knowgap.compiling.study.result import FINISHED, StudyResult, choose
 from knowgap.compiling.study.storage import open_storage, sqlite_file
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
-from knowgap.lms.metering import UsageTracker, token_prices, track_usage, without_history
+from knowgap.lms.metering import UsageTracker, token_prices, track_usage
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.files import acquire_lock
@@ -68,12 +68,11 @@ def run_study(
     Arguments and errors are those of `knowgap.compiling.compiler.compile`.
     """
     [(name, measure), *_] = named_metrics(metric).items()
-    model, started = resolve_lm(run.lm, program), time.monotonic()
-    if config.max_money is not None and token_prices(lm_name(model)) is None:
-        raise UsageError(
-            f"max_money cannot be kept, since the prices of {lm_name(model)} are not known: limit max_calls"
-        )
-    searches = config.demos == "auto" and lm_name(model) != EXTRACTIVE
+    run, started = replace(run, lm=resolve_lm(run.lm, program)), time.monotonic()
+    asked = lm_name(run.lm)
+    if config.max_money is not None and token_prices(asked) is None:
+        raise UsageError(f"max_money cannot be kept, since the prices of {asked} are not known: limit max_calls")
+    searches = config.demos == "auto" and asked != EXTRACTIVE
     if searches and trainset:
         check_examples(trainset, "trainset")
     if teacher_lm is not None and not searches:
@@ -81,7 +80,7 @@ def run_study(
     questions = [each.copy(id=id) for id, each in zip(check_examples(devset, "devset"), devset, strict=True)]
     random.Random(run.seed).shuffle(questions)
     about = {
-        **answers_about(provenance_of(program, devset, model, metrics={name: measure}), [name], devset),
+        **answers_about(provenance_of(program, devset, run.lm, metrics={name: measure}), [name], devset),
         "kind": "study",
         "training questions": examples_digest(trainset),
         "seed": run.seed,
@@ -89,8 +88,7 @@ def run_study(
         **config.model_dump(mode="json", include={"prune", "include", "ranges"}),
     }
     file, cached = sqlite_file(config.storage), share_results({"": program})[""]
-    storing = open_storage(config.storage, config.heartbeat)
-    with quiet(), without_history(), dspy.context(lm=model), storing as storage:
+    with quiet(), open_storage(config.storage, config.heartbeat) as storage:
         with nullcontext() if file is None else acquire_lock(file):  # one process after the other begins
             study = optuna.create_study(
                 storage=storage,
@@ -100,9 +98,7 @@ def run_study(
                 load_if_exists=True,
             )
             _check_about(study, about)
-            run, demos = replace(run, lm=None), None  # DSPy is configured with it
-            if searches:
-                demos = _demonstrations(study, cached, trainset, measure, teacher_lm, run)
+            demos = _demonstrations(study, cached, trainset, measure, teacher_lm, run) if searches else None
             objective = Objective(cached, questions, {name: measure}, config=config, demos=demos, run=run)
             for label, values, chosen in (
                 (DEFAULT, objective.space.defaults, {}),
@@ -141,7 +137,7 @@ def _demonstrations(
     """The demonstration sets of a study; the first process makes and stores them."""
     if _DEMOS not in study.user_attrs:
         bootstrapped, run = None, run.named("making demonstrations")
-        with track_usage(UsageTracker(token_prices(lm_name(teacher_lm or dspy.settings.lm)))) as tracker:
+        with track_usage(UsageTracker(token_prices(lm_name(teacher_lm or run.lm)))) as tracker:
             if trainset:
                 options: dict[str, Any] = {"max_bootstrapped_demos": NUM_SETS * MAX_DEMOS // 2, "run": run}
                 bootstrapped = run_optimizer(program, trainset, metric=metric, teacher_lm=teacher_lm, **options)

@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.metrics.normalize import contains_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.answers import contains_answer, reference_answers
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, base_facts, fit

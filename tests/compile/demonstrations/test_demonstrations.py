@@ -6,8 +6,7 @@ from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, 
 from support import scripted_lm
 
 from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets, excerpt
-from knowgap.compiling.demonstrations.feedback import feedback_metric
-from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, feedback_metric, run_optimizer
 from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError

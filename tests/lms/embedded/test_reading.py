@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.evaluation.metrics.answers import normalize_answer
 from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
 from knowgap.lms.embedded.reading import answer, bridge, features, read, uncovered
 from knowgap.lms.embedded.text import analyse, dates, mentions, value_of

@@ -39,25 +39,18 @@ def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
     assert all(example.gold_ids for example in examples)
 
 
-def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial):
+def test_a_metric_of_passages_is_refused_before_anything_is_asked(partial):
     program, examples = partial
     lm, engine = reading_lm()
-    message = "2 gold ids, of .* questions, are not in the index"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="2 gold ids"):
         evaluate(program, examples, ["recall@5"], run=Run(lm=lm))
     for optimizer in ("study", "bootstrap"):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(DataError, match="2 gold ids"):
             compile(program, examples, "recall@5", trainset=examples, optimizer=optimizer, run=Run(lm))
-    assert engine.calls == []
-
-
-@pytest.mark.parametrize("metric", ["recall@5", "found"])
-def test_a_question_without_gold_passages_is_refused_before_anything_is_asked(metric):
-    examples = make_examples(6)
-    program, (lm, engine) = RAG(BM25Index.from_passages(passages(examples)), top_k=6), reading_lm()
     examples[5].gold_ids = []
-    with pytest.raises(DataError, match="names no gold passages, so retrieval cannot be scored"):
-        evaluate(program, examples, metric, run=Run(lm=lm))
+    for metric in ("recall@5", "found"):
+        with pytest.raises(DataError, match="q5"):
+            evaluate(program, examples[:6], metric, run=Run(lm=lm))
     assert engine.calls == []
 
 
