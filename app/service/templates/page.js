@@ -11,22 +11,6 @@ function focusQuestion() {
 
 const say = text => { at("said").textContent = text; };
 
-async function* readEvents(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += value;
-    const events = text.split("\n\n");
-    text = events.pop();
-    for (const event of events) {
-      const parts = event.match(/^event: (\w+)\ndata: ([^]*)$/);
-      if (parts) yield [parts[1], JSON.parse(parts[2])];
-    }
-  }
-}
-
 const readSo = read => read.searchable.toLocaleString("en") + " of " + count(read.documents, "document", "documents");
 
 // What the page says of a step while the answer is being found.

@@ -30,6 +30,22 @@ function withTables(text) {
   return parts;
 }
 
+async function* readEvents(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const events = text.split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      const parts = event.match(/^event: (\w+)\ndata: ([^]*)$/);
+      if (parts) yield [parts[1], JSON.parse(parts[2])];
+    }
+  }
+}
+
 function icon(name, kind) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   made.setAttribute("aria-hidden", "true");

@@ -134,13 +134,3 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     (docs / "bridge.md").write_text("# Orle Bridge\n\nIt was designed by Jon Reth.\n", encoding="utf-8")
     printed, _ = knowgap(*index)
     assert "changed files: 1; passages: 1 added, 1 removed, " in printed
-
-
-def test_questions_may_name_the_document_of_a_passage(knowgap):
-    story = " ".join(f"Sentence {n} of the story." for n in range(200)) + " The key lies under the mat."
-    write_lines(knowgap.folder / "docs.jsonl", [*DOCUMENTS, {"id": "story", "title": "Key", "text": story}])
-    question = {"question": "Where lies the key?", "answer": "under the mat", "gold_ids": ["story"]}
-    write_lines(knowgap.folder / "questions.jsonl", [question])
-    knowgap(*INDEX)
-    scores = knowgap.json(*EVAL, "--index", "idx", "--metric", "recall", "--metric", "f1")["scores"]
-    assert scores["recall"]["mean"] == 1.0
