@@ -224,8 +224,8 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
         BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted, no
             further task begins, and running tasks call no model and no index.
     """
-    interrupted = threading.Event()
-    steps = [functools.partial(contextvars.copy_context().run, run_cancellable, interrupted, task) for task in tasks]
+    interrupted, contexts = threading.Event(), list[Any](contextvars.copy_context() for _ in tasks)
+    steps = [functools.partial(c.run, run_cancellable, interrupted, t) for c, t in zip(contexts, tasks, strict=True)]
     helpers = sum(_free.acquire(blocking=False) for _ in steps)
     try:
         if helpers < 2:
