@@ -2,8 +2,6 @@
 
 import json
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from knowgap.compiling.data import read_corpus
@@ -46,12 +44,6 @@ def test_a_table_without_a_column_of_texts_is_a_document(tmp_path):
     (tmp_path / "towns.csv").write_text("Name;Info;Year\nTarn;A town.;1200\nOrle;;1300\n")
     text = "\n".join(passage.text for passage in read_corpus(tmp_path / "towns.csv"))
     assert all(word in text for word in ("Info: A town.", "Year: 1200", "Year: 1300"))
-
-
-def test_a_corpus_may_be_parquet(tmp_path):
-    rows = [{"id": "p", "title": "T", "text": "Some text."}]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "corpus.parquet")
-    assert [passage.to_dict() for passage in read_corpus(tmp_path / "corpus.parquet")] == rows
 
 
 def test_is_a_stream(tmp_path):

@@ -148,6 +148,49 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
     assert (update.files, update.added, update.removed, update.kept) == (1, 3, 2, parts - 1)
 
 
+PLAN = "# Plan\n\nThe fire wardens are Olga Ferrer and Dan Whitlock.\n"
+COPIES = {
+    "a plan.md": PLAN,
+    "b plan.md": PLAN,
+    "plan.txt": PLAN.replace("# Plan", "Plan\n===="),
+    "Berlin.txt": "Closed on Mondays.",
+    "Hamburg.txt": "Closed on Mondays.",  # another title, and so another text
+}
+
+
+def test_the_same_text_is_indexed_once_with_all_its_files_and_a_copy_takes_the_place_of_a_file(tmp_path: Path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, text in COPIES.items():
+        (folder / name).write_text(text)
+
+    def places() -> tuple[dict[str, str], Any]:
+        index, reading = follow(folder, tmp_path / "ix", engine="bm25")
+        found = sources_of(index).find([passage.id for passage in index])
+        return {passage.title: str(found[passage.id]) for passage in index}, reading
+
+    found, reading = places()
+    assert found == {
+        "Plan": "a plan.md; also b plan.md, plan.txt",
+        "Berlin": "Berlin.txt",
+        "Hamburg": "Hamburg.txt",
+    }
+    assert (reading.left_out, reading.documents) == ({"copies of other files": 2}, 3)
+    ids = Sources.of_index(tmp_path / "ix").ids(("plan.txt",))
+    assert {name.partition("#")[0] for name in ids} == {"a plan.md"}
+    (folder / "a plan.md").unlink()
+    assert places()[0]["Plan"] == "b plan.md; also plan.txt"
+    (folder / "b plan.md").write_text("# Plan\n\nThe fire warden is Mikkel Aas.\n")
+    found, reading = places()
+    assert (len(found), found["Plan"] in ("plan.txt", "b plan.md")) == (3, True)
+    assert (reading.update.added, reading.update.removed) == (2, 1)
+    (folder / "0 plan.md").write_text(PLAN)
+    found, reading = places()
+    assert "0 plan.md; also plan.txt" in found.values() or found["Plan"] == "b plan.md"
+    assert (reading.update.added, reading.update.removed) == (1, 1)
+    assert places()[1].update.files == 0
+
+
 def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
     follow(docs, tmp_path / "ix", engine="bm25")
     other = tmp_path / "other"
