@@ -49,7 +49,6 @@ class Usage(BaseModel, extra="forbid"):
         cached_calls: calls answered from a cache instead; their tokens are counted if the replies state them.
         cut: calls of either kind whose reply ended at the limit of tokens.
         money: US dollars, as far as prices are known.
-        unpriced_calls: answered calls whose price is not known.
         unreported_calls: answered calls whose tokens are not known, since the reply does not state them.
         uncounted_calls: calls of models that bypassed the meter; no other number includes them.
     """
@@ -63,7 +62,6 @@ class Usage(BaseModel, extra="forbid"):
     cached_prompt_tokens: int = 0
     cached_completion_tokens: int = 0
     money: float = 0.0
-    unpriced_calls: int = 0
     unreported_calls: int = 0
     uncounted_calls: int = 0
 
@@ -203,8 +201,8 @@ def token_prices(model: str) -> Prices | None:
     return None if prompt is None or completion is None else (prompt * 1e6, completion * 1e6)
 
 
-def dollars(prompt_tokens: Any, completion_tokens: Any, prices: Prices) -> Any:
-    """The price of tokens in US dollars: of numbers, or of arrays of them."""
+def dollars(prompt_tokens: float, completion_tokens: float, prices: Prices) -> float:
+    """The price of tokens in US dollars."""
     return (prompt_tokens * prices[0] + completion_tokens * prices[1]) / 1e6
 
 
@@ -227,7 +225,6 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
         prompt_tokens=prompt,
         completion_tokens=completion,
         money=price or 0.0,
-        unpriced_calls=price is None,
         unreported_calls=unreported,
     )
 
