@@ -117,9 +117,8 @@ class KnowingReader(PromptEngine):
         inputs, wanted = prompt.inputs, prompt.outputs
         if name == "answer":
             return self._answer(view, prompt)
-        if wanted[name] in ("bool", "NoulEvidence"):
-            yes = self._verdict(name, view, inputs)
-            return yes if wanted[name] == "bool" else {"noul": 0.95 if yes else 0.05}
+        if wanted[name] == "bool":
+            return self._verdict(name, view, inputs)
         if name == "confidence":
             top, least = (5, 1) if wanted[name].startswith("int") else (0.95, 0.05)
             return top if view.complete else least
@@ -127,10 +126,8 @@ class KnowingReader(PromptEngine):
             return _statements(view, inputs)
         if name == "relevant_ids":
             return [p["id"] for p in inputs.get("passages") or () if _holds(p, view.goal.facts)]
-        if name in ("note", "notes"):
+        if name == "note":
             return "\n".join(map(str, view.settled))
-        if name in ("summary", "snippet"):
-            return " ".join(fact.sentence for fact in view.settled)
         if name == "reasoning" and "known" in inputs:
             return (_unsaid(view, inputs) or [view.goal.answer if view.complete else UNKNOWN])[0]
         if name in ("questions", "queries"):
@@ -145,8 +142,6 @@ class KnowingReader(PromptEngine):
         return "\n".join(map(str, view.settled)) or "nothing in the prompt settles a fact of the question"
 
     def _answer(self, view: _View, prompt: Prompt) -> str:
-        if "finished" in prompt.outputs and not self._verdict("finished", view, prompt.inputs):
-            return ""
         if view.complete:
             return view.goal.answer
         return "" if {"missing", "steps"} & prompt.outputs.keys() else UNKNOWN
@@ -280,8 +275,6 @@ def _nothing(name: str, kind: str) -> Any:
     """An output field of a reply to a question that the reader has no evidence for."""
     if kind.startswith("list"):
         return []
-    if kind == "NoulEvidence":
-        return {"noul": 0.05}
     return {"bool": False, "int": 1, "float": 0.05}.get(kind, UNKNOWN if name == "answer" else "")
 
 
