@@ -114,13 +114,12 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
 
     @model_validator(mode="after")
     def _check(self) -> ExperimentTable:
-        labels = [row.label for row in self.rows]
-        for kind, names in (("rows", labels), ("columns", [column.title for column in self.columns])):
+        labels, width = [row.label for row in self.rows], sum(len(column.metrics) for column in self.columns)
+        for names in (labels, [column.title for column in self.columns]):
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ValueError(f"two {kind} have the label {twice!r}")
+                raise ValueError(f"the label {twice!r} is used twice")
         if self.baseline and self.baseline not in labels:
             raise ValueError(str(UnknownName.among("baseline", self.baseline, labels)))
-        width = sum(len(column.metrics) for column in self.columns)
         for row in self.rows:
             if len(row.paper) not in (0, width):
                 raise ValueError(f"the row {row.label!r} has {len(row.paper)} of the paper's figures, not {width}")
