@@ -1,10 +1,9 @@
-"""Base classes of DSPy engines whose model runs in this process."""
+"""The base class of DSPy engines whose model runs in this process."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from dspy.lm15 import Request, Response, response_to_events
 from typing_extensions import Self
@@ -12,6 +11,8 @@ from typing_extensions import Self
 
 class InProcessEngine:
     """An engine; a subclass implements `complete`.
+
+    It has no asynchronous form: what would wait for it without blocking runs it in a thread (`dspy.asyncify`).
 
     Attributes:
         settings: the arguments of the engine, JSON-ready, from which DSPy makes it again.
@@ -35,37 +36,6 @@ class InProcessEngine:
     def load_state(cls, state: dict[str, Any]) -> Self:
         """Make an engine from what `dump_state` returned."""
         return cls(**state)
-
-
-class AsyncInProcessEngine:
-    """An engine for `acall`, which runs a synchronous engine in a thread.
-
-    Attributes:
-        engine_class: the class of the synchronous engine.
-    """
-
-    engine_class: ClassVar[type[InProcessEngine]]
-
-    def __init__(self, engine: InProcessEngine):
-        self._engine = engine
-
-    async def complete(self, request: Request) -> Response:
-        """Reply to one request."""
-        return await asyncio.to_thread(self._engine.complete, request)
-
-    async def stream(self, request: Request) -> Any:
-        """Give the whole reply as a stream of events."""
-        for event in response_to_events(await self.complete(request)):
-            yield event
-
-    def dump_state(self) -> dict[str, Any]:
-        """Return the settings, JSON-ready."""
-        return self._engine.dump_state()
-
-    @classmethod
-    def load_state(cls, state: dict[str, Any]) -> Self:
-        """Make an engine from what `dump_state` returned."""
-        return cls(cls.engine_class.load_state(state))
 
 
 def system_text(request: Request) -> str:

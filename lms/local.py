@@ -12,7 +12,7 @@ from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from knowgap.errors import CheckpointError, LanguageModelError
-from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
+from knowgap.lms.engines import InProcessEngine, system_text
 from knowgap.lms.transcripts import CHAT_TEMPLATE, END
 from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.hub import loading_model
@@ -86,12 +86,6 @@ class HFEngine(NeverCopied, InProcessEngine):
             if config.logprobs is None
             else tuple(TokenLogprob(decode([token]), value, token_id=token) for token, value in scored),
         )
-
-
-class AsyncHFEngine(AsyncInProcessEngine):
-    """The same model for `acall`."""
-
-    engine_class = HFEngine
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from dspy.utils.exceptions import (
 from pydantic import Field, Json, TypeAdapter, ValidationError
 
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError, shorten
-from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
+from knowgap.lms.embedded.engine import ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
 
 EXTRACTIVE = "knowgap/extractive-6"
@@ -104,21 +104,19 @@ def _in_this_process(name: str, model: str, options: dict[str, Any]) -> dspy.LM:
     """The embedded reader, or a model of Transformers; options that it would ignore are refused."""
     if name == "extractive":
         name, known, engine = EXTRACTIVE, frozenset[str](), ExtractiveEngine()
-        async_engine: Any = AsyncExtractiveEngine(engine)
     else:
-        from knowgap.lms.local import AsyncHFEngine, HFEngine
+        from knowgap.lms.local import HFEngine
 
         looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
         if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
             raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
         own = {option: options.pop(option) for option in ("device", "max_new_tokens", "dtype") if option in options}
         known, engine = HFEngine.supported_params, HFEngine(model, **own)
-        async_engine = AsyncHFEngine(engine)
         # The request states this option as well, since DSPy's cache does not know the engine's settings.
         options = {"max_tokens": engine.max_new_tokens, **options}
     if unknown := sorted({*options} - {*known, "cache", "callbacks"}):
         raise UsageError(f"the language model {name!r} does not take the options {', '.join(unknown)}")
-    return dspy.LM(name, engine=engine, async_engine=async_engine, **options)
+    return dspy.LM(name, engine=engine, **options)
 
 
 def is_secret(name: str) -> bool:

@@ -21,7 +21,7 @@ from knowgap.lms.embedded.inputs import (
 )
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.text import analyse, fold, mentions, name_words, normal, stems, value_of
-from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
+from knowgap.lms.engines import InProcessEngine, system_text
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
 
@@ -48,12 +48,6 @@ class ExtractiveEngine(InProcessEngine):
         return Response(
             id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
         )
-
-
-class AsyncExtractiveEngine(AsyncInProcessEngine):
-    """The same reader for `acall`."""
-
-    engine_class = ExtractiveEngine
 
 
 def fill_fields(prompt: Prompt) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_it_answers_with_reasoning_on_request_and_without_blocking():
     usage = dspy.settings.lm.history[-1]["usage"]
     assert usage["prompt_tokens"] > 50
     assert usage["completion_tokens"] > 5
-    assert asyncio.run(answer(lambda signature: dspy.Predict(signature).acall)).answer == "Aarhus"
+    assert asyncio.run(answer(lambda signature: dspy.asyncify(dspy.Predict(signature)))).answer == "Aarhus"
 
 
 CONTEXT = [f"{passage.title} | {passage.text}" for passage in PASSAGES]
