@@ -19,7 +19,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import NopPruner
 from optuna.samplers import TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback
-from optuna.trial import TrialState
+from optuna.trial import Trial, TrialState
 
 from knowgap.compiling.demonstrations.demo_sets import MAX_DEMOS, NUM_SETS, DemoSets
 from knowgap.compiling.demonstrations.optimizers import run_optimizer
@@ -153,16 +153,17 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
     Raises:
         LanguageModelUnreachable: several trials in a row lost a question.
     """
-    lost, config = 0, objective.config
+    lost, config, number = 0, objective.config, 0
+
+    def numbered(trial: Trial) -> float:
+        nonlocal number
+        number = trial.number
+        return objective(trial)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         retry = RetryHeartbeatStaleTrialCallback()
         while True:
-            trials = study.get_trials()
-            retried = {number for trial in trials for number in retry.retry_history(trial)}
-            for trial in trials:
-                if trial.state == TrialState.FAIL and trial.number not in retried:
-                    retry(study, trial)
             trials = study.get_trials(deepcopy=False)
             if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
                 default = [trial.state for trial in trials if trial.user_attrs.get(LABEL) == DEFAULT]
@@ -176,9 +177,10 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
             seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)
             study.sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
             try:
-                study.optimize(objective, n_trials=1)
+                study.optimize(numbered, n_trials=1)
                 lost = 0
             except LanguageModelUnreachable as error:
+                retry(study, study.get_trials()[number])  # those of processes that died, Optuna runs again
                 lost += 1
                 if lost == _LOST_TRIALS:
                     raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
