@@ -15,7 +15,7 @@ from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, known_text
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import STYLES, UNKNOWN, Decompose, JointRelevance, PassageRelevance, SelfKnowledge, Solve
@@ -176,7 +176,7 @@ class RAISF(Program):
         output = self.ask(self.decompose, question=question)
         lines = (output.questions or []) if output is not None else []
         questions, _ = clean_lines(lines, len(lines))
-        self.record(Decomposed(questions=questions))
+        self.record(Queried(how="decomposed into", queries=questions))
         return questions
 
     def _answer(

@@ -18,7 +18,7 @@ from knowgap.programs.logprobs import ask_for_tokens
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import probability_of, text_of
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Judged, Refined, Selected, Stopped
+from knowgap.programs.trace.steps import Answered, Judged, Queried, Selected, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 from knowgap.signatures.rq_rag import Searched
@@ -180,7 +180,7 @@ class RQRAG(Program):
         if field == "query":
             query = " ".join(text.split())
             if query:
-                self.record(Refined(action=action, query=query))
+                self.record(Queried(how=action, queries=[query]))
             return Trajectory(node.path_to(action), (*node.queries, query), node.found, generated)
         stated = probability_of(reply.output)
         leaf = replace(node, generated=generated, answer=text, answer_logprobs=logprobs, stated=stated)

@@ -21,7 +21,7 @@ from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.rounds import rounds_of
-from knowgap.programs.trace.steps import Refined
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
@@ -144,7 +144,7 @@ class Answering:
             if prediction is None and (said := await asyncio.to_thread(self._without_greetings, said)):
                 completed = await FollowUp(said).acall(question=question)
                 if tell is not None:
-                    step = Refined(action="understood as", query=completed.answer)
+                    step = Reasoned(what="understood as", text=completed.answer)
                     tell({**step.model_dump(mode="json"), "text": [f"understood as: {completed.answer}"]})
             if prediction is None:
                 asked = completed.answer if completed else question

@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.replies.text import clean_lines, known_text
-from knowgap.programs.trace.steps import Answered, Decomposed
+from knowgap.programs.trace.steps import Answered, Queried
 from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
 
 
@@ -35,7 +35,7 @@ class LeastToMost(Program):
         """Answer `question` without passages; the prediction adds `sub_answers`."""
         output = self.ask(self.decompose, question=question)
         questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, [question])
-        self.record(Decomposed(questions=questions))
+        self.record(Queried(how="decomposed into", queries=questions))
         sub_answers: list[SubAnswer] = []
         for sub_question in questions:
             answer = self._solve(sub_question, sub_answers, STYLES["short"])

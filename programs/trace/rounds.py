@@ -68,8 +68,8 @@ def _told(steps: list[s.Step], trace: Trace) -> Round:
                 taken.update(step.passages)
             case s.Missing():
                 missing = step.missing
-            case s.Decomposed():
-                missing = missing or "; ".join(step.questions)
+            case s.Queried():
+                missing = missing or "; ".join(step.queries)
             case _:
                 pass
     hits = [name for _, found in searched for name in found]

@@ -97,10 +97,11 @@ class Missing(Step, words="missing: {missing}"):
 
 
 class Queried(Step):
-    """Write new queries, without those asked before."""
+    """Write new queries or sub-questions, without those asked before; `how` says what was done to get them."""
 
     queries: list[str]
     repeated: list[str] = []
+    how: str = "asks next"
 
 
 class Compared(Step, words="the new note is better: {better}"):
@@ -126,19 +127,6 @@ class Filtered(Step, words="kept {kept}; dropped {dropped}"):
     kept: list[str]
     dropped: list[str]
     reason: str = ""
-
-
-class Decomposed(Step):
-    """Decompose a question into sub-questions."""
-
-    questions: list[str]
-
-
-class Refined(Step, words="{action}: {query}"):
-    """Rewrite, decompose or disambiguate a query."""
-
-    action: str
-    query: str
 
 
 class Reasoned(Step, words="{what}: {text}"):

@@ -144,9 +144,7 @@ class Trace(BaseModel):
                 learnt = [f"{shorten(statement)} [{self._titles(ids)}]" for statement, ids in pairs]
                 return ["learnt" if learnt else "learnt nothing", *learnt]
             case s.Queried():
-                return ["asks next", *map(shorten, step.queries), *(f"asked before: {q}" for q in step.repeated)]
-            case s.Decomposed():
-                return ["decomposed into", *step.questions]
+                return [step.how, *map(shorten, step.queries), *(f"asked before: {q}" for q in step.repeated)]
             case s.Judged():
                 about = f" of {self._titles([step.passage])}" if step.passage else ""
                 by = f" by {step.by}" if step.by else ""

@@ -6,7 +6,7 @@ import dspy
 
 from knowgap.errors import KnowgapError
 from knowgap.programs.hyperparameters import Choice, Integer, Number, Switch
-from knowgap.programs.trace.steps import Refined, Retrieved
+from knowgap.programs.trace.steps import Queried, Retrieved
 from knowgap.retrieval.passage import Passage
 
 CORPUS = [
@@ -96,15 +96,10 @@ def assert_within_caps(program, prediction):
         last = program.name == "ra_isf"  # a question past the depth is recorded as unknown
         deepest = max(len(list(filter(None, s.branch.split("/")))) for s in prediction.trace.steps)
         assert deepest <= values["depth"] + last
-    if "max_queries" in values and "actions" in values:  # a query tree: at each of its nodes
-        chosen = [(s.iteration, s.branch) for s in prediction.trace.of(Refined) if s.action == "refine"]
-        assert all(chosen.count(node) <= values["max_queries"] for node in chosen)
-    elif "max_queries" in values:
+    if "max_queries" in values:
         assert all(len(s.queries) <= values["max_queries"] for s in prediction.trace.of(Retrieved))
     if "max_questions" in values:
-        assert all(
-            len(s.questions) <= values["max_questions"] for s in prediction.trace.steps if s.kind == "decomposed"
-        )
+        assert all(len(s.queries) <= values["max_questions"] for s in prediction.trace.of(Queried))
     ks = {values[name] for name in ("top_k", "retrieve_k") if name in values}
     for step in prediction.trace.of(Retrieved):
         assert step.k in ks

@@ -10,7 +10,7 @@ from knowgap.programs.baselines.least_to_most import LeastToMost
 from knowgap.programs.baselines.rag import RAG, ChainOfNote, RAGChainOfThought
 from knowgap.programs.baselines.react import ReAct
 from knowgap.programs.baselines.self_ask import SelfAsk
-from knowgap.programs.trace.steps import Answered, Decomposed, Malformed, Queried, Reasoned, Retrieved
+from knowgap.programs.trace.steps import Answered, Malformed, Queried, Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 
@@ -144,7 +144,7 @@ def test_least_to_most_answers_with_the_help_of_earlier_answers():
     script = {"decompose": {"questions": [WHO, WHERE]}, "solve": ["Mira Osk", "Tarn", "in Tarn"]}
     prediction, engine = play(LeastToMost(style="long"), QUESTION, **script)
     assert (prediction.answer, prediction.passages) == ("in Tarn", [])
-    assert kinds(prediction) == ["asked", "decomposed", "answered", "answered", "answered"]
+    assert kinds(prediction) == ["asked", "queried", "answered", "answered", "answered"]
     asked = [(i["question"], i["sub_answers"], i["style"]) for i in engine.asked("solve")]
     assert asked == [(WHO, [], SHORT), (WHERE, KNOWN[:1], SHORT), (QUESTION, KNOWN, LONG)]
     assert [sub.model_dump() for sub in prediction.sub_answers] == KNOWN
@@ -153,7 +153,7 @@ def test_least_to_most_answers_with_the_help_of_earlier_answers():
 def test_least_to_most_limits_its_questions_and_leaves_out_the_question_itself():
     many = [WHO, QUESTION.upper(), WHO, *(f"Question {n}?" for n in range(9))]
     prediction, _ = play(LeastToMost(max_questions=3), QUESTION, decompose={"questions": many}, solve="x")
-    assert prediction.trace.of(Decomposed)[0].questions == [WHO, "Question 0?", "Question 1?"]
+    assert prediction.trace.of(Queried)[0].queries == [WHO, "Question 0?", "Question 1?"]
 
 
 # Self-Ask

@@ -9,7 +9,7 @@ import pytest
 from support import UNREADABLE, ProgramEngine, TableReranker, TableRetriever, lm_of, play
 
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.trace.steps import Asked, Decomposed, Judged, Retrieved, Stopped
+from knowgap.programs.trace.steps import Asked, Judged, Queried, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES, SubAnswer
 
@@ -84,13 +84,13 @@ def test_worked_example_of_table_5():
         (1, "", "judged"),  # not known
         (1, "", "retrieved"),
         *[(1, "", "judged")] * 6,  # none relevant, not sufficient
-        (1, "", "decomposed"),
+        (1, "", "queried"),
         *[(2, branch, kind) for branch in "1234" for kind in ("asked", "judged", "stopped", "answered")],
         (1, "", "stopped"),
         (1, "", "answered"),
     ]
     assert asked(trace) == [SNOOP, *PARTS]
-    assert trace.of(Decomposed)[0].questions == PARTS
+    assert trace.of(Queried)[0].queries == PARTS
     assert [(step.queries, step.k) for step in trace.of(Retrieved)] == [([SNOOP], 5)]
     assert verdicts(trace, "self-knowledge") == [False, True, True, True, True]
     assert (verdicts(trace), verdicts(trace, "sufficient")) == ([False] * 5, [False])
@@ -145,7 +145,7 @@ def test_the_model_writes_as_many_sub_questions_as_it_wants_and_is_asked_once():
     """Appendix A.3: their number depends on the question; section 4.5: greedily."""
     parts = [f"Part {n}?" for n in range(7)]
     prediction, engine = run(model(parts={"Q": parts}, known=parts), "Q")
-    assert prediction.trace.of(Decomposed)[0].questions == parts
+    assert prediction.trace.of(Queried)[0].queries == parts
     assert engine.asked("decompose") == [{"question": "Q"}]
     assert len(prediction.sub_answers) == 7
 

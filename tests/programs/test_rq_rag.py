@@ -12,7 +12,7 @@ from support import ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.programs.rq_rag import RQRAG, Trajectory, _weights
 from knowgap.programs.trace.recorder import TraceRecorder, recording
-from knowgap.programs.trace.steps import Answered, Judged, Refined, Retrieved, Selected
+from knowgap.programs.trace.steps import Answered, Judged, Queried, Retrieved, Selected
 from knowgap.retrieval.passage import Passage
 
 QUESTION = "In which country was the director of The Salt Road born?"
@@ -115,12 +115,12 @@ def test_the_tree_of_depth_two_has_thirteen_answers():
     ]
     kinds = [[step.kind for step in trace.steps if step.iteration == n] for n in range(4)]
     assert kinds[0] == ["asked"]
-    assert kinds[1] == ["refined"] * 3 + ["retrieved"]
-    assert kinds[2] == ["refined"] * 9 + ["retrieved"]
+    assert kinds[1] == ["queried"] * 3 + ["retrieved"]
+    assert kinds[2] == ["queried"] * 9 + ["retrieved"]
     assert kinds[3] == ["answered"] * 13 + ["stopped", "selected", "answered"]
     assert [step.branch for step in trace.of(Answered)] == [*PATHS, ""]
-    assert [(step.branch, step.query) for step in trace.of(Refined)][:3] == [
-        (action, queries[0]) for action, queries in QUERIES.items()
+    assert [(step.branch, step.queries) for step in trace.of(Queried)][:3] == [
+        (action, queries[:1]) for action, queries in QUERIES.items()
     ]
     assert [len(step.queries) for step in trace.of(Retrieved)] == [3, 9]
     assert trace.of(Retrieved)[0].hits == [["road", "salt", "route"], ["road"], ["road", "route"]]
@@ -202,7 +202,7 @@ def test_a_single_action_makes_a_chain(action, answers):
     prediction, _ = run(actions=action)
     assert paths(prediction) == ["direct", action, f"{action}/{action}"]
     assert prediction.answers == answers
-    assert {step.action for step in prediction.trace.of(Refined)} == {action}
+    assert {step.how for step in prediction.trace.of(Queried)} == {action}
     assert (prediction.trace.cost.lm_calls, prediction.trace.cost.retrievals) == (5, 2)
 
 

@@ -42,7 +42,7 @@ def test_each_round_says_what_it_looked_for_found_and_missed():
 def test_sub_questions_are_a_round_and_what_was_read_in_vain_is_named():
     rounds = told(
         search(1, "Which river?", "orle"),
-        s.Decomposed(iteration=1, questions=["Which town?", "Which river flows there?"]),
+        s.Queried(iteration=1, queries=["Which town?", "Which river flows there?"]),
         search(2, "Which town?", "tarn", "isk", branch="1"),
         s.Judged(iteration=2, branch="1", what="relevance", value=True, passage="tarn"),
         search(2, "Which sea?", branch="2"),
