@@ -1,13 +1,12 @@
 """Programs and indexes as services: one HTTP application, and tools of MCP clients."""
 
-from importlib.util import find_spec
-
-import lazy_loader
-
 from knowgap.errors import MissingDependency
 
-for package in ("starlette", "uvicorn"):
-    if find_spec(package) is None:
-        raise MissingDependency(f"{package} is not installed; `pip install 'knowgap[serve]'`")
+try:
+    from knowgap.service.server import Server
+except ModuleNotFoundError as error:
+    if error.name not in ("starlette", "uvicorn"):
+        raise
+    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = ["Server"]
