@@ -18,7 +18,7 @@ import dspy
 from models.gold_questions import GoldQuestion, read_gold_questions
 from models.knowing_reader import HesitantReader, KnowingReader
 from real_data import FILES, real_file
-from table import Table, note, some_of
+from table import Table, note
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
@@ -39,16 +39,9 @@ PROGRAMS = ("knowgap", "rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--evidence-questions", type=int, help="questions of each data set at most")
-    group.add_argument("--evidence-programs", default=",".join(PROGRAMS), help="programs, joined by commas")
-    group.add_argument(
-        "--evidence-readers",
-        type=some_of(READERS),
-        default="knowing",
-        help=f"readers, joined by commas: {', '.join(READERS)}",
-    )
-    group.add_argument(
-        "--evidence-data", type=some_of(DATA), default=",".join(DATA), help="data sets, joined by commas: %(default)s"
-    )
+    group.add_argument("--evidence-programs", nargs="+", default=PROGRAMS, help="which programs (all)")
+    group.add_argument("--evidence-readers", nargs="+", choices=READERS, default=["knowing"], help="which (knowing)")
+    group.add_argument("--evidence-data", nargs="+", choices=DATA, default=DATA, help="which data sets (both)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -59,7 +52,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
             continue
         data, gold = load_dataset(path, split_as="dev", limit=limit), read_gold_questions(path)
         for reader in options.evidence_readers:
-            yield from _tables(name, data, gold, options.evidence_programs.split(","), reader)
+            yield from _tables(name, data, gold, options.evidence_programs, reader)
 
 
 def _tables(

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 from fictional import stream_passages, stream_questions
 from real_data import NOT_THERE, real_data
-from table import Table, note, percentile, seconds
+from table import Table, note, seconds
 
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
@@ -161,7 +161,7 @@ def _large(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
             _copy(index.path, folder / f"{size}", size)
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 result = pool.submit(_search_copies, folder / f"{size}", size, queries).result()
-            times = [f"{1000 * percentile(result['seconds'], share):.1f} ms" for share in (0.5, 0.95)]
+            times = [f"{1000 * spent:.1f} ms" for spent in np.quantile(result["seconds"], (0.5, 0.95))]
             disk = sum(path.stat().st_size for path in (folder / f"{size}").rglob("*"))
             row = [f"{size:,}", *times, f"{result['recall']:.3f}", f"{result['memory']:.0f} MiB"]
             rows.append([*row, f"{disk / 2**20:.0f} MiB"])
@@ -224,8 +224,5 @@ def _changes(index: HybridIndex) -> Table:
             started = time.process_time()
             act(passage)
             times.append(time.process_time() - started)
-    rows = [
-        [what, *(seconds(percentile(t, share)) for share in (0.5, 0.95))]
-        for what, t in (("add", added), ("delete", deleted))
-    ]
+    rows = [[what, *map(seconds, np.quantile(t, (0.5, 0.95)))] for what, t in (("add", added), ("delete", deleted))]
     return Table(f"One passage, in a hybrid index of {len(index):,}", ["change", "CPU, p50", "p95"], rows)

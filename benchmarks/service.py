@@ -32,7 +32,7 @@ from typing import Any
 import dspy
 import psutil
 from models.delayed_server import Server, delayed_server
-from table import Table, note, ratio
+from table import Table, note
 
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm, quiet_dspy
@@ -150,7 +150,7 @@ class _Bench:
             memory.append(f"{service.usage.memory_info().rss / 2**20:.0f} MiB")
         rates = [count / time for count, time in zip(answers, spent, strict=True)]
         costs = [f"{1000 * used / count:.1f} ms" for used, count in zip(cpu, answers, strict=True)]
-        shown = [f"{calls / answers[0]:g}", *(f"{rate:.1f}" for rate in rates), ratio(*rates)]
+        shown = [f"{calls / answers[0]:g}", *(f"{rate:.1f}" for rate in rates), f"{rates[0] / rates[1]:.2f}"]
         return [*shown, *costs, memory[0], memory[-1]]
 
     def terminate(self) -> list[int]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,18 +40,6 @@ class Table:
         return "\n".join([f"### {self.title}", "", *body, "", *(f"{remark}\n" for remark in self.remarks)])
 
 
-def some_of(known: Collection[str], separator: str = ",") -> Callable[[str], list[str]]:
-    """Return a type of option: names among those that are known, with separators between them."""
-
-    def parse(text: str) -> list[str]:
-        names = text.split(separator)
-        if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}: choose among {separator.join(known)}")
-        return names
-
-    return parse
-
-
 def data_folder(options: argparse.Namespace) -> Path | None:
     """Return the folder of real data, from `--data` or KNOWGAP_TEST_DATA; None where neither exists."""
     named = options.data or os.environ.get("KNOWGAP_TEST_DATA")
@@ -66,16 +53,6 @@ def note(text: str) -> None:
     """Print a line about the progress to standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()
-
-
-def percentile(values: Sequence[float], fraction: float) -> float:
-    """The smallest value that at least this fraction of the values does not exceed (nearest rank)."""
-    return sorted(values)[max(0, math.ceil(fraction * len(values)) - 1)]
-
-
-def ratio(value: float, base: float) -> str:
-    """Format `value / base`."""
-    return f"{value / base:.2f}" if base else "–"
 
 
 def seconds(value: float) -> str:

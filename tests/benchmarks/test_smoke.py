@@ -64,7 +64,7 @@ def test_every_methods_critical_path_is_printed():
 
 @pytest.mark.long
 def test_engines_and_what_becomes_of_evidence_are_measured_on_data_of_ones_own(data: Path):
-    named = ("--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag,migres")
+    named = ("--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag", "migres")
     sizes = ("--passages", "40", "--queries", "2", "--embedded-parts", "relevance")
     report, _ = run("retrieval", "embedded", "evidence", *named, *sizes, "--embedded-questions", "2")
     found = tables(report)
