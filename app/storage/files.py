@@ -174,7 +174,7 @@ def sync(path: Path) -> None:
 
 def json_digest(value: Any) -> str:
     """The SHA-256 of a JSON value, in hexadecimal; the order of keys does not count."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import orjson
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics.answers import reference_answers
@@ -22,7 +20,7 @@ from knowgap.lms.providers import is_secret
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
-from knowgap.storage.files import folder_digest
+from knowgap.storage.files import folder_digest, json_digest
 
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "torch", "transformers")
 
@@ -75,7 +73,7 @@ def provenance_of(
     return Provenance(
         program=program.name,
         hyperparameters=program.values(),
-        state=digest(state_of(program)),
+        state=json_digest(state_of(program)),
         retriever=retriever_facts(program.retriever),
         models=model_facts(program),
         lm=lm_name(lm),
@@ -100,14 +98,9 @@ def state_of(program: Program) -> dict[str, Any]:
     return state
 
 
-def digest(value: Any) -> str:
-    """SHA-256 of a JSON value."""
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()
-
-
 def examples_digest(examples: Sequence[dspy.Example]) -> str:
     """SHA-256 of questions and answers in their order."""
-    return digest([[str(e.get("id") or ""), e.question, reference_answers(e)] for e in examples])
+    return json_digest([[str(e.get("id") or ""), e.question, reference_answers(e)] for e in examples])
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
@@ -158,7 +151,7 @@ def lm_settings(lm: Any) -> dict[str, Any]:
     kwargs = getattr(lm, "kwargs", None) or {}
     settings = {name: value for name, value in _shown(kwargs).items() if name not in CONNECTION_OPTIONS}
     if endpoint := [kwargs[name] for name in ENDPOINT_SETTINGS if kwargs.get(name)]:
-        settings["endpoint"] = digest(endpoint)[:12]
+        settings["endpoint"] = json_digest(endpoint)[:12]
     return default_sampling(lm) | settings
 
 

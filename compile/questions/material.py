@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from knowgap.compiling.evaluation.provenance import digest
 from knowgap.errors import UsageError
 from knowgap.retrieval.passage import Passage, document_id
 from knowgap.retrieval.words import names, words
+from knowgap.storage.files import json_digest
 
 _SAMPLED = 5000
 """The most passages that questions are written from; a larger index is sampled."""
@@ -39,7 +39,7 @@ class Material(NamedTuple):
     @property
     def id(self) -> str:
         """An id made from the kind and the passages."""
-        return f"{self.kind}-{digest([passage.to_dict() for passage in self.passages])[:12]}"
+        return f"{self.kind}-{json_digest([passage.to_dict() for passage in self.passages])[:12]}"
 
 
 class Corpus:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.answers import exact_match
-from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings
+from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
@@ -28,6 +28,7 @@ from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
 from knowgap.retrieval.passage import Retriever
+from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
 
 Task = Literal["know", "relevant", "decompose"]
@@ -112,7 +113,7 @@ def label_items(
     teacher = run.lm
     if teacher is None:
         raise UsageError(f"a language model labels the examples of {task}: give a teacher")
-    by_id = {digest([example.question, passage])[:32]: (example, passage) for example, passage in items}
+    by_id = {json_digest([example.question, passage])[:32]: (example, passage) for example, passage in items}
     predictor = program.answer if task == "know" else getattr(program, task)
     without = {"passages": [], "sub_answers": [], "style": program.wording} if task == "know" else {}
 
@@ -132,7 +133,7 @@ def label_items(
         return LabelledExample(id=id, question=example.question, passage=passage, label=value) if value != [] else None
 
     asked = [lm_name(teacher), lm_settings(teacher), [predictor.dump_state()["signature"], without]]
-    about = {"task": task, "labeller": digest(asked)}
+    about = {"task": task, "labeller": json_digest(asked)}
     return write_records(list(by_id), label, file, LabelledExample, about, f"{task} label", run)
 
 

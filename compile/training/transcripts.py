@@ -14,7 +14,7 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
-from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings, retriever_facts
+from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
@@ -26,6 +26,7 @@ from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
+from knowgap.storage.files import json_digest
 
 Action = Literal["rewrite", "decompose", "disambiguate"]
 
@@ -109,7 +110,7 @@ def construct_transcripts(
     if teacher is None:
         raise UsageError("training needs transcripts: give a teacher that writes them")
     ids = check_examples(examples)
-    by_id = {f"{id} {digest(each.question)[:8]}": each for id, each in zip(ids, examples, strict=True)}
+    by_id = {f"{id} {json_digest(each.question)[:8]}": each for id, each in zip(ids, examples, strict=True)}
     passages = {passage.id: passage for passage in corpus}
     about = {
         "teacher": [lm_name(teacher), lm_settings(teacher)],
