@@ -23,26 +23,22 @@ The corpus is the ``context`` of all questions together, or a file or a folder o
 
     {"id": "bridge-1", "title": "Orle bridge", "text": "The bridge at Orle was designed by Ada Venn."}
 
-Half of the questions become the train split, a quarter each dev and test (`FRACTIONS`). A folder with `train.jsonl`,
+Half of the questions become the train split, a quarter each dev and test. A folder with `train.jsonl`,
 `dev.jsonl`, `test.jsonl` and `corpus.jsonl` is taken as it is; the sample in the folder `sample` is one.
 """
 
 from __future__ import annotations
 
 from knowgap.compiling.data.corpus import read_corpus
-from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, split
+from knowgap.compiling.data.dataset import SPLITS, Dataset, split
 from knowgap.compiling.data.indexing import build_index
-from knowgap.compiling.data.layouts import LAYOUTS, detect_layout
 from knowgap.compiling.data.load import DATASETS, load_dataset
 
 __all__ = [
     "DATASETS",
-    "FRACTIONS",
-    "LAYOUTS",
     "SPLITS",
     "Dataset",
     "build_index",
-    "detect_layout",
     "load_dataset",
     "read_corpus",
     "split",

@@ -131,43 +131,39 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     elif key is not None or _starts_array(path):
         read = functools.partial(_read_array, key=key)
     empty = True
-    for record in read(path):
+    for line, data in read(path):
+        if not isinstance(data, dict):
+            raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=line)
         empty = False
-        yield record
+        yield Record(data, path, line)
     if empty:
         raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
 
 
-def _read_parquet(path: Path) -> Iterator[Record]:
+def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingDependency("pyarrow is not installed; `pip install 'knowgap[arrow]'`") from error
-    try:
-        batches: Any = pyarrow.parquet.ParquetFile(path).iter_batches()
-        rows = (row for batch in batches for row in batch.to_pylist())
-        yield from (Record(row, path, number) for number, row in enumerate(rows, start=1))
-    except pyarrow.ArrowException as error:
-        raise DataError(f"is damaged, or not a Parquet file: {error}", path=path) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
-
-
-def _read_lines_of_json(path: Path) -> Iterator[Record]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
+    with _open(path) as file:
         try:
-            data = _parse(line)
-        except json.JSONDecodeError as error:
-            problem = f"is not JSON: {error.msg} at column {error.colno}"
-            if number == 1:
-                problem += "; a file with this name is read as JSON Lines, with one record per line"
-            raise DataError(problem, path=path, line=number) from error
-        if not isinstance(data, dict):
-            raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=number)
-        yield Record(data, path, number)
+            batches: Any = pyarrow.parquet.ParquetFile(file).iter_batches()
+            yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
+        except pyarrow.ArrowException as error:
+            raise DataError(f"is damaged, or not a Parquet file: {error}", path=path) from error
+
+
+def _read_lines_of_json(path: Path) -> Iterator[tuple[int, Any]]:
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                yield number, _parse(line)
+            except json.JSONDecodeError as error:
+                problem = f"is not JSON: {error.msg} at column {error.colno}"
+                if number == 1:
+                    problem += "; a file with this name is read as JSON Lines, with one record per line"
+                raise DataError(problem, path=path, line=number) from error
 
 
 def _parse(line: str) -> Any:
@@ -178,14 +174,12 @@ def _parse(line: str) -> Any:
         return json.loads(line)
 
 
-def _read_array(path: Path, key: str | None) -> Iterator[Record]:
+def _read_array(path: Path, key: str | None) -> Iterator[tuple[int, Any]]:
     number = 0
     with _open(path) as file:
         try:
             for number, data in enumerate(ijson.items(file, f"{key}.item" if key else "item", use_float=True), start=1):
-                if not isinstance(data, dict):
-                    raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=number)
-                yield Record(data, path, number)
+                yield number, data
         except ijson.JSONError as error:
             reason = str(error).splitlines()[0].strip()
             raise DataError(f"is not JSON, or cut short: {reason}", path=path, line=number + 1) from error
@@ -200,7 +194,7 @@ def _starts_array(path: Path) -> bool:
     return start == b"["
 
 
-def _read_table(path: Path) -> Iterator[Record]:
+def _read_table(path: Path) -> Iterator[tuple[int, Any]]:
     """The rows of a table, which are quoted as in CSV; values are strings, and names in lower case."""
     header: list[str] | None = None
     lines = (line + "\n" for _, line in read_lines(path))
@@ -219,6 +213,6 @@ def _read_table(path: Path) -> Iterator[Record]:
                     raise DataError(
                         f"has {len(row)} cells, but the header has {len(header)}", path=path, line=rows.line_num
                     )
-                yield Record(dict(zip(header, row, strict=True)), path, rows.line_num)
+                yield rows.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
         raise DataError(f"cannot be read as a row of a table: {error}", path=path, line=rows.line_num) from error

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compiling.data import SPLITS, detect_layout, load_dataset
+from knowgap.compiling.data import SPLITS, load_dataset
+from knowgap.compiling.data.layouts import detect_layout
 from knowgap.errors import DataError
 
 CONTEXT = [["Orle", ["Orle is a town.", " It has a bridge."]], ["Ada Venn", ["Ada Venn built bridges."]]]
