@@ -32,7 +32,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from typing_extensions import Self
 
-from knowgap.errors import UsageError
+from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.service.answering import MAX_SAID, Answering
@@ -115,7 +115,7 @@ class Server:
         if index is not None:
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
         # After an error that only the handler of `Exception` takes, the connection is closed.
-        refused = (HTTPException, Problem, OSError, Exception)
+        refused = (HTTPException, Problem, KnowgapError, OSError, Exception)
         application = Starlette(
             routes=routes,
             middleware=[Middleware(Guard, key=key)],
