@@ -176,20 +176,30 @@ def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
         _RECORDER.reset(records)
 
 
-def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
-    """Run independent tasks at the same time and return their results in order.
+HELPERS = 512
+"""The most helper threads of this process at any moment, over all questions."""
 
-    DSPy's settings and the recorder follow into the threads. With concurrency switched off, and under `max_calls`, so
-    that the same calls are made each time, the tasks run one after the other in this thread. If tasks fail, the error
-    of the first of them is raised, after all have ended.
+_free = threading.BoundedSemaphore(HELPERS)
+
+
+def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
+    """Run independent tasks in helper threads and return their results in order.
+
+    DSPy's settings and the recorder follow into the threads. Tasks may start tasks of their own to any depth. Where no
+    two helpers are free, with concurrency switched off, and under `max_calls`, so that the same calls are made each
+    time, the tasks run one after the other in this thread.
 
     Args:
         tasks: functions without arguments.
         branches: names of the branches that the tasks' steps belong to; the current branch if empty.
+
+    Raises:
+        BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted,
+            the tasks call no model and no index any more.
     """
     if not tasks:
         return []
-    recorder = current_recorder()
+    recorder, interrupted = current_recorder(), threading.Event()
     forks = [recorder.fork(branch) for branch in branches or [""] * len(tasks)]
     dspy_trace = dspy.settings.trace  # from which an optimizer makes demonstrations
     parts: list[list[Any]] = [[] for _ in tasks]
@@ -197,36 +207,10 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
     def work(index: int) -> T:
         settings = {} if dspy_trace is None else {"trace": parts[index]}
         with recording(forks[index]), dspy.context(**settings):
-            return tasks[index]()
+            return run_cancellable(interrupted, tasks[index])
 
-    steps = [functools.partial(work, i) for i in range(len(tasks))]
-    try:
-        return run_in_threads(steps) if recorder.concurrent else [step() for step in steps]
-    finally:
-        recorder.join(forks)
-        if dspy_trace is not None:
-            dspy_trace += [call for part in parts for call in part]
-            del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]
-
-
-HELPERS = 512
-"""The most helper threads of this process at any moment, over all questions."""
-
-_free = threading.BoundedSemaphore(HELPERS)
-
-
-def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run tasks in helper threads, each in a copy of the current context; return their results in order.
-
-    Tasks may start tasks of their own to any depth: where no two helpers are free, tasks run in this thread.
-
-    Raises:
-        BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted, no
-            further task begins, and running tasks call no model and no index.
-    """
-    interrupted, contexts = threading.Event(), list[Any](contextvars.copy_context() for _ in tasks)
-    steps = [functools.partial(c.run, run_cancellable, interrupted, t) for c, t in zip(contexts, tasks, strict=True)]
-    helpers = sum(_free.acquire(blocking=False) for _ in steps)
+    steps: list[Any] = [functools.partial(contextvars.copy_context().run, work, n) for n in range(len(tasks))]
+    helpers = sum(_free.acquire(blocking=False) for _ in steps) if recorder.concurrent else 0
     try:
         if helpers < 2:
             return [step() for step in steps]
@@ -236,9 +220,12 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
                 wait(futures)
             except BaseException:
                 interrupted.set()
-                pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return [future.result() for future in futures]
     finally:
         if helpers:
             _free.release(helpers)
+        recorder.join(forks)
+        if dspy_trace is not None:
+            dspy_trace += [call for part in parts for call in part]
+            del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]

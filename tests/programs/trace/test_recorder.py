@@ -17,7 +17,6 @@ from knowgap.programs.trace.recorder import (
     current_recorder,
     recording,
     run_concurrently,
-    run_in_threads,
 )
 from knowgap.programs.trace.steps import Reasoned
 
@@ -148,7 +147,7 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
     assert threading.active_count() == before
 
 
-def test_calls_under_way_are_waited_for_when_the_question_is_cancelled():
+def test_calls_under_way_are_waited_for_when_the_question_is_cancelled(concurrent):
     cancelled, both_run, ended = threading.Event(), threading.Barrier(2), []
 
     def cancel():
@@ -162,5 +161,5 @@ def test_calls_under_way_are_waited_for_when_the_question_is_cancelled():
         ended.append("call")
 
     with pytest.raises(CallsCancelled):
-        run_cancellable(cancelled, run_in_threads, [cancel, call])
+        run_cancellable(cancelled, run_concurrently, [cancel, call])
     assert ended == ["call"]
