@@ -101,19 +101,16 @@ class Author:
 
     def __init__(self, lm: dspy.BaseLM):
         self.lm, self.last_error = lm, None
-        self._write = {"one_hop": dspy.Predict(WriteOneHop), "two_hop": dspy.Predict(WriteTwoHops)}
-        self._read, self._settle, self._judge = (
-            dspy.Predict(signature) for signature in (ReadQuestion, AnswerIfSettled, JudgeAnswer)
-        )
 
     def draft(self, material: Material) -> Draft:
         """Write a question and check it; raise a `LanguageModelError` that would affect every other draft as well."""
         draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
         try:
-            flaw = self._compose(draft, material) or _flaw(draft, material.passages)
-            draft.dropped = flaw or self._check(draft, material.passages)
-        except _Unreadable:
-            draft.dropped = "unreadable"
+            self._compose(draft, material)
+            _check_words(draft, material.passages)
+            self._check(draft, material.passages)
+        except _Dropped as reason:
+            draft.dropped = str(reason)
         except LanguageModelError as error:
             if error.__cause__ is None or fatal_cause(error.__cause__) is not None:
                 raise
@@ -121,60 +118,61 @@ class Author:
             draft.dropped = "lost" if is_connection_error(error.__cause__) else "refused"
         return draft
 
-    def _compose(self, draft: Draft, material: Material) -> str:
-        """Have the question written; return why there is none, or an empty string."""
-        link = {"link": material.link} if material.kind == "two_hop" else {}
-        output = self._ask(self._write[draft.kind], passages=list(material.passages), **link, style=_STYLE)
+    def _compose(self, draft: Draft, material: Material) -> None:
+        """Have the question written."""
+        signature, link = (WriteTwoHops, {"link": material.link}) if material.kind == "two_hop" else (WriteOneHop, {})
+        output = self._ask(signature, passages=list(material.passages), **link, style=_STYLE)
         draft.question, draft.answer = text_of(output, "question"), text_of(output)
         steps = output.get("steps") or ()
         draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
-        return "" if output.possible and draft.question and draft.answer else "nothing to ask"
+        if not (output.possible and draft.question and draft.answer):
+            raise _Dropped("nothing to ask")
 
-    def _check(self, draft: Draft, passages: Sequence[Passage]) -> str:
-        """Have the question answered without passages, from all and from each; return why it is dropped, if it is."""
-        read = self._ask(self._read, question=draft.question, style=_STYLE)
+    def _check(self, draft: Draft, passages: Sequence[Passage]) -> None:
+        """Have the question answered without passages, from all and from each."""
+        read = self._ask(ReadQuestion, question=draft.question, style=_STYLE)
         if not read.clear:
-            return "unclear"
+            raise _Dropped("unclear")
         draft.from_memory = bool(read.knows) and self._is_answer(draft, text_of(read))
-        settled = self._ask(self._settle, question=draft.question, passages=list(passages), style=_STYLE)
+        settled = self._ask(AnswerIfSettled, question=draft.question, passages=list(passages), style=_STYLE)
         if not settled.settled:
-            return "not answerable"
+            raise _Dropped("not answerable")
         found = text_of(settled)
         if not self._is_answer(draft, found):
-            return "other answer"
+            raise _Dropped("other answer")
         if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ANSWER:
             draft.aliases = [found]
         for passage in passages if len(passages) > 1 else ():
-            alone = self._ask(self._settle, question=draft.question, passages=[passage], style=_STYLE)
+            alone = self._ask(AnswerIfSettled, question=draft.question, passages=[passage], style=_STYLE)
             if alone.settled and self._is_answer(draft, text_of(alone)):
-                return "one is enough"
-        return ""
+                raise _Dropped("one is enough")
 
     def _is_answer(self, draft: Draft, answer: str) -> bool:
         """Whether an answer is that of a draft: in the same words, or as the language model judges."""
         if not answer or normalize_answer(answer) == normalize_answer(draft.answer):
             return bool(answer)
-        return bool(self._ask(self._judge, question=draft.question, prediction=answer, reference=draft.answer).correct)
+        return bool(self._ask(JudgeAnswer, question=draft.question, prediction=answer, reference=draft.answer).correct)
 
-    def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
-        output = ask_teacher(predictor, self.lm, **inputs)
+    def _ask(self, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction:
+        output = ask_teacher(dspy.Predict(signature), self.lm, **inputs)
         if output is None:
-            raise _Unreadable
+            raise _Dropped("unreadable")
         return output
 
 
-class _Unreadable(Exception):
-    pass
+class _Dropped(Exception):
+    """Why a draft is dropped, a key of `DROPPED`."""
 
 
-def _flaw(draft: Draft, passages: Sequence[Passage]) -> str:
-    """What is wrong with a question and its answer, checked without a language model; empty if nothing is."""
+def _check_words(draft: Draft, passages: Sequence[Passage]) -> None:
+    """Look for what is wrong with a question and its answer without a language model."""
     answer, told = (normalize_answer(" ".join(words(text))) for text in (draft.answer, draft.question))
     read = {word for passage in passages for word in words(str(passage))}
-    if _NAMES_PASSAGE.search(draft.question):
-        return "names the passage"
-    if len(words(draft.answer)) > _LONGEST_ANSWER:
-        return "long answer"
-    if f" {answer} " in f" {told} ":
-        return "tells the answer"
-    return "" if {*words(draft.answer)} <= read and answer else "not in the passages"
+    for reason, applies in (
+        ("names the passage", _NAMES_PASSAGE.search(draft.question)),
+        ("long answer", len(words(draft.answer)) > _LONGEST_ANSWER),
+        ("tells the answer", f" {answer} " in f" {told} "),
+        ("not in the passages", not answer or not {*words(draft.answer)} <= read),
+    ):
+        if applies:
+            raise _Dropped(reason)

@@ -10,7 +10,7 @@ import hashlib
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from knowgap.errors import UsageError
@@ -77,12 +77,18 @@ class Corpus:
             return
         taken: set[frozenset[str]] = set()
         for find in (self._linked, self._neighbour):
-            found = (find(passage) for passage in self._ordered(kind))
-            for material in _spread(pair for pair in found if pair is not None):
-                pair = frozenset(passage.id for passage in material.passages)
-                if pair not in taken:
-                    taken.add(pair)
-                    yield material
+            used, later = set[str](), list[Material]()
+            for pair in map(find, self._ordered(kind)):
+                if pair is None or (ids := frozenset(passage.id for passage in pair.passages)) in taken:
+                    continue
+                taken.add(ids)
+                documents = {_document(passage) for passage in pair.passages}
+                if used & documents:
+                    later.append(pair)
+                else:
+                    used |= documents
+                    yield pair
+            yield from later
 
     def _linked(self, passage: Passage) -> Material | None:
         """A passage and one that it names by its title, unless several documents have that title."""
@@ -122,20 +128,6 @@ def _is_copy(one: Passage, other: Passage) -> bool:
     """Whether two passages say the same, but for a few words."""
     first, second = {*words(one.text)}, {*words(other.text)}
     return len(first & second) >= _SAME_WORDS * len(first | second)
-
-
-def _spread(materials: Iterable[Material]) -> Iterator[Material]:
-    """Yield the materials, those first that share no document with an earlier one."""
-    used: set[str] = set()
-    later: list[Material] = []
-    for material in materials:
-        documents = {_document(passage) for passage in material.passages}
-        if used & documents:
-            later.append(material)
-        else:
-            used |= documents
-            yield material
-    yield from later
 
 
 def subject(title: str) -> str:
