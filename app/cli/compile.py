@@ -74,19 +74,19 @@ def compile_(*, options: CompileOptions) -> None:
     teacher_lm = None
     if options.teacher is not None:
         teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
-    with open_job(options, ("dev", "test"), checked) as job:
-        programs = [each.make(job.retriever, job.lm) for each in checked]
+    with open_job(options, ("dev", "test"), checked) as (dataset, metrics, lm, retriever):
+        programs = [each.make(retriever, lm) for each in checked]
         name = programs[0].name if len(programs) == 1 else "programs"
-        folder = options.output_dir or Path(f"{name}-{job.dataset.name}")
-        data, limit = (job.dataset, job.metrics), options.limit
-        run = Run(job.lm, options.num_threads, options.seed)
+        folder = options.output_dir or Path(f"{name}-{dataset.name}")
+        data, limit = (dataset, metrics), options.limit
+        run = Run(lm, options.num_threads, options.seed)
         if options.dry_run:
             if options.optimizer != "study":
                 raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: ask a few questions")
-            show_estimates(estimate_study(programs, *data, settings["study"], limit=limit, run=run), job.lm)
+            show_estimates(estimate_study(programs, *data, settings["study"], limit=limit, run=run), lm)
             return
         named = {"optimizer": options.optimizer, "teacher_lm": teacher_lm, "limit": limit, "output": folder}
-        with progress(f"compiling {name} on {job.dataset.name}") as report:
+        with progress(f"compiling {name} on {dataset.name}") as report:
             found = compile(programs, *data, run=replace(run, progress=report), **named, **settings)
         _show(found, folder)
 

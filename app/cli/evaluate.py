@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -47,21 +47,22 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     checked = factories.check_programs(options)
     split, output = options.split, options.output_dir
     with open_job(options, [split], checked.values(), split_as=split if options.whole else None) as job:
-        made = {label: each.make(job.retriever, job.lm) for label, each in checked.items()}
+        dataset, metrics, lm, retriever = job
+        made = {label: each.make(retriever, lm) for label, each in checked.items()}
         programs = {label or program.name: program for label, program in made.items()}
-        run = Run(lm=job.lm, num_threads=options.num_threads, seed=options.seed)
+        run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)
         if options.dry_run:
-            asked = job.dataset.questions(split, options.limit)
-            estimates = {label: estimate(each, asked, job.metrics, run=run) for label, each in programs.items()}
-            show_estimates(estimates, job.lm, as_json)
+            asked = dataset.questions(split, options.limit)
+            estimates = {label: estimate(each, asked, metrics, run=run) for label, each in programs.items()}
+            show_estimates(estimates, lm, as_json)
             return
         if output is not None:
             write_comparison(output, {label: file_name(label) for label in programs})
-        with progress(f"{job.dataset.name}/{split}") as report:
+        with progress(f"{dataset.name}/{split}") as report:
             results = evaluate(
                 programs,
-                job.dataset,
-                job.metrics,
+                dataset,
+                metrics,
                 split=split,
                 limit=options.limit,
                 run=replace(run, progress=report),
@@ -101,15 +102,6 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
         remark(f"failed: {record.id}: {record.failure}")
 
 
-class Job(NamedTuple):
-    """A data set, metrics, a language model and an index: what it takes to score programs."""
-
-    dataset: Dataset
-    metrics: list[str]
-    lm: dspy.LM
-    retriever: Retriever | None
-
-
 @contextmanager
 def open_job(
     options: o.JobOptions,
@@ -117,8 +109,8 @@ def open_job(
     checked: Iterable[factories.CheckedProgram],
     *,
     split_as: str | None = None,
-) -> Iterator[Job]:
-    """Load what the options and the programs need, and check the metrics and that the splits have questions.
+) -> Iterator[tuple[Dataset, list[str], dspy.LM, Retriever | None]]:
+    """Load the data set, the metrics, the language model and the index, and check that the splits have questions.
 
     No language model is loaded if generators answer and no metric asks one. `split_as` is the name of the one split
     that all questions form.
@@ -135,7 +127,7 @@ def open_job(
     lm = factories.load_lm(options, generator=checked[0].generator if generated else None)
     retrieves = any(each.retrieves for each in checked)
     with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
-        yield Job(dataset, metrics, lm, retriever)
+        yield dataset, metrics, lm, retriever
 
 
 def show_estimates(estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool = False) -> None:

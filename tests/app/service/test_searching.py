@@ -1,10 +1,7 @@
 """Searches of the service: the protocol of dspy.ColBERTv2, what is refused, and searches that hang."""
 
 import json
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -110,34 +107,3 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
         left.go_on.set()
         assert (first.result(SECONDS), last.result(SECONDS)) == ([[]], [[]])
     assert left.queries == ["first", "last"]
-
-
-_HANGING = """
-import threading
-import knowgap
-from knowgap.service import Server
-
-class Hanging:
-    def search(self, queries, k):
-        if queries == ["ready"]:
-            return [[]]
-        print("begun", flush=True)
-        threading.Event().wait()
-
-server = Server(knowgap.get_program("rag")(Hanging()), knowgap.make_lm("extractive"), port=0, grace=0.5)
-print(server.url, flush=True)
-server.serve_forever()
-"""
-
-
-def test_a_signal_ends_it_though_a_search_hangs():
-    with subprocess.Popen(
-        [sys.executable, "-c", _HANGING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        url = process.stdout.readline().decode().strip()
-        with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(httpx.get, f"{url}/search?query=a", timeout=SECONDS)
-            assert process.stdout.readline() == b"begun\n"
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(SECONDS) in (-signal.SIGTERM, 0, 1)  # uvicorn raises the signal again
-            assert answer.exception(SECONDS) is not None or answer.result().status_code >= 500
