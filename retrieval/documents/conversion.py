@@ -18,7 +18,7 @@ from typing import Any
 
 from knowgap.retrieval.documents.encodings import BOMS, decode
 from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
-from knowgap.retrieval.documents.office import checked_office, read_slides, read_word
+from knowgap.retrieval.documents.office import read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.sheets import read_sheets, read_table
 from knowgap.retrieval.documents.splitting import Splitter
@@ -27,6 +27,7 @@ from knowgap.retrieval.documents.web_pages import read_html
 
 _MEMORY = 6 * 2**30  # bytes of address space; the libraries only reserve most of it
 _TEXT = 64_000_000  # characters
+_LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 
 
 def convert(kind: str, content: bytes) -> Text:
@@ -37,6 +38,8 @@ def convert(kind: str, content: bytes) -> Text:
         NotNow: a package for this kind is not installed.
         MemoryError: it needs more memory than there is.
     """
+    if content.startswith(_LAYERED):
+        raise Unreadable("is encrypted, or in a format older than 2007")
     try:
         made = _CONVERTERS[kind](content)
     except (Unreadable, MemoryError):
@@ -80,7 +83,7 @@ _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "PDF": lambda content: read_pdf(content, _TEXT),
     "Word": read_word,
     "PowerPoint": read_slides,
-    "Excel": lambda content: read_sheets(checked_office(content)),
+    "Excel": read_sheets,
     "CSV": _read_with(read_table),
 }
 

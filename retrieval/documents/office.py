@@ -1,4 +1,4 @@
-"""The text of Word and PowerPoint files, and what is common to Office files."""
+"""The text of Word and PowerPoint files."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ from html import escape
 from typing import Any
 from xml.etree.ElementTree import iterparse
 
-from knowgap.retrieval.documents.text import Text, Unreadable, markdown, without_private
+from knowgap.retrieval.documents.text import Text, markdown, without_private
 from knowgap.retrieval.documents.web_pages import read_html
 
-_UNPACKED = 2**30  # bytes in an Office file, which is an archive
-_LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 _STYLES = "p[style-name='Title'] => p.word-title:fresh"
 _EDGE = re.compile(r"word/(header|footer)\d*\.xml")
-
-
-def checked_office(content: bytes) -> bytes:
-    """Return the content of an Office file that is safe to unpack; raise `Unreadable` for others."""
-    if content.startswith(_LAYERED):
-        raise Unreadable("is encrypted, or in a format older than 2007")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise Unreadable("is damaged, or not an Office file") from error
-    if unpacked > _UNPACKED:
-        raise Unreadable(f"unpacks to {unpacked / 2**20:,.0f} MiB, and at most {_UNPACKED >> 20} are read")
-    return content
 
 
 def read_word(content: bytes) -> Text:
@@ -42,7 +26,7 @@ def read_word(content: bytes) -> Text:
     import mammoth
 
     edges: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
-    with zipfile.ZipFile(io.BytesIO(checked_office(content))) as archive:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for name in sorted(archive.namelist()):
             if edge := _EDGE.fullmatch(name):
                 words = (" ".join(paragraph.split()) for paragraph in _paragraphs(archive, name))
@@ -70,7 +54,7 @@ def read_slides(content: bytes) -> Text:
     from pptx import Presentation
 
     text, places = io.StringIO(), []
-    for number, slide in enumerate(Presentation(io.BytesIO(checked_office(content))).slides, start=1):
+    for number, slide in enumerate(Presentation(io.BytesIO(content)).slides, start=1):
         places.append((text.tell(), number))
         heading = slide.shapes.title
         title = " ".join(heading.text_frame.text.split()) if heading is not None else ""

@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
     told = {
         "binary.txt": (bytes(range(256)), "is not text"),
         "blank.md": (b" \n\n ", "has no text"),
-        "broken.docx": (b"junk", "is damaged, or not an Office file"),
+        "broken.docx": (b"junk", "is damaged ("),
         "broken.pdf": (b"%PDF-1.4 junk", "is damaged, or not a PDF file"),
         "broken.xlsx": (archive({"a.txt": "no sheet"}), "is damaged ("),
         "empty.txt": (b"", "is empty"),
@@ -166,17 +166,10 @@ def test_names_cannot_command_a_terminal(tmp_path: Path):
     assert passage.title == r"b\udcff"
 
 
-def test_a_file_may_not_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_may_not_be_too_large(tmp_path: Path):
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(2**40)  # a hole, which takes no space on the disk
-    found = problems(tmp_path, {"bomb.docx": archive({"word/document.xml": bytes(1 << 20)} | _bomb())})
-    assert found["huge.txt"] == "has 1,048,576 MiB, and at most 256 are read"
-    assert "unpacks to 1,1" in found["bomb.docx"]
-
-
-def _bomb() -> dict[str, bytes]:
-    zeros = bytes(64 << 20)
-    return {f"word/media/{n}.bin": zeros for n in range(18)}
+    assert problems(tmp_path, {}) == {"huge.txt": "has 1,048,576 MiB, and at most 256 are read"}
 
 
 HANGING = b"<!--" * 300_000
