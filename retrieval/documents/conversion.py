@@ -26,7 +26,6 @@ from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
 from knowgap.retrieval.documents.web_pages import read_html
 
 _MEMORY = 6 * 2**30  # bytes of address space; the libraries only reserve most of it
-_TEXT = 64_000_000  # characters
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 
 
@@ -34,14 +33,14 @@ def convert(kind: str, content: bytes) -> Text:
     """Convert the content of a file to text; the kinds are those of `_CONVERTERS`.
 
     Raises:
-        Unreadable: the file is damaged, encrypted, too long or not of its kind.
+        Unreadable: the file is damaged, encrypted or not of its kind.
         NotNow: a package for this kind is not installed.
         MemoryError: it needs more memory than there is.
     """
     if content.startswith(_LAYERED):
         raise Unreadable("is encrypted, or in a format older than 2007")
     try:
-        made = _CONVERTERS[kind](content)
+        return _CONVERTERS[kind](content)
     except (Unreadable, MemoryError):
         raise
     except RecursionError as error:
@@ -51,9 +50,6 @@ def convert(kind: str, content: bytes) -> Text:
     except Exception as error:  # libraries raise errors of any type for a damaged file
         reason = " ".join(str(error).split())[:200]
         raise Unreadable(f"is damaged ({type(error).__name__}{': ' if reason else ''}{reason})") from error
-    if len(made.text) > _TEXT:
-        raise Unreadable(f"holds more than {_TEXT:,} characters")
-    return made
 
 
 def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
@@ -80,7 +76,7 @@ _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "text": _read_with(lambda text: Text(text, headings=underlined_headings(text))),
     "Markdown": _read_with(read_markdown),
     "HTML": _read_page,
-    "PDF": lambda content: read_pdf(content, _TEXT),
+    "PDF": read_pdf,
     "Word": read_word,
     "PowerPoint": read_slides,
     "Excel": read_sheets,

@@ -20,8 +20,8 @@ _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters la
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
 
-def read_pdf(content: bytes, most: int) -> Text:
-    """Read the text of a PDF file, up to about `most` characters.
+def read_pdf(content: bytes) -> Text:
+    """Read the text of a PDF file.
 
     The headings are the lines in larger letters than the body. A line that appears at the top or bottom of three
     or more pages, apart from its page number, is a running head; only its first occurrence is kept. Page numbers and
@@ -37,14 +37,11 @@ def read_pdf(content: bytes, most: int) -> Text:
     except pypdfium2.PdfiumError as error:
         reason = "is encrypted" if "assword" in str(error) else "is damaged, or not a PDF file"
         raise Unreadable(reason) from error
-    pages, length, table = list[list[Line]](), 0, None
+    pages, table = list[list[Line]](), None
     for number, page in enumerate(document, start=1):
         lines, table = lines_of(page, number, table)
         page.close()
         pages.append([line for line in lines if line.text.strip()])
-        length += sum(len(line.text) + 1 for line in lines)
-        if length > most:
-            break
     lines = _without_running_heads(pages)
     lines = [line for line in lines if not _LEADERS.search(line.text)] or lines
     if not lines:

@@ -9,8 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 _PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
-_WIDEST, _MOST = 1000, 1_000_000
-"""The most columns of a table, and the most cells that merged cells may add; a hostile page may claim billions."""
+_WIDEST = 1000  # columns of a merged cell, as in browsers
 
 Cell = tuple[str, int, int]
 """The text of a cell, and how many rows and columns it covers."""
@@ -80,9 +79,8 @@ def spread(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
     """The grid of a table: a merged cell is repeated in each place that it covers, so that no cell moves."""
     grid: list[list[str]] = []
     below: dict[int, tuple[str, int]] = {}  # by column, the cell that reaches down into the next row, and how far
-    left = _MOST
     for cells in rows:
-        row, waiting = [], list(cells)[::-1]
+        row, waiting = list[str](), list(cells)[::-1]
         while waiting or any(column >= len(row) for column in below):
             column = len(row)
             if column in below:
@@ -92,16 +90,12 @@ def spread(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
                 row.append(text)
             elif waiting:
                 text, down, across = waiting.pop()
-                across = max(1, min(across, _WIDEST - column))
-                for place in range(column, column + across):
-                    if down > 1 and left > 0:
-                        below[place] = (text, down - 1)
+                across = max(1, min(across, _WIDEST))
+                if down > 1:
+                    below |= dict.fromkeys(range(column, column + across), (text, down - 1))
                 row += [text] * across
-                left -= across * min(max(down, 1), _WIDEST)
             else:
                 row.append("")
-            if len(row) >= _WIDEST:
-                break
         grid.append(row)
     width = max(map(len, grid), default=0)
     return [row + [""] * (width - len(row)) for row in grid]
