@@ -37,7 +37,7 @@ class LiveIndex(NeverCopied):
         engine: the engine of the final index; with "bm25" there is no other.
         seconds: the interval between two looks for changes.
         progress: called as documents are read and passages are encoded.
-        say: called with a line when something can be searched, and when a document cannot be read.
+        say: called with a line when something can be searched, and with what is left out of documents.
 
     Attributes:
         being_read: how many documents can be searched, and how many there are; None if all can be searched.
@@ -65,7 +65,7 @@ class LiveIndex(NeverCopied):
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
         self.left_out = Counter[str]()
-        self.busy, self._problems = "no document has been read yet", set[tuple[str, str]]()
+        self.busy, self._told = "no document has been read yet", set[str]()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
 
@@ -150,9 +150,12 @@ class LiveIndex(NeverCopied):
         self._index, documents = index, len(find_files(self.folder))
         self.being_read = (documents - reading.remaining, documents) if reading.remaining else None
         self.left_out = Counter(reading.left_out)
-        for name, problem in reading.problems.items() - self._problems:
-            self._say(f"{name}: {problem}; left out")
-        self._problems = {*reading.problems.items()}
+        told = {f"{name}: {problem}; left out" for name, problem in reading.problems.items()}
+        told |= {f"{name}: {note}" for name, note in reading.notes.items()}
+        told |= {f"left out: {count:,} {reason}" for reason, count in reading.left_out.items()}
+        for line in sorted(told - self._told):
+            self._say(line)
+        self._told = told
         if reading.update is None or reading.update.files:
             how = "by words" if engine == _WORDS else f"with {engine}"
             how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""

@@ -55,13 +55,16 @@ def test_it_follows_the_folder(live, docs, tmp_path):
     wait_until(lambda: len(live) == 1)
     assert titles(live) == ["orle.txt"]
     (docs / "broken.pdf").write_bytes(b"junk")
-    wait_until(lambda: any("broken.pdf" in line for line in live.said))
+    (docs / "notes.txt").write_bytes("Öl für Tarn".encode("cp1252"))
+    (docs / "map.png").write_bytes(b"map")
+    said = ("broken.pdf: is damaged", "notes.txt: is not UTF-8", "left out: 1 of the unknown kind .png")
+    wait_until(lambda: all(any(line.startswith(start) for line in live.said) for start in said))
     listed = {each["name"]: each for each in list_documents(live)["documents"]}
     assert (listed["orle.txt"]["passages"], "damaged" in listed["broken.pdf"]["left_out"]) == (1, True)
     live.close()
     again = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=0.05)
     again.start()
-    wait_until(lambda: len(again) == 1)
+    wait_until(lambda: len(again) == 2)
     again.close()
 
 
