@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
-from knowgap.storage.files import UNFINISHED, file_digest, sync, write_json
+from knowgap.storage.files import UNFINISHED, file_digest, sync, write_file
 
 STAMPS = ".checked.json"
 _SYNCED_AT_ONCE = 8
@@ -74,5 +74,5 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord]) -> str | None:
             return f"{name} was altered after it was written"
     if stamps != known:
         with suppress(OSError):  # the folder may be on a read-only disk
-            write_json(folder / STAMPS, stamps)
+            write_file(folder / STAMPS, json.dumps(stamps))
     return None

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
-from knowgap.storage.files import restore_folder, write_json
+from knowgap.storage.files import restore_folder, write_file
 from knowgap.storage.manifest import FileRecord, find_damage
 
 FORMAT_VERSION = 6
@@ -146,7 +146,7 @@ class Manifest:
         """Write the manifest of a folder, in one step."""
         segments = [vars(segment) for segment in self.segments]
         record = vars(self) | {"segments": segments, "format": FORMAT, "version": FORMAT_VERSION}
-        write_json(folder / MANIFEST, record)
+        write_file(folder / MANIFEST, json.dumps(record, sort_keys=True))  # indented, it takes milliseconds more
 
 
 def _no_index(folder: Path) -> IndexMissing | IndexForeign:
