@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.prediction import CitedPrediction
+from knowgap.programs.prediction import NOT_SUPPORTED, CitedPrediction
 from knowgap.programs.replies.text import known_text
 from knowgap.programs.statements import strip_numbers
 from knowgap.programs.trace.steps import Answered, Asked
@@ -87,7 +87,10 @@ class FollowUp(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Rewrite the question."""
-        conversation = "\n".join(f"{turn.question}\n{strip_numbers(turn.answer)}" for turn in self.said)
+        answers = [" ".join(strip_numbers(turn.answer).split()) for turn in self.said]
+        answers = [NOT_SUPPORTED if answer.startswith(NOT_SUPPORTED) else answer for answer in answers]
+        asked = [turn.question for turn in self.said]
+        conversation = "\n".join(itertools.chain.from_iterable(zip(asked, answers, strict=True)))
         output = self.ask(self.rewriter, conversation=conversation, follow_up=question)
         complete = known_text(output, "complete_question").strip()
         return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])

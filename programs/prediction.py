@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -171,7 +172,9 @@ def cite_answer(
     if is_unknown(answer) or style == "choice":
         return []
     text = strip_numbers(answer)
-    sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
+    sentences = list[str]()
+    for is_row, lines in itertools.groupby(text.splitlines(), lambda line: line.startswith("|")):
+        sentences += ["\n".join(lines)] if is_row else itertools.chain.from_iterable(map(split_sentences, lines))
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
     short = style not in _IN_SENTENCES and len(sentences) < 2 and (style != "sentence" or fits_style(text, "short"))
     statements = [text.strip()] if short else list(dict.fromkeys(sentences))

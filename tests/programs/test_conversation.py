@@ -6,6 +6,7 @@ from support import UNREADABLE, TableRetriever, scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.conversation import FollowUp, greet
+from knowgap.programs.prediction import NOT_SUPPORTED
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.retrieval import BM25Index, Passage
 from knowgap.signatures import SubAnswer
@@ -63,6 +64,15 @@ def test_the_question_is_completed_or_left_as_it_is(reply, complete, calls):
     assert (len(engine.calls), prediction.trace.cost.lm_calls) == (calls, calls)
     _, inputs = engine.calls[0]
     assert inputs == {"conversation": "Who designed the Orle Bridge?\nAda Venn", "follow_up": "Where was she born?"}
+
+
+def test_a_turn_is_a_line_for_the_question_and_one_for_the_answer():
+    answers = ("Ada Venn\n\nin 1931", f"{NOT_SUPPORTED} Missing: Who painted it? A guess: Bo Reed")
+    lm, engine = scripted_lm(lambda *_: {"complete_question": ""})
+    with dspy.context(lm=lm):
+        FollowUp([SubAnswer(question=f"Question {n}?", answer=a) for n, a in enumerate(answers)])(question="And now?")
+    expected = ["Question 0?", "Ada Venn in 1931", "Question 1?", NOT_SUPPORTED]
+    assert engine.calls[0][1]["conversation"].splitlines() == expected
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,12 @@ def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text
     ]
 
 
+def test_a_table_is_one_statement():
+    table = "| Bridge | Year |\n|---|---|\n| Orle | 1931 |"
+    found = numbered(f"These are known:\n{table}", Passage("table", "Bridges", table))
+    assert found.text.endswith(f"{table} [1]")
+
+
 def test_a_statement_has_three_numbers_at_most():
     same = [Passage(f"v{n}", "Ada Venn", "Ada Venn was born in Tarn.") for n in range(1, 6)]
     found = numbered("Ada Venn was born in Tarn.", *same)

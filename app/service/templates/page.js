@@ -185,7 +185,7 @@ async function showDocuments() {
     : [told.number ? count(told.number, "document", "documents") + "." : "This index does not know its documents.",
       told.busy ? "Now: " + told.busy + "." : "", others ? "Left out: " + others + "." : ""].filter(Boolean).join(" ");
   at("documents-list").replaceChildren(...(told?.documents ?? []).map(each => make("tr", {}, make("td", { text: each.name }),
-    make("td", { class: "number", text: each.passages || "" }),
+    make("td", { class: "count", text: each.passages || "" }),
     make("td", { class: "lack", text: each.being_read ? "being read" : each.left_out ? "left out: " + each.left_out : "" }))));
   if (!at("documents-dialog").open) at("documents-dialog").showModal();
 }
