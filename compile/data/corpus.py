@@ -19,14 +19,7 @@ from pydantic import AliasChoices, Field
 
 from knowgap.compiling.data.records import Fields, Id, read_records
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.reading import (
-    ReadFile,
-    Reading,
-    find_files,
-    kind_of,
-    read_documents,
-    shown_name,
-)
+from knowgap.retrieval.documents.reading import ReadFile, Reading, find_files, kind_of, read_documents, shown_name
 from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage

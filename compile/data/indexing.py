@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from knowgap.compiling.data.corpus import read_source
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import IndexFolderError, UsageError
 from knowgap.retrieval.documents.reading import ReadFile, Reading
-from knowgap.retrieval.documents.sources import FileRecord, Sources, batches, passage_digest
+from knowgap.retrieval.documents.sources import Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.build import lock_index
@@ -90,10 +90,10 @@ def build_index(
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             known = old.files() if old is not None else {}
-            new = _new_passages(read_source(source, splitter, reading, known, report), old, known, beside)
+            files = read_source(source, splitter, reading, known, report)
+            new = _counted(_new_passages(files, old, beside), report)
             if old is None:
-                passages = _counted(new, report)
-                index: Any = kind.build(passages, folder, overwrite=overwrite, progress=progress, **options)
+                index: Any = kind.build(new, folder, overwrite=overwrite, progress=progress, **options)
             else:
                 changed = list(new)
                 stale, reading.update = beside.changes_since(old)
@@ -153,12 +153,10 @@ def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]
             )
 
 
-def _new_passages(
-    files: Iterable[ReadFile], old: Sources | None, known: Mapping[str, FileRecord], beside: Sources
-) -> Iterator[Passage]:
+def _new_passages(files: Iterable[ReadFile], old: Sources | None, beside: Sources) -> Iterator[Passage]:
     """Record the files and their passages, and yield the passages that the index has not, or with other content."""
     for file in files:
-        before = old.digests(file.name) if old is not None and file.name in known else {}
+        before = old.digests(file.name) if old is not None else {}
         beside.write(file.name, file.record)
         if file.placed is None and old is not None:
             beside.copy_passages(file.name, old)
