@@ -173,8 +173,11 @@ def cite_answer(
         return []
     text = strip_numbers(answer)
     sentences = list[str]()
-    for is_row, lines in itertools.groupby(text.splitlines(), lambda line: line.startswith("|")):
-        sentences += ["\n".join(lines)] if is_row else itertools.chain.from_iterable(map(split_sentences, lines))
+    for is_row, lines in itertools.groupby(text.splitlines(keepends=True), lambda line: line.startswith("|")):
+        block = "".join(lines)
+        sentences += (
+            [block.rstrip()] if is_row else [each for line in block.splitlines() for each in split_sentences(line)]
+        )
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
     short = style not in _IN_SENTENCES and len(sentences) < 2 and (style != "sentence" or fits_style(text, "short"))
     statements = [text.strip()] if short else list(dict.fromkeys(sentences))
