@@ -7,9 +7,8 @@ from compile_helpers import Tunable, make_examples, make_retriever, plain, study
 from support import TableEntailment, TableReranker
 
 from knowgap.compiling import Run, StudyConfig
-from knowgap.compiling.evaluation.shared_cache import Cached, share_results
+from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.study.run import run_study
-from knowgap.retrieval.lru_cache import LRUCache
 
 
 class Counting:
@@ -23,19 +22,8 @@ class Counting:
         return self.retriever.search(queries, k)
 
 
-def test_each_query_is_searched_once_for_each_number_of_hits():
-    retriever, queries = Counting(make_retriever(make_examples(8))), ["house q1", "house q2"]
-    cached = Cached(retriever, LRUCache(100))
-    for _ in range(2):
-        assert [cached.search(queries, k) for k in (3, 1)] == [retriever.retriever.search(queries, k) for k in (3, 1)]
-    assert retriever.asked == [(query, k) for k in (3, 1) for query in queries]
-    assert cached.search([], 3) == []
-    assert cached.asked is retriever.asked
-    assert copy.deepcopy(cached) is cached
-
-
 def test_programs_share_what_the_same_index_finds_and_what_the_same_weights_say():
-    index = make_retriever(make_examples(8))
+    index, queries = make_retriever(make_examples(8)), ["house q1", "house q2"]
     one, other = Counting(index), Counting(index)
     first, twin, trained = (TableReranker(lambda q, t: len(q) + len(t) / 8) for _ in range(3))
     trained.digest = "other"
@@ -44,11 +32,14 @@ def test_programs_share_what_the_same_index_finds_and_what_the_same_weights_say(
     programs = {name: Tunable(a, reranker=b, entailment=entailment) for name, (a, b) in parts.items()}
     pairs = [("a", "b"), ("a", "c"), ("a", "b")]
     for program in share_results(programs).values():
-        program.retriever.search(["house q1"], 3)
+        cached = program.retriever
+        assert [cached.search(queries, k) for k in (3, 1)] == [index.search(queries, k) for k in (3, 1)]
+        assert cached.search([], 3) == []
+        assert copy.deepcopy(cached) is cached
         assert program.reranker.score(pairs) == [1.125] * 3
         assert program.entailment.entails(pairs) == [0.0] * 3
         assert (program.reranker.default_threshold, program.reranker.name) == (0.0, "table")
-    assert [len(each.asked) for each in (one, other)] == [1, 1]
+    assert one.asked == other.asked == [(query, k) for k in (3, 1) for query in queries]
     assert [len(each.pairs) for each in (first, twin, trained, entailment)] == [2, 0, 2, 2]
 
 

@@ -1,4 +1,4 @@
-"""A program's score as an objective, in a study of the user's own."""
+"""A program's score as an objective, in a study of the user's own, and when a trial is pruned."""
 
 import optuna
 import pytest
@@ -6,7 +6,7 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from support import UNREADABLE, scripted_lm
 
 import knowgap
-from knowgap.compiling.study.pruning import GainPruner
+from knowgap.compiling.study.pruning import LEAST_GAIN, GainPruner, expected_gain
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 
 PRUNED, COMPLETE, FAILED = (getattr(optuna.trial.TrialState, name) for name in ("PRUNED", "COMPLETE", "FAIL"))
@@ -65,3 +65,42 @@ def test_costs_can_be_further_objectives_of_a_study_of_ones_own():
     study.optimize(lambda trial: (asked(trial), trial.user_attrs["costs"]["lm_calls"]), n_trials=4)
     assert all(trial.values[1] == 1.0 + trial.params["careful"] for trial in study.trials)
     assert study.best_trials
+
+
+BEST = [float(n % 4 != 0) for n in range(100)]  # 0.75
+
+
+def pruned_after(scores, best=BEST):
+    """After how many questions the trial is pruned; None if it is not."""
+    return next((n for n in range(5, len(best), 5) if expected_gain(scores[:n], best) < LEAST_GAIN), None)
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "pruned"),
+    [
+        ([0.0] * 100, BEST, [5]),  # loses everywhere
+        (BEST, BEST, range(30, 61)),  # answers alike
+        ([0.0] * 20, BEST[:20], [5, 10]),  # loses everywhere, among few questions
+        ([1.0 if n % 8 == 0 else score for n, score in enumerate(BEST)], BEST, [None]),  # is better
+        ([0.0 if n in (1, 2) else 1.0 for n in range(100)], BEST, [None]),  # falls back at first, then wins
+    ],
+)
+def test_what_has_nothing_to_gain_ends_and_what_may_win_never(scores, best, pruned):
+    assert pruned_after(scores, best) in pruned
+
+
+@pytest.mark.parametrize(
+    ("seen", "left", "gain"),
+    [
+        # One win and one loss are added to what was seen. All ties: variance 2 / 4, spread sqrt(2 * 0.5 * 1.5), which
+        # is 1.224745; gain 1.224745 * 0.398942 / 4.
+        ([0.0, 0.0], 2, 0.122151),
+        # Nothing left: what is there.
+        ([1.0, 0.0], 0, 0.5),
+        ([-1.0, 0.0], 0, 0.0),
+    ],
+)
+def test_the_expected_gain_by_hand(seen, left, gain):
+    best = [0.0 if d > 0 else 1.0 if d < 0 else 0.5 for d in seen] + [0.5] * left
+    scores = [b + d for b, d in zip(best, seen, strict=False)]
+    assert expected_gain(scores, best) == pytest.approx(gain, abs=1e-6)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import dspy
 import pytest
+from compile_helpers import make_examples, reading_lm
 
+from knowgap.compiling import compile, evaluate
 from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric
-from knowgap.compiling.evaluation.metrics.retrieval import passage_ids, precision
+from knowgap.compiling.evaluation.metrics.retrieval import passage_ids
+from knowgap.compiling.run import Run
 from knowgap.errors import DataError
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.trace.steps import Answered, Retrieved, Step
 from knowgap.programs.trace.trace import Trace
+from knowgap.retrieval import BM25Index, HybridIndex
 from knowgap.retrieval.passage import Hit, Passage
 
 EXAMPLE = dspy.Example(question="?", answer="a", gold_ids=["g1", "g2"])
@@ -22,18 +28,20 @@ def found(*ids):
     return dspy.Prediction(answer="a", passages=[Passage(id=i, title="", text=i) for i in ids], trace=trace)
 
 
-def test_by_hand():
-    ranking = found("x", "g2", "y", "g1", "z")
-    scores = {"recall": 1, "precision": 2 / 5, "mrr": 1 / 2, "recall@2": 1 / 2, "precision@2": 1 / 2, "mrr@1": 0}
-    scores |= {"precision@4": 1 / 2, "recall@100": 1}
+RANKED, PARTS = found("x", "g2", "y", "g1", "z"), found("x", "g1#0123456789", "g1#abcdef0123")
+
+
+@pytest.mark.parametrize(
+    ("ranking", "scores"),
+    [
+        (RANKED, {"recall": 1, "precision": 2 / 5, "mrr": 1 / 2, "recall@2": 1 / 2, "precision@2": 1 / 2, "mrr@1": 0}),
+        (RANKED, {"precision@4": 1 / 2, "recall@100": 1}),
+        (PARTS, {"recall": 1 / 2, "precision": 2 / 3, "mrr": 1 / 2}),  # parts of a document, which count as one
+        (["g1", "g1", "x"], {"precision": 1 / 2}),  # passages count once
+    ],
+)
+def test_by_hand(ranking, scores):
     assert {name: get_metric(name)(EXAMPLE, ranking) for name in scores} == scores
-
-
-def test_parts_of_a_split_document_are_its_passages_and_count_as_one():
-    parts = found("x", "g1#0123456789", "g1#abcdef0123")
-    assert {name: get_metric(name)(EXAMPLE, parts) for name in ("recall", "precision", "mrr")} == {
-        **{"recall": 1 / 2, "precision": 2 / 3, "mrr": 1 / 2},
-    }
 
 
 @pytest.mark.parametrize("name", ["recall", "precision", "mrr", *EVIDENCE])
@@ -49,10 +57,8 @@ def test_nothing_found_scores_0_and_no_gold_passages_are_refused(name):
 
 def test_passages_come_in_every_shape_and_count_once():
     passage = Passage(id="g1", title="", text="t")
-    shapes = [passage, Hit(passage, 1.0, 1), "g1"]
-    assert passage_ids(shapes) == ["g1"]
+    assert passage_ids([passage, Hit(passage, 1.0, 1), "g1"]) == ["g1"]
     assert passage_ids(dspy.Prediction(passages=["b", "a", "b"])) == ["b", "a"]
-    assert precision(EXAMPLE, ["g1", "g1", "x"]) == 1 / 2
 
 
 def prediction(*hits: str, used: Sequence[str] = (), **shown: int) -> dspy.Prediction:
@@ -75,3 +81,47 @@ def test_found_shown_and_used_by_hand(gold: str, made: dspy.Prediction, scores: 
     example = dspy.Example(question="q", gold_ids=list(gold))
     found = {name: get_metric(name)(example, made) for name in EVIDENCE}
     assert found == pytest.approx(dict(zip(("found", "shown", "used", "shown_precision"), scores, strict=True)))
+
+
+def passages(examples: list[dspy.Example]) -> list[Passage]:
+    return [Passage(e.id, f"house {e.id}", f"{e.answer} lives in house {e.id}.") for e in examples]
+
+
+@pytest.fixture
+def partial() -> tuple[RAG, list[dspy.Example]]:
+    """Eight questions, and an index of the passages of six of them."""
+    examples = make_examples(8)
+    return RAG(BM25Index.from_passages(passages(examples[:6])), top_k=6), examples
+
+
+def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
+    program, examples = partial
+    with pytest.warns(UserWarning, match="gold ids") as said:
+        result = evaluate(program, examples, ["exact_match", "recall"], run=Run(lm=reading_lm()[0]))
+    [warning] = said
+    assert "2 gold ids, of 2 of 8 questions, are not in the index, such as 'q6'" in str(warning.message)
+    assert result.interval("exact_match").n == 8
+    assert result.interval("recall").n == result.interval("found").n == 6
+    assert result.mean("recall") == result.mean("found") == 1.0
+    assert result.evidence()["used for the answer"] == 1.0
+    assert all(example.gold_ids for example in examples)
+
+
+def test_a_metric_of_passages_is_refused_before_anything_is_asked(partial):
+    program, examples = partial
+    lm, engine = reading_lm()
+    with pytest.raises(DataError, match="2 gold ids"):
+        evaluate(program, examples, ["recall@5"], run=Run(lm=lm))
+    for optimizer in ("study", "bootstrap"):
+        with pytest.raises(DataError, match="2 gold ids"):
+            compile(program, examples, "recall@5", trainset=examples, optimizer=optimizer, run=Run(lm))
+    examples[5].gold_ids = []
+    for metric in ("recall@5", "found"):
+        with pytest.raises(DataError, match="q5"):
+            evaluate(program, examples[:6], metric, run=Run(lm=lm))
+    assert engine.calls == []
+
+
+def test_a_hybrid_index_knows_what_its_parts_lack(tmp_path: Path):
+    index = HybridIndex.build(passages(make_examples(3)), tmp_path / "index")
+    assert index.missing_ids(["q0", "other", "q2"]) == ["other"]
