@@ -174,19 +174,18 @@ def _gutter(parts: Sequence[_Part]) -> float | None:
     """The x between two columns; None if there are none."""
     if not 6 <= len(parts) <= _MOST_PARTS:
         return None
-    best: tuple[int, float] | None = None
+    found = list[tuple[int, int, float]]()
     begun = Counter(round(part.left) for part in parts)
     for x in (left - 2.0 for left, count in begun.items() if count > 2):
         left = [part for part in parts if part.right <= x]
         right = [part for part in parts if part.left >= x]
-        across = len(parts) - len(left) - len(right)
-        fewer = min(len(left), len(right))
-        if fewer < 3 or across > fewer / 2 or not all(_is_prose(side) for side in (left, right)):
+        across, fewer = len(parts) - len(left) - len(right), min(len(left), len(right))
+        if fewer < 3 or across > fewer / 2 or not (_is_prose(left) and _is_prose(right)):
             continue
         beside = sum(any(abs(one.y - other.y) < 3 * one.size for other in right) for one in left)
-        if beside >= len(left) / 2 and (best is None or (-across, fewer) > best):
-            best = (-across, x)
-    return best[1] if best is not None else None
+        if beside >= len(left) / 2:
+            found.append((-across, fewer, x))
+    return max(found)[2] if found else None
 
 
 def _is_prose(parts: Sequence[_Part]) -> bool:
