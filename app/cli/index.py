@@ -82,7 +82,6 @@ def index(
     encodes queries, so that the other commands take it like any other: --index FOLDER.
     """
     from knowgap.compiling.data import build_index, load_dataset
-    from knowgap.compiling.data.indexing import recorded_engine
     from knowgap.retrieval.documents.reading import Reading
 
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
@@ -90,8 +89,8 @@ def index(
         raise UsageError("name what to index, with either --data or --corpus (not both)")
     if corpus is None and passage_tokens:
         raise UsageError("--passage-tokens works only with --corpus: a data set's passages stay as they are")
-    engine = engine or (None if overwrite or corpus is None else recorded_engine(folder)) or NEW_INDEX
-    options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
+    given = factories.named_values(engine_option, "--engine-option")
+    options: dict[str, Any] = _engine_options(engine or NEW_INDEX, given)
     if passage_tokens:
         options["passage_tokens"] = passage_tokens
     source, reading = load_dataset(data or "") if corpus is None else Path(corpus), Reading()
@@ -104,7 +103,7 @@ def index(
     show_reading(reading)
     with factories.closing(built):
         said = f"{len(built)} passages indexed" if reading.update is None else said_of_update(reading.update)
-    out.print(f"{said} in {folder} ({engine})", markup=False)
+    out.print(f"{said} in {folder} ({built.manifest.engine})", markup=False)
 
 
 def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:

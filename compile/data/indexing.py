@@ -137,12 +137,6 @@ def open_documents(
         return open_index(place / engine)
 
 
-def recorded_engine(folder: str | Path) -> str | None:
-    """The engine of the index of documents in a folder; None if there is none."""
-    sources = Sources.of_index(folder)
-    return sources.settings().get("engine") if sources is not None else None
-
-
 def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]) -> None:
     """Refuse to change an index that was built from another source or with other settings."""
     for name, value in settings.items():
