@@ -107,3 +107,33 @@ def _output(width_in: int, width: int, eps: float) -> nn.ModuleDict:
 
 def _added(output: Any, values: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     return output["LayerNorm"](output["dense"](values) + states)
+
+
+class _PackedLinear(nn.Module):
+    """A linear layer with weights in oneDNN's layout, in single precision."""
+
+    def __init__(self, linear: torch.nn.Linear) -> None:
+        super().__init__()
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self._bias = None if linear.bias is None else linear.bias.detach()
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """[..., in] to [..., out]."""
+        return torch.ops.mkldnn._linear_pointwise(values, self._weight, self._bias, "none", [], "")
+
+
+def pack_linear_layers(module: nn.Module) -> None:
+    """Replace the linear layers of a model in place, for inference on a CPU; the model must not be saved afterwards.
+
+    torch multiplies by a weight matrix in the layout that it has in memory, and oneDNN, which torch includes, in a
+    layout of its own, to which the weights are converted once: passages take half the time. Results differ in the last
+    digits. Nothing is changed if torch has no oneDNN.
+    """
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            if child.weight.device.type == "cpu":
+                setattr(module, name, _PackedLinear(child))
+        else:
+            pack_linear_layers(child)

@@ -65,8 +65,7 @@ def minilm_model(device: str = "cpu") -> Bert:
     Raises:
         CheckpointError: see `minilm_folder`.
     """
-    from knowgap.retrieval.bert import Bert
-    from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+    from knowgap.retrieval.bert import Bert, pack_linear_layers
 
     model = Bert.load(minilm_folder()).to(device)
     pack_linear_layers(model)

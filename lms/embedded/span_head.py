@@ -67,8 +67,7 @@ class SpanHead:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        from knowgap.retrieval.bert import Bert
-        from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+        from knowgap.retrieval.bert import Bert, pack_linear_layers
 
         settings, tensors = read_weights(folder or Path(__file__).parent, "span_head")
         stored = settings.get("ranking")

@@ -3,14 +3,11 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
-from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.fitting import fit_checkpoint, fit_projection
-from knowgap.retrieval.minilm import minilm_folder
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert, write_pylate
 
@@ -52,12 +49,6 @@ def test_what_the_embedded_checkpoint_encodes(tmp_path):
     begin, *words = np.linalg.norm(encoder.encode_query("the Dellow"), axis=1)[[0, 2, 3]]
     assert begin == pytest.approx(1)
     assert words[0] < words[1]  # a word that is in many passages counts for less
-
-
-def test_loading_a_model_draws_no_random_weights():
-    before = torch.get_rng_state()
-    Bert.load(minilm_folder())
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize(

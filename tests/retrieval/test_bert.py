@@ -3,7 +3,8 @@ import copy
 import pytest
 import torch
 
-from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+from knowgap.retrieval.bert import Bert, pack_linear_layers
+from knowgap.retrieval.minilm import minilm_folder
 
 
 @pytest.fixture
@@ -27,3 +28,9 @@ def test_without_onednn_nothing_is_packed(model, monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     pack_linear_layers(model)
     assert type(model[0][0]) is torch.nn.Linear
+
+
+def test_loading_a_model_draws_no_random_weights():
+    before = torch.get_rng_state()
+    Bert.load(minilm_folder())
+    assert torch.equal(torch.get_rng_state(), before)
