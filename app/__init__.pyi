@@ -1,4 +1,3 @@
-from . import train as train
 from .compiling import Evaluation as Evaluation
 from .compiling import Run as Run
 from .compiling import compile as compile
@@ -10,6 +9,7 @@ from .compiling.data import build_index as build_index
 from .compiling.data import load_dataset as load_dataset
 from .compiling.questions.writing import write_questions as write_questions
 from .compiling.study.objective import Objective as Objective
+from .compiling.training import train as train
 from .errors import KnowgapError as KnowgapError
 from .lms import make_lm as make_lm
 from .programs import get_program as get_program

@@ -10,8 +10,8 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-from knowgap.compiling.training import TrainingConfig, TrainingResult
-from knowgap.compiling.training.fit import Job, fit
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.fit import Job, TrainingResult, fit
 
 SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in range(40)]
 CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps

@@ -5,20 +5,17 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
-from knowgap.errors import UsageError
 from knowgap.storage.processes import is_main_process, main_process_first
 
 if TYPE_CHECKING:
     from knowgap.compiling.training import TrainingResult
-
-_CONFIGS = {"reranker": "RerankerConfig", "ra-isf": "SubModelConfig", "rq-rag": "GeneratorConfig"}
 
 
 @dataclass(frozen=True)
@@ -66,24 +63,17 @@ def train(
     from knowgap.compiling import training
     from knowgap.compiling.run import Run
 
-    config_class: Any = getattr(training, _CONFIGS[kind])
-    if options.preset and not config_class.paper_base:
-        raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
-    config = config_class(**{"seed": options.seed, **factories.named_values(options.settings, "--set")})
-    model = options.model or (config_class.paper_base if options.preset else "")
-    if not model and kind != "reranker":
-        raise UsageError(f"train {kind}: name the model to start from with --model")
-    arguments: dict[str, Any] = {"base": model} if model else {}
+    settings = factories.named_values(options.settings, "--set")
+    named = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
     teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
     with ExitStack() as stack:
         with main_process_first():
             dataset = factories.load_data(options)
             retriever = stack.enter_context(factories.open_index(options, dataset))
-        run = Run(lm=teacher, progress=stack.enter_context(progress(kind)))
-        function: Any = getattr(training, kind.replace("-", "_"))
-        trained = function(dataset, retriever, output, config=config, limit=options.limit, run=run, **arguments)
+        run = Run(lm=teacher, seed=options.seed, progress=stack.enter_context(progress(kind)))
+        trained = training.train(kind, dataset, retriever, output, run=run, **named, **settings)
     if is_main_process():
-        for done in trained.values() if kind == "ra-isf" else [trained]:
+        for done in trained:
             _show(done)
 
 

@@ -28,6 +28,8 @@ class TrainingConfig(Settings, frozen=True):
     what: ClassVar[str] = "training setting"
     paper_base: ClassVar[str] = ""
     """The model that the method's paper starts from, by its name on the hub; empty if it trains none."""
+    default_base: ClassVar[str] = ""
+    """The model to start from unless another is named; empty if one must be."""
 
     epochs: float = Field(default=1.0, gt=0, le=10_000)
     learning_rate: float = Field(default=2e-5, gt=0, le=1)
@@ -45,6 +47,8 @@ class RerankerConfig(TrainingConfig, frozen=True):
         negatives: wrong passages for each gold one.
         depth: passages of the index among which wrong ones are found.
     """
+
+    default_base: ClassVar[str] = "embedded"
 
     batch_size: Count = 32
     max_length: Count = 256

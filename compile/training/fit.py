@@ -8,7 +8,6 @@ Under `accelerate launch`, every process calls `fit`; the main process writes th
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import time
 import warnings
@@ -139,16 +138,9 @@ def _quiet() -> Iterator[None]:
 def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
     """Build the trainer, quiet and offline; it keeps a checkpoint each tenth, and ends if its loss is no number."""
     import torch
-    from transformers import PrinterCallback, TrainerCallback, set_seed
+    from transformers import PrinterCallback, set_seed
 
-    class Watch(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if (loss := (logs or {}).get("loss")) is None:
-                return
-            if not math.isfinite(loss):
-                lower = f"a learning rate lower than {args.learning_rate:g} may help"
-                raise UsageError(f"the loss is {loss} at step {state.global_step}: {lower}")
-            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
+    from knowgap.compiling.training.stock import Watch
 
     config, cuda = job.config, torch.cuda.is_available()
     settings: dict[str, Any] = {
@@ -172,7 +164,7 @@ def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
     set_seed(config.seed)
     trainer = job.build(settings)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Watch())
+    trainer.add_callback(Watch(progress))
     return trainer
 
 

@@ -6,12 +6,13 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data.dataset import Dataset
+import dspy
+
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
@@ -27,7 +28,7 @@ from knowgap.lms.transcripts import (
     transcript,
     written,
 )
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
 from knowgap.storage.processes import main_process_first
 
@@ -35,46 +36,25 @@ _GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", r
 """What a query found, in a transcript."""
 
 
-def rq_rag(
-    data: Dataset,
+def train_rq_rag(
+    examples: Sequence[dspy.Example],
     retriever: Retriever,
-    output: str | Path,
-    *,
+    corpus: Iterable[Passage],
+    output: Path,
     base: str,
-    config: GeneratorConfig | None = None,
-    limit: int | None = None,
-    run: Run = Run(),
-) -> TrainingResult:
-    """Let a teacher write transcripts, and train RQ-RAG's generator on them.
-
-    The transcripts are kept beside the output, in `OUTPUT-transcripts.jsonl`. A run that was killed continues with the
-    same call, and transcripts that were written elsewhere are taken over.
-
-    Args:
-        data: the questions; transcripts are made of those of the split `train`.
-        retriever: the index in which the queries are searched.
-        output: the folder of the generator, which `--part generator=FOLDER` takes.
-        base: a causal model to start from, by folder or hub name.
-        config: the settings.
-        limit: take at most this many questions.
-        run: the teacher as its language model, and how many transcripts it writes at a time.
-
-    Raises:
-        UsageError: there is no teacher, or the output holds something else.
-        LanguageModelError: the teacher does not answer, or the base cannot be loaded.
-        MissingDependency: a package of the extra `train` is not installed.
-    """
-    config, output = config or GeneratorConfig(), Path(output)
+    config: GeneratorConfig,
+    run: Run,
+) -> list[TrainingResult]:
+    """Let a teacher write transcripts, and train RQ-RAG's generator on them; see `train`."""
+    file = output.with_name(f"{output.name}-transcripts.jsonl")
     with main_process_first():
-        file = output.with_name(f"{output.name}-transcripts.jsonl")
-        examples = data.questions("train", limit)
-        made = construct_transcripts(examples, retriever, data.passages(retriever), file, config, run)
+        made = construct_transcripts(examples, retriever, corpus, file, config, run)
     done = fit(generator_job(made.records, output, base=base, config=config), run.progress)
     too_long = sum(not record.dropped for record in made.records) - done.examples
     counts = [f"{count} {what}" for what, count in count_transcripts(made.records).items()]
     counts += [f"{too_long} too long: left out"] if too_long else []
     note = f"transcripts of {len(made.records)} questions: {', '.join(counts)}; {made.calls} calls of the teacher"
-    return replace(done, notes=(note,))
+    return [replace(done, notes=(note,))]
 
 
 def generator_job(

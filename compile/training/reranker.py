@@ -15,7 +15,6 @@ from typing import Any
 
 import dspy
 
-from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.answers import contains_answer, reference_answers
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
@@ -27,7 +26,7 @@ from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest, json_digest
 
-EMBEDDED = "embedded"
+EMBEDDED = RerankerConfig.default_base
 """The name of the embedded reader's encoder."""
 
 _WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
@@ -35,37 +34,18 @@ _SCALE = 0.25
 """The factor by which the reader's logit is scaled in the initial score, since training soon moves small scores."""
 
 
-def reranker(
-    data: Dataset,
+def train_reranker(
+    examples: Sequence[dspy.Example],
     retriever: Retriever,
-    output: str | Path,
-    *,
-    base: str = EMBEDDED,
-    config: RerankerConfig | None = None,
-    limit: int | None = None,
-    run: Run = Run(),
-) -> TrainingResult:
-    """Train a reranker on questions that name their gold passages.
-
-    A training that was killed continues with the same call.
-
-    Args:
-        data: the questions, with `gold_ids`; those of the split `train` are trained on.
-        retriever: an index of the passages, which finds wrong ones.
-        output: the folder of the model, which `make_reranker` and `--part reranker=FOLDER` take.
-        base: a cross-encoder or encoder to start from, by folder or hub name; `embedded` for the embedded reader's.
-        config: the settings.
-        limit: take at most this many questions.
-        run: a callback for the progress.
-
-    Raises:
-        UsageError: no question names gold passages, or the output folder holds something else.
-        CheckpointError: the base cannot be loaded.
-        MissingDependency: a package of the extra `train` is not installed.
-    """
-    config = config or RerankerConfig()
-    pairs = training_pairs(data.questions("train", limit), retriever, data.passages(retriever), config)
-    return fit(reranker_job(pairs, output, base=base, config=config), run.progress)
+    corpus: Iterable[Passage],
+    output: Path,
+    base: str,
+    config: RerankerConfig,
+    run: Run,
+) -> list[TrainingResult]:
+    """Train a reranker on questions that name their gold passages; see `train`."""
+    pairs = training_pairs(examples, retriever, corpus, config)
+    return [fit(reranker_job(pairs, output, base=base, config=config), run.progress)]
 
 
 def training_pairs(
@@ -114,17 +94,15 @@ def training_pairs(
 def reranker_job(
     pairs: Sequence[tuple[str, str, float]], output: str | Path, *, base: str = EMBEDDED, config: RerankerConfig
 ) -> Job:
-    """The job that trains a reranker on questions, passages and labels; see `reranker`."""
+    """The job that trains a reranker on questions, passages and labels."""
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
         from sentence_transformers import CrossEncoder
-        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        class OfflineTrainer(CrossEncoderTrainer):
-            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-                """Add none: it would ask the hub about the base."""
+        from knowgap.compiling.training.stock import OfflineTrainer
 
         with loading_model(_embedded().name if base == EMBEDDED else base) as (source, arguments):
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)

@@ -7,7 +7,7 @@ equation 1 (cross-entropy of the label given the input), table 4 and appendix A.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
 from knowgap.compiling.run import Run
@@ -27,7 +26,7 @@ from knowgap.errors import UsageError
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
 
@@ -55,39 +54,20 @@ class LabelledExample(BaseModel, extra="forbid", frozen=True):
     label: Label
 
 
-def ra_isf(
-    data: Dataset,
+def train_ra_isf(
+    examples: Sequence[dspy.Example],
     retriever: Retriever,
-    output: str | Path,
-    *,
+    corpus: Iterable[Passage],
+    output: Path,
     base: str,
-    config: SubModelConfig | None = None,
-    limit: int | None = None,
-    run: Run = Run(),
-) -> dict[str, TrainingResult]:
-    """Label examples for RA-ISF's sub-models, and train the models on them.
-
-    The models are written to `output/know`, `output/relevant` and `output/decompose`, and the labels of each beside it.
-    A run that was killed continues with the same call, and labels that were made elsewhere are taken over.
-
-    Args:
-        data: the questions, of which those of the split `train` are labelled.
-        retriever: finds the passages whose relevance is labelled.
-        output: the folder of the models.
-        base: the model to start from, by folder or hub name: a T5 or a causal model.
-        config: the settings.
-        limit: take at most this many questions.
-        run: the teacher as its language model, and how many examples it labels at a time.
-
-    Raises:
-        UsageError: there is no teacher, all labels are the same, or the output holds something else.
-        LanguageModelError: the teacher does not answer, or the base cannot be loaded.
-    """
-    config, examples = config or SubModelConfig(), data.questions("train", limit)
+    config: SubModelConfig,
+    run: Run,
+) -> list[TrainingResult]:
+    """Label examples for RA-ISF's sub-models, and train the models on them; see `train`."""
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
-    done: dict[str, TrainingResult] = {}
+    done: list[TrainingResult] = []
     for task in TASKS:
-        items, file = [(example, "") for example in examples], Path(output) / f"{task}.jsonl"
+        items, file = [(example, "") for example in examples], output / f"{task}.jsonl"
         if task == "relevant":
             found = retriever.search([example.question for example in examples], config.top_k)
             items = [(each, str(hit.passage)) for each, hits in zip(examples, found, strict=True) for hit in hits]
@@ -95,7 +75,7 @@ def ra_isf(
             made = label_items(items, task, program, file, run)
         job = sub_model_job(task, getattr(program, task), base, made.records, file.with_suffix(""), config)
         note = f"{task}: {len(made.records)} labels; {made.calls} calls of the teacher, {made.kept} from before"
-        done[task] = replace(fit(job, run.progress), notes=(note,))
+        done.append(replace(fit(job, run.progress), notes=(note,)))
     return done
 
 

@@ -9,7 +9,7 @@ from bundled_models import reading
 from bundled_models.reading_examples import read_examples
 from train_bundled_models import train
 
-from knowgap.compiling.training import TrainingConfig
+from knowgap.compiling.training.config import TrainingConfig
 from knowgap.errors import DataError
 from knowgap.lms.embedded.span_head import SpanHead
 from knowgap.retrieval import EmbeddedReranker

@@ -15,8 +15,8 @@ from training_helpers import CONFIG, build_tiny_trainer, same_weights, tiny_job,
 
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import write_records
-from knowgap.compiling.training import GeneratorConfig, SubModelConfig
 from knowgap.compiling.training import fit as module
+from knowgap.compiling.training.config import GeneratorConfig, SubModelConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.storage.record_file import RecordFile

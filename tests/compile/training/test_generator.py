@@ -9,7 +9,8 @@ from support import OverlapRetriever, scripted_lm
 
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.run import Run
-from knowgap.compiling.training import GeneratorConfig, rq_rag
+from knowgap.compiling.training import train
+from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
 from knowgap.compiling.training.transcripts import SearchStep, TranscriptRecord
@@ -72,8 +73,7 @@ def test_a_teachers_transcripts_are_learnt_and_those_too_long_counted(base, tmp_
     rule = {"queries": ["age"], "answer": "old", "search": True}
     teacher, _ = scripted_lm(lambda outputs, inputs: {name: rule[name] for name in outputs})
     data = Dataset("data", {"train": examples}, PASSAGES, "")
-    config, index = GeneratorConfig(**SMALL), OverlapRetriever(PASSAGES)
-    made = rq_rag(data, index, tmp_path / "made", base=base, config=config, run=Run(teacher))
+    [made] = train("rq-rag", data, OverlapRetriever(PASSAGES), tmp_path / "made", base=base, run=Run(teacher), **SMALL)
     assert (made.examples, made.steps) == (1, 1)
     assert all(part in made.notes[0] for part in ("2 kept, rewrite", "1 too long", "4 calls"))
     assert (tmp_path / "made-transcripts.jsonl").exists()

@@ -9,7 +9,7 @@ from support import OverlapRetriever
 from training_helpers import write_tiny_bert
 
 from knowgap.compiling.data.dataset import make_example
-from knowgap.compiling.training import RerankerConfig
+from knowgap.compiling.training.config import RerankerConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.reranker import reranker_job, training_pairs
 from knowgap.errors import UsageError

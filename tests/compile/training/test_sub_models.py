@@ -11,7 +11,7 @@ from support import UNREADABLE, OverlapRetriever, ScriptedEngine, TableRetriever
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import ask_teacher
-from knowgap.compiling.training import SubModelConfig, ra_isf
+from knowgap.compiling.training import train
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.fit import fit as run
 from knowgap.compiling.training.sub_models import (
@@ -150,14 +150,13 @@ def test_the_three_are_labelled_and_trained(bases, tmp_path):
 
     questions = [example(f"Who painted number {n}?", "Ada Moor") for n in range(6)]
     data, (teacher, engine) = Dataset("data", {"train": questions}, PASSAGES, ""), scripted_lm(rule)
-    config = SubModelConfig(epochs=1, batch_size=8, max_length=4096, top_k=2)
-    common = {"base": str(bases["causal"]), "config": config, "run": Run(teacher)}
-    made = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common)
-    assert [(task, each.examples) for task, each in made.items()] == [("know", 6), ("relevant", 6), ("decompose", 6)]
-    assert all((tmp_path / task / "training.json").is_file() for task in made)
+    settings = {"base": str(bases["causal"]), "epochs": 1, "batch_size": 8, "max_length": 4096, "top_k": 2}
+    common = {"retriever": OverlapRetriever(PASSAGES), "output": tmp_path, "run": Run(teacher), **settings}
+    made = train("ra-isf", data, **common)
+    assert [(each.folder.name, each.examples) for each in made] == [("know", 6), ("relevant", 6), ("decompose", 6)]
+    assert all((each.folder / "training.json").is_file() for each in made)
     asked = len(engine.calls)
-    again = ra_isf(data, OverlapRetriever(PASSAGES), tmp_path, **common)
-    assert all(each.trained_before for each in again.values())
+    assert all(each.trained_before for each in train("ra-isf", data, **common))
     assert len(engine.calls) == asked == 18
 
 

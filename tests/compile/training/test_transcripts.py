@@ -5,7 +5,7 @@ from support import UNREADABLE, OverlapRetriever, scripted_lm
 
 from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.run import Run
-from knowgap.compiling.training import GeneratorConfig
+from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.transcripts import action_of, construct_transcripts, count_transcripts
 from knowgap.errors import UsageError
 from knowgap.retrieval.passage import Passage, part_id
