@@ -7,8 +7,6 @@ passages by MaxSim, in one request.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import uuid
@@ -36,6 +34,7 @@ from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
+from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
 
 try:
@@ -166,7 +165,7 @@ class QdrantIndex(Index):
         """Update the number of passages and the digest of all changes in the manifest."""
         if content:
             old = Manifest.parse(self.path)
-            digest = hashlib.sha256(json.dumps([old.corpus_digest, change, content]).encode()).hexdigest()
+            digest = json_digest([old.corpus_digest, change, content])
             segment = replace(old.segments[0], passages=len(self), corpus_digest=digest)
             self.manifest = replace(old, segments=(segment,), changes=old.changes + 1)
             self.manifest.write(self.path)

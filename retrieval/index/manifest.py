@@ -32,14 +32,13 @@ follow it together, and those that follow.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
-from knowgap.storage.files import restore_folder, write_file
+from knowgap.storage.files import json_digest, restore_folder, write_file
 from knowgap.storage.manifest import FileRecord, find_damage
 
 FORMAT_VERSION = 6
@@ -98,14 +97,13 @@ class Manifest:
             return self.segments[0].corpus_digest
         parts = [segment.corpus_digest for segment in self.segments]
         deleted = self.files[self.tombstones]["sha256"] if self.tombstones else ""
-        return hashlib.sha256(json.dumps([*parts, deleted]).encode()).hexdigest()
+        return json_digest([*parts, deleted])
 
     @property
     def digest(self) -> str:
         """A digest of what the index is made of (engine, settings, corpus, checkpoint), wherever it was built."""
         encoder = self.checkpoint.get("fitted", self.checkpoint.get("digest"))
-        identity = [self.engine, self.settings, self.corpus_digest, encoder, FORMAT_VERSION]
-        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        return json_digest([self.engine, self.settings, self.corpus_digest, encoder, FORMAT_VERSION])
 
     @classmethod
     def read(cls, folder: str | Path, *, engine: str | None = None) -> Manifest:

@@ -76,15 +76,21 @@ def stop_at_first_chunk(done, total, what):
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(("passages", "seed"), [(corpus()[::-1], 1), (corpus(), 2)])
-def test_pieces_of_another_build_are_not_used(tmp_path, monkeypatch, passages, seed):
+@pytest.mark.parametrize(("passages", "seed", "first"), [(corpus(), 1, 8), (corpus()[::-1], 1, 0), (corpus(), 2, 0)])
+def test_a_killed_build_goes_on_unless_it_is_another(tmp_path, monkeypatch, passages, seed, first):
     monkeypatch.setattr("knowgap.retrieval.index.folder_index._ENCODED_AT_ONCE", 8)
     texts = [*map(str, corpus()), *QUERIES]
     mine = write_colbert(tmp_path / "checkpoint", texts, dim=32)
     with pytest.raises(ZeroDivisionError):
         ColBERTIndex.build(corpus(), tmp_path / "index", encoder=mine, progress=stop_at_first_chunk)
+    for name in ("tokens.i16", "lengths.i32"):
+        with (tmp_path / ".index.building" / "segment-0" / name).open("ab") as file:
+            file.write(b"cut")  # off in the middle of a number
     write_colbert(mine, texts, dim=32, seed=seed)
-    continued, fresh = (ColBERTIndex.build(passages, tmp_path / name, encoder=mine) for name in ("index", "fresh"))
+    seen = []
+    options = {"encoder": mine, "progress": lambda done, total, what: seen.append(done)}
+    continued, fresh = (ColBERTIndex.build(passages, tmp_path / name, **options) for name in ("index", "fresh"))
+    assert seen[0] == first
     assert continued.manifest.files == fresh.manifest.files
 
 
