@@ -1,10 +1,11 @@
-"""Commands for indexes: index, search."""
+"""Commands for indexes: index, search, questions."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,6 +151,46 @@ def search(
         columns = [*columns, "source"]
         rows = [[*row, places.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
     show_table(query, columns, rows, caption=None if rows else "no passage was found")
+
+
+@dataclass(frozen=True)
+class QuestionOptions(o.ModelOptions, o.IndexOptions):
+    """An index, and the language model that writes questions on it."""
+
+    n: Annotated[int, Option("--n", min=1, help="How many questions to write, divided equally among the kinds.")] = 60
+    kinds: Annotated[str, Option("--kinds", help="Kinds of questions, separated by commas.")] = "one_hop,two_hop"
+    num_threads: o.Threads = 4
+
+
+@o.grouped
+def questions(
+    *,
+    output: Annotated[
+        Path, Option("--output", "-o", help="File of the questions; a page beside it shows them.")
+    ] = Path("questions.jsonl"),
+    options: QuestionOptions,
+) -> None:
+    """Have a language model (--lm) write questions with answers and gold passages from an index, and check each.
+
+    `--data questions.jsonl` takes the output. The page beside it shows every question with its passages: strike out
+    what is no good and save the rest. The same command continues a run that was stopped.
+    """
+    from knowgap.compiling import Run
+    from knowgap.compiling.questions.writing import CANNOT_WRITE, write_questions
+    from knowgap.reports.pages import write_questions_page
+
+    if options.lm in (None, "extractive"):
+        raise UsageError(f"{CANNOT_WRITE}: name a language model with --lm (openai/…, ollama_chat/…, hf/…)")
+    if output.suffix != ".jsonl":
+        raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
+    kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
+    run = Run(lm=factories.load_lm(options), num_threads=options.num_threads)
+    with factories.open_index(options) as index, progress("writing questions") as report:
+        done = write_questions(index, output, n=options.n, kinds=kinds, run=replace(run, progress=report))
+    page = write_questions_page(done.kept, output.with_suffix(".html"))
+    rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in done.counts().items()]
+    show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
+    remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")
 
 
 def show_reading(reading: Reading) -> None:

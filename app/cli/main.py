@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, evaluate, experiment, index, ls, questions, serve, train
+from knowgap.cli import ask, compile, evaluate, experiment, index, ls, serve, train
 from knowgap.cli.display import err, remark
 from knowgap.cli.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.errors import KnowgapError
@@ -96,7 +96,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "doctor": ls.doctor,
         "ls": ls.ls,
     },
-    "Measure": {"eval": evaluate.evaluate, "questions": questions.questions, "report": evaluate.report},
+    "Measure": {"eval": evaluate.evaluate, "questions": index.questions, "report": evaluate.report},
     "Make better": {"compile": compile.compile_, "train": train.train},
     "Research": {"experiment": experiment.experiment},
 }
