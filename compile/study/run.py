@@ -7,19 +7,23 @@ import logging
 import random
 import time
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dspy
 import optuna
 from optuna import Study
-from optuna.exceptions import ExperimentalWarning
+from optuna.exceptions import ExperimentalWarning, OptunaError
 from optuna.pruners import NopPruner
 from optuna.samplers import TPESampler
-from optuna.storages import RetryHeartbeatStaleTrialCallback
+from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import Trial, TrialState
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from knowgap.compiling.demonstrations.demo_sets import MAX_DEMOS, NUM_SETS, DemoSets
 from knowgap.compiling.demonstrations.optimizers import run_optimizer
@@ -34,8 +38,7 @@ from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.objective import DEFAULT, LABEL, Objective, spent_in
 from knowgap.compiling.study.pruning import GainPruner
 from knowgap.compiling.study.result import FINISHED, StudyResult, choose
-from knowgap.compiling.study.storage import open_storage, sqlite_file
-from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
+from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError, shorten, without_credentials
 from knowgap.lms.metering import UsageTracker, token_prices, track_usage
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
@@ -47,6 +50,7 @@ _LOG = logging.getLogger("knowgap")
 
 _ABOUT, _DEMOS = "about", "demonstrations"  # attributes of a study
 _LOST_TRIALS = 3  # this many in a row end the study
+_SQLITE: dict[str, Any] = {"poolclass": NullPool, "connect_args": {"timeout": 120, "isolation_level": None}}
 
 
 def run_study(
@@ -185,3 +189,47 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
                 if lost == _LOST_TRIALS:
                     raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
                 _LOG.warning("%s; the trial is run again", error)
+
+
+@contextmanager
+def open_storage(storage: str | Path | BaseStorage | None, heartbeat: int = 60) -> Iterator[BaseStorage]:
+    """Open Optuna's storage, or create it; errors of the database inside the block name it.
+
+    Args:
+        storage: a SQLite file, a database URL (`postgresql+psycopg://…`), or a storage of Optuna's. None keeps the
+            study in memory.
+        heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
+
+    Raises:
+        UsageError: a path that is no database's.
+        StudyError: a database that cannot be opened, read or written.
+        OSError: a file that cannot be written.
+    """
+    shown, file = without_credentials(str(storage)), sqlite_file(storage)
+    if file is not None and file.suffix not in (".db", ".sqlite", ".sqlite3"):
+        raise UsageError(f"storage {shown!r}: name a SQLite file (.db) or a database URL (postgresql+psycopg://…)")
+    try:
+        if storage is None or isinstance(storage, BaseStorage):
+            yield storage or InMemoryStorage()
+            return
+        url, options = (str(storage), {}) if file is None else (f"sqlite:///{file}", _SQLITE)
+        with nullcontext() if file is None else acquire_lock(file), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            retry = RetryHeartbeatStaleTrialCallback()
+            try:
+                opened = RDBStorage(url, options, heartbeat_interval=heartbeat, heartbeat_stale_trial_callback=retry)
+            except (ImportError, ValueError) as error:  # no driver is installed, or no such server is known
+                raise StudyError(f"{shown} cannot be opened: {shorten(error, 200)}") from error
+        if file is not None:  # SQLite has no lock on a row: else two processes could take the same waiting trial
+            event.listen(opened.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        yield opened
+    except (OptunaError, SQLAlchemyError) as error:
+        origin: Any = error.__cause__ or error
+        reason = shorten(str(getattr(origin, "orig", None) or origin).strip().splitlines()[0], 300)
+        raise StudyError(f"{shown}: {reason}; the same command continues the study once the storage works") from error
+
+
+def sqlite_file(storage: str | Path | BaseStorage | None) -> Path | None:
+    """The file that keeps a study, if it is one."""
+    text = str(storage).removeprefix("sqlite:///")
+    return Path(text).expanduser() if isinstance(storage, (str, Path)) and "://" not in text else None

@@ -8,7 +8,7 @@ from compile_helpers import work
 from processes import PROCESSES
 
 from knowgap.compiling.study.result import FINISHED
-from knowgap.compiling.study.storage import open_storage
+from knowgap.compiling.study.run import open_storage
 
 TRIALS = 12
 
