@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, evaluate, experiment, index, ls, serve, train
+from knowgap.cli import ask, compile, evaluate, index, ls, serve, train
 from knowgap.cli.display import err, remark
 from knowgap.cli.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.errors import KnowgapError
@@ -98,7 +98,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Measure": {"eval": evaluate.evaluate, "questions": index.questions, "report": evaluate.report},
     "Make better": {"compile": compile.compile_, "train": train.train},
-    "Research": {"experiment": experiment.experiment},
+    "Research": {"experiment": evaluate.experiment},
 }
 
 for group, commands in _GROUPS.items():
