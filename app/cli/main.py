@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, evaluate, index, ls, serve, train
+from knowgap.cli import ask, compile, evaluate, index, ls, train
 from knowgap.cli.display import err, remark
 from knowgap.cli.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.errors import KnowgapError
@@ -91,8 +91,8 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "index": index.index,
         "ask": ask.ask,
         "search": index.search,
-        "serve": serve.serve,
-        "mcp": serve.mcp,
+        "serve": ask.serve,
+        "mcp": ask.mcp,
         "doctor": ls.doctor,
         "ls": ls.ls,
     },
