@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from support import in_chat_format, read_prompt
+from support import in_chat_format
 
 Fault = tuple[int, dict[str, str], str]
 """Status, headers and body of an answer that is no reply."""
@@ -51,8 +52,8 @@ class Endpoint:
 
 def reply(text: str) -> str:
     """A reply in the chat format to a prompt of DSPy's; one word to another prompt."""
-    fields, _ = read_prompt(text)
-    values: Mapping[str, Any] = dict.fromkeys(fields, "Tarn")
+    fields = re.findall(r"`\[\[ ## (\w+) ## \]\]`", text.rpartition("Respond with")[2])
+    values: Mapping[str, Any] = dict.fromkeys(fields[:-1], "Tarn")  # the last mark says that it is completed
     return in_chat_format(values) if fields else "ready"
 
 

@@ -6,32 +6,18 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
+from knowgap.errors import SignatureNotServed
+from knowgap.lms.embedded.inputs import read_prompt
 from knowgap.lms.engines import system_text
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
-MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]\s*$", re.MULTILINE)
-FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`")
-KIND = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.MULTILINE)
-
 Rule = Callable[[tuple[str, ...], dict[str, Any]], "Mapping[str, Any] | str"]
-
-
-def read_prompt(text: str, system: str = "") -> tuple[dict[str, str], dict[str, Any]]:
-    """What a prompt of DSPy's chat or JSON format asks for: output fields (name → type), inputs (JSON decoded).
-
-    Field marks that the prompt shows in a harmless form are as they were.
-    """
-    body, _, requirements = text.rpartition("Respond with")
-    kinds = dict(KIND.findall(system))
-    fields = {name: kinds.get(name, "str") for name in FIELD.findall(requirements) if name != "completed"}
-    pieces = MARKER.split(body)
-    pieces[2::2] = [re.sub(r"\[ (?=\[[ \t]*#)", "[", piece) for piece in pieces[2::2]]
-    return fields, {name: _decoded(value.strip()) for name, value in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 def in_chat_format(values: Mapping[str, Any]) -> str:
@@ -55,7 +41,11 @@ class ScriptedEngine:
 
     def complete(self, request: Request) -> Response:
         text = request.messages[-1].text or ""
-        fields, inputs = read_prompt(text, system_text(request))
+        fields, inputs = dict[str, str](), dict[str, Any]()
+        with suppress(SignatureNotServed):  # it asks for no fields
+            prompt = read_prompt(system_text(request), text)
+            as_they_were = re.sub(r"\[ (?=\[[ \\t]*#)", "[", json.dumps(dict(prompt.inputs)))  # marks are made harmless
+            fields, inputs = dict(prompt.outputs), json.loads(as_they_were)
         reply = self.reply(text, fields, inputs)
         reply = reply if isinstance(reply, str) else in_chat_format(reply)
         with self._lock:
@@ -223,12 +213,3 @@ class TableEntailment:
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         self.pairs += pairs
         return [float(self.rule(premise, hypothesis)) for premise, hypothesis in pairs]
-
-
-def _decoded(value: str) -> Any:
-    if value[:1] in "[{":
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
