@@ -11,7 +11,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.compiling.evaluation.failures import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
-from tests.lms.local.tiny import NO_SYSTEM, SILENT, ask, write_chat_model, write_fixed_reply
+from tests.lms.local.tiny_models import NO_SYSTEM, SILENT, ask, write_chat_model, write_fixed_reply
 
 
 @pytest.fixture(scope="module")
