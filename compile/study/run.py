@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import dspy
 import optuna
 from optuna import Study
-from optuna.exceptions import ExperimentalWarning, OptunaError
+from optuna.exceptions import ExperimentalWarning, OptunaError, TrialPruned
 from optuna.pruners import NopPruner
 from optuna.samplers import TPESampler
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
@@ -157,12 +157,16 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
     Raises:
         LanguageModelUnreachable: several trials in a row lost a question.
     """
-    lost, config, number = 0, objective.config, 0
+    lost, config = 0, objective.config
 
-    def numbered(trial: Trial) -> float:
-        nonlocal number
-        number = trial.number
-        return objective(trial)
+    def ask(trial: Trial) -> float:
+        try:
+            return objective(trial)
+        except TrialPruned:
+            raise
+        except (Exception, KeyboardInterrupt):  # is run again, as Optuna does with trials of processes that died
+            retry(study, study.get_trials()[trial.number])
+            raise
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
@@ -181,10 +185,9 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
             seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)
             study.sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
             try:
-                study.optimize(numbered, n_trials=1)
+                study.optimize(ask, n_trials=1)
                 lost = 0
             except LanguageModelUnreachable as error:
-                retry(study, study.get_trials()[number])  # those of processes that died, Optuna runs again
                 lost += 1
                 if lost == _LOST_TRIALS:
                     raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error

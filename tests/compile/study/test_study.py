@@ -152,6 +152,25 @@ def test_an_error_in_the_code_ends_the_study_at_once():
     assert len(engine.calls) == 1
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_an_error_or_ctrl_c_ended_is_run_again_by_the_next_call(tmp_path, error):
+    asked, wrong = [0], {15}
+
+    def scored(example, prediction):
+        asked[0] += 1
+        if asked[0] in wrong:
+            raise error
+        return float(example.answer == prediction.answer)
+
+    def study(**storage):
+        return run(4, demos="none", changed={"metric": scored}, **storage)[0]
+
+    with pytest.raises(error):
+        study(storage=tmp_path / "study.db")
+    wrong.clear()
+    assert plain(study(storage=tmp_path / "study.db")) == plain(study())
+
+
 class AsksAnother(Tunable):
     """Calls a model of its own, around the meter."""
 
