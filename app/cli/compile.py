@@ -1,22 +1,25 @@
-"""The command that improves programs: compile."""
+"""Commands that make programs and their models better: compile, train."""
 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import open_job, show_estimates, show_scores
 from knowgap.errors import UsageError
+from knowgap.storage.processes import is_main_process, main_process_first
 
 if TYPE_CHECKING:
     from knowgap.compiling import Compiled, StudyResult
+    from knowgap.compiling.training import TrainingResult
 
 
 @dataclass(frozen=True)
@@ -160,3 +163,73 @@ def show_study(study: StudyResult[Any]) -> None:
         remark(f"{spent.uncounted_calls} calls bypassed the meter: what they cost is not known")
     told = f"{spent.calls} LM calls, and {spent.cached_calls} answers from the cache; ended by: {study.stopped}"
     out.print(told, markup=False)
+
+
+@dataclass(frozen=True)
+class TrainOptions(o.ModelOptions, o.DataOptions):
+    """What a model is trained on and starts from."""
+
+    model: Annotated[
+        str | None,
+        Option(
+            "--model",
+            help="Model to start from, by path or hub name. A reranker starts from the embedded reader's unless "
+            "another is named.",
+        ),
+    ] = None
+    preset: Annotated[
+        Literal["paper"] | None,
+        Option("--preset", help="With rq-rag and ra-isf: the paper's base, unless --model names one."),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        Option(
+            "--set", "-s", help="A setting, as name=value, such as epochs=2: see docs/training.md. Can be repeated."
+        ),
+    ] = None
+
+
+@o.grouped
+def train(
+    kind: Annotated[Literal["reranker", "ra-isf", "rq-rag"], Argument(help="The model to train.")],
+    *,
+    output: Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")],
+    options: TrainOptions,
+) -> None:
+    """Train a model on your own questions. The same command continues a run that was killed.
+
+    `knowgap eval` tells what a model is worth, with and without `--part`, on questions that it was not trained on.
+
+    reranker is a cross-encoder, trained on gold passages and the wrong ones that an index ranks highest; `--part
+    reranker=OUTPUT` takes it.
+
+    ra-isf is RA-ISF's sub-models, OUTPUT/know, OUTPUT/relevant and OUTPUT/decompose, with the labels that they learn
+    beside them. rq-rag is RQ-RAG's generator; its transcripts are in OUTPUT-transcripts.jsonl. A teacher (--lm) writes
+    labels and transcripts. Both train in several processes under `accelerate launch`; the first one asks the teacher.
+    """
+    from knowgap.compiling import training
+    from knowgap.compiling.run import Run
+
+    settings = factories.named_values(options.settings, "--set")
+    named = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
+    teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
+    with ExitStack() as stack:
+        with main_process_first():
+            dataset = factories.load_data(options)
+            retriever = stack.enter_context(factories.open_index(options, dataset))
+        run = Run(lm=teacher, seed=options.seed, progress=stack.enter_context(progress(kind)))
+        trained = training.train(kind, dataset, retriever, output, run=run, **named, **settings)
+    if is_main_process():
+        for done in trained:
+            _show_training(done)
+
+
+def _show_training(done: TrainingResult) -> None:
+    """Show what a training did."""
+    for note in done.notes:
+        remark(note)
+    if done.trained_before:
+        remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
+    else:
+        figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
+        remark(f"trained {done.folder}: {figures}" + (f", from step {done.resumed_from}" if done.resumed_from else ""))

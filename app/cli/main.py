@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, evaluate, index, ls, train
+from knowgap.cli import ask, compile, evaluate, index, ls
 from knowgap.cli.display import err, remark
 from knowgap.cli.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.errors import KnowgapError
@@ -97,7 +97,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "ls": ls.ls,
     },
     "Measure": {"eval": evaluate.evaluate, "questions": index.questions, "report": evaluate.report},
-    "Make better": {"compile": compile.compile_, "train": train.train},
+    "Make better": {"compile": compile.compile_, "train": compile.train},
     "Research": {"experiment": evaluate.experiment},
 }
 
