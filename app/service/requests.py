@@ -1,4 +1,4 @@
-"""Reading a request, waiting for its answer, and refusing it, for all addresses of the service.
+"""Reading a request, waiting for its answer, sending it as events, and refusing it, for all addresses of the service.
 
 Every refusal has one format, `{"error": {"message", "type", "param", "code"}}`, which is OpenAI's.
 """
@@ -11,7 +11,7 @@ import ipaddress
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -19,8 +19,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from typing_extensions import Self
 
 from knowgap.errors import IndexMissing, KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
 
@@ -29,6 +30,12 @@ _MAX_BODY = 4 << 20  # bytes
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _FREE_PATHS = ("/", "/healthz")
 """The paths that are answered without the key."""
+
+_FIRST = 1.5
+"""Seconds that the response waits for the first event, so that a refused question is answered with its status."""
+_SILENCE = 15.0
+"""Seconds after which a comment is sent; proxies close connections that are silent for 30 or 60 seconds."""
+_COMMENT = b": still working on it\n\n"
 
 Gone = Callable[[], Awaitable[object]]
 """Returns when the client has disconnected."""
@@ -146,6 +153,61 @@ def json_response(content: Any, status: int = 200) -> Response:
     """Make a response of a JSON value, or of bytes that hold one."""
     written = content if isinstance(content, bytes) else orjson.dumps(content)
     return Response(written, status, media_type="application/json")
+
+
+class Events(StreamingResponse):
+    """A response that sends the steps of an answer as they happen, then the answer. Its end ends the answering.
+
+    Args:
+        answering: finds the answer, and calls what it is given with each step.
+        written: makes an event of its name, `step`, `answer` or `error`, and of its content.
+    """
+
+    def __init__(self, answering: Callable[..., Awaitable[Any]], written: Callable[[str, Any], bytes]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(self._events(), media_type="text/event-stream", headers=headers)
+        self._written, self._first = written, None
+        self._told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+        self._task = asyncio.ensure_future(self._answer(answering))
+
+    async def _answer(self, answering: Callable[..., Awaitable[Any]]) -> None:
+        try:
+            last = "answer", await answering(tell=lambda step: self._told.put_nowait(("step", step)))
+        except Exception as error:
+            last = "error", Problem.of(error)
+        self._told.put_nowait(last)
+
+    async def begun(self) -> Self:
+        """Wait a moment for the first event.
+
+        Raises:
+            Problem: the question is refused.
+        """
+        self._first = await self._next(_FIRST)
+        if self._first is not None and self._first[0] == "error":
+            raise self._first[1]
+        return self
+
+    async def _next(self, seconds: float) -> tuple[str, Any] | None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            return await asyncio.wait_for(self._told.get(), seconds)
+        return None
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        event = self._first
+        while event is None or event[0] == "step":
+            yield _COMMENT if event is None else self._written(*event)
+            event = await self._next(_SILENCE)
+        yield self._written(event[0], event[1].record() if event[0] == "error" else event[1])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
 
 
 class Guard:

@@ -36,10 +36,9 @@ from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.service.answering import MAX_SAID, Answering
-from knowgap.service.events import Events
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
-from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
+from knowgap.service.requests import Events, Guard, Problem, is_loopback, json_response, read_request
 from knowgap.service.searching import Patterns, SearchRequest, describe, list_documents, search
 from knowgap.signatures.types import SubAnswer
 

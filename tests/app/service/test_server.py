@@ -251,8 +251,8 @@ def test_a_port_in_use_is_named(server):
 
 
 def test_a_stream_shows_that_it_is_alive(monkeypatch):
-    monkeypatch.setattr("knowgap.service.events._FIRST", 0.05)
-    monkeypatch.setattr("knowgap.service.events._SILENCE", 0.05)
+    monkeypatch.setattr("knowgap.service.requests._FIRST", 0.05)
+    monkeypatch.setattr("knowgap.service.requests._SILENCE", 0.05)
     program = Waiting()
     with serve(program) as server:
         asked = {"question": QUESTION, "stream": True}
