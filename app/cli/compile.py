@@ -211,7 +211,7 @@ def train(
     from knowgap.compiling.run import Run
 
     settings = factories.named_values(options.settings, "--set")
-    named = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
+    named: dict[str, Any] = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
     teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
     with ExitStack() as stack:
         with main_process_first():
