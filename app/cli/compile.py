@@ -210,7 +210,7 @@ def train(
     from knowgap.compiling import training
     from knowgap.compiling.run import Run
 
-    settings = factories.named_values(options.settings, "--set")
+    settings: dict[str, Any] = dict(factories.named_values(options.settings, "--set"))
     named: dict[str, Any] = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
     teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
     with ExitStack() as stack:
