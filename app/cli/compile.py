@@ -211,6 +211,7 @@ def train(
     from knowgap.compiling.run import Run
 
     settings: dict[str, Any] = dict(factories.named_values(options.settings, "--set"))
+    training.KINDS[kind][0](**settings)  # refuses a wrong one before anything is loaded
     named: dict[str, Any] = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
     teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
     with ExitStack() as stack:
