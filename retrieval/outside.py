@@ -6,7 +6,6 @@ import importlib
 import json
 import threading
 from abc import abstractmethod
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,8 @@ from knowgap.errors import (
 )
 from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.manifest import MANIFEST
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, passage_of, rank_hits
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
 
 _AT_ONCE = 64  # queries in a request
 
@@ -223,47 +223,3 @@ class Elasticsearch(Server):
             if "error" in each:
                 raise IndexFolderError(f"{self.name}: refused the search ({shorten(str(each['error']), 200)})")
             yield [(passage_of(hit["_id"], hit["_source"]), float(hit["_score"])) for hit in each["hits"]["hits"]]
-
-
-class Lines:
-    """The non-blank lines of a file of passages, or of the only one in a folder, by number, read on demand."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._starts, place = only_file(path, "*.tsv", "*.jsonl") if path.is_dir() else path, array("q"), 0
-        with self.path.open("rb") as file:
-            for line in file:
-                if line.strip():
-                    self._starts.append(place)
-                place += len(line)
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, number: int) -> Passage:
-        """The passage in a line: a document as JSON, or id, text and perhaps a title between tabs.
-
-        Raises:
-            IndexForeign: the line does not hold a passage.
-        """
-        with self.path.open("rb") as file:
-            file.seek(self._starts[number])
-            line = file.readline().decode().rstrip("\r\n")
-        try:
-            if not line.startswith("{"):
-                id, text, *title = line.split("\t")
-                return Passage(id, "".join(title), text)
-            document = json.loads(line)
-            return passage_of(
-                next((document[key] for key in ("id", "_id", "pid") if key in document), number), document
-            )
-        except ValueError as error:
-            raise IndexForeign(f"{self.path}: line {number + 1} has no passage ({shorten(error)})") from error
-
-
-def only_file(folder: Path, *patterns: str) -> Path:
-    """The only file in a folder that matches one of the patterns; raises `IndexForeign` unless there is just one."""
-    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    if len(found) != 1:
-        named = " and ".join(path.name for path in found) or "none"
-        raise IndexForeign(f"{folder} must hold exactly one of {', '.join(patterns)}; found: {named}")
-    return found[0]

@@ -1,11 +1,9 @@
-"""Passages, hits, the interface through which a program retrieves them, and the records of which they are made."""
+"""Passages, hits, and the interface through which a program retrieves them."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -135,10 +133,6 @@ class NeverCopied:
         return self
 
 
-_TEXTS = ("text", "contents", "content", "page_content", "document", "passage", "passage_text", "body", "segment")
-_TITLES = ("title", "headings", "name")
-"""The names of the fields in which other toolkits keep texts and titles."""
-
 _RRF_CONSTANT = 60
 SCORE_DECIMALS = 4
 """The decimals of what an engine's model computes in single precision: cosines, sums of some dozen, logits.
@@ -177,32 +171,3 @@ def fuse(lists: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
             scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + 1 / (_RRF_CONSTANT + hit.rank)
     # Rounding keeps ties: sums of the same terms in different orders may differ in the last digit.
     return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)
-
-
-def split_title(contents: str) -> tuple[str, str]:
-    r"""Split FlashRAG's `contents` into title and text; the title is the first line, perhaps in quotation marks.
-
-    >>> split_title('"Tarn"\nA town on the Isk.')
-    ('Tarn', 'A town on the Isk.')
-    """
-    title, line_end, text = contents.strip().partition("\n")
-    return (title.strip().strip('"'), text.strip()) if line_end else ("", title)
-
-
-def passage_of(id: Any, document: Any) -> Passage:
-    """Convert a document to a passage; it is plain text, or a mapping, perhaps as JSON, with the usual field names.
-
-    Raises:
-        ValueError: the mapping has no field with text.
-    """
-    with suppress(ValueError):
-        document = json.loads(document) if isinstance(document, str) else document
-    if not isinstance(document, Mapping):
-        return Passage(str(id), "", str(document))
-    text = next((document[name] for name in _TEXTS if isinstance(document.get(name), str)), None)
-    if text is None:
-        raise ValueError(f"the document {id!r} has no text: its fields are {', '.join(map(str, document)) or 'none'}")
-    title = next((document[name] for name in _TITLES if isinstance(document.get(name), str)), "")
-    if not title and "contents" in document:
-        title, text = split_title(text)
-    return Passage(str(id), title, text)

@@ -30,8 +30,8 @@ from knowgap.retrieval.index.base import Index
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
-from knowgap.retrieval.outside import Lines
 from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.passage_lines import Lines
 from knowgap.storage.progress import Progress
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4

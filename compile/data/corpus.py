@@ -22,7 +22,8 @@ from knowgap.errors import DataError
 from knowgap.retrieval.documents.reading import ReadFile, Reading, find_files, kind_of, read_documents, shown_name
 from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.passage import Passage, split_title
+from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage_lines import split_title
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
 

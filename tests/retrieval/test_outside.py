@@ -17,7 +17,7 @@ from knowgap.errors import IndexFolderError, IndexForeign, ValueOutOfBounds
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.outside import open_outside
-from knowgap.retrieval.passage import passage_of
+from knowgap.retrieval.passage_lines import passage_of
 from tests.retrieval.http_server import serve
 
 ROWS = [
