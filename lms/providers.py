@@ -23,7 +23,7 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, Unknown
 from knowgap.lms.embedded.engine import ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
 
-EXTRACTIVE = "knowgap/extractive-6"
+EXTRACTIVE = "knowgap/extractive-7"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
 apart."""
 

@@ -1,4 +1,4 @@
-"""Trains the embedded reader: the span head (`knowgap.lms.embedded.span_head`), and the ranking of its spans.
+"""Trains the embedded reader's span head (`knowgap.lms.embedded.span_head`).
 
 The head is the layers of MiniLM, and one linear layer above them. On a GPU it takes minutes, on a CPU days.
 """
@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import random
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from bundled_models.reading_examples import ReadingExample, read_examples
-from bundled_models.reading_ranking import ranking_examples, train_ranking
 from bundled_models.reading_weights import export
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
@@ -22,33 +20,12 @@ from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 from knowgap.storage.progress import Progress
 
-_HELD_OUT = 0.05  # share of the groups of examples
-_RANKED_ON = 400  # questions of each source
 _IGNORED = -1e4
-_TOKENS_PER_BATCH = 24_576  # padding included
 _UNMARKED = 0.25  # share of the questions that lose their question mark, as people type them
 _UNTITLED = 0.15  # share of the passages that lose their title
 
-READING_CONFIG = TrainingConfig(epochs=3, learning_rate=2.5e-4, batch_size=1, warmup_ratio=0.05, max_length=160)
-"""What the shipped weights were trained with."""
-
-
-class Split(NamedTuple):
-    """Examples to train on, and examples held out: other groups, none of whose passages is trained on."""
-
-    train: list[ReadingExample]
-    held_out: list[ReadingExample]
-
-
-def split(examples: Sequence[ReadingExample], share: float) -> Split:
-    """Hold out about a share of the groups, by a hash of their names."""
-
-    def chosen(group: str) -> bool:
-        return zlib.crc32(group.encode()) % 1000 < 1000 * share
-
-    held_out = [e for e in examples if chosen(e.group)]
-    texts = {e.text for e in held_out}
-    return Split([e for e in examples if not chosen(e.group) and e.text not in texts], held_out)
+READING_CONFIG = TrainingConfig(epochs=3, learning_rate=2.5e-4, batch_size=192, warmup_ratio=0.05, max_length=160)
+"""What the shipped weights were trained with, but for batches of examples of similar length, 24,576 tokens each."""
 
 
 class _Feature(NamedTuple):
@@ -99,31 +76,10 @@ def _shares(counts: dict[int, float]) -> dict[int, float]:
     return {i: count / sum(counts.values()) for i, count in counts.items()} or {0: 1.0}
 
 
-def batches(made: Sequence[_Feature], config: TrainingConfig) -> list[list[_Feature]]:
-    """Features of similar length together, up to so many tokens; the batches in random order."""
-    rng = random.Random(config.seed)
-    order = list(made)
-    rng.shuffle(order)
-    found: list[list[_Feature]] = []
-    for chunk in range(0, len(order), 1024):
-        width = 0
-        batch: list[_Feature] = []
-        for feature in sorted(order[chunk : chunk + 1024], key=lambda f: len(f.ids)):
-            width = max(width, len(feature.ids))
-            if batch and width * (len(batch) + 1) > _TOKENS_PER_BATCH:
-                found.append(batch)
-                batch, width = [], len(feature.ids)
-            batch.append(feature)
-        found.append(batch)
-    rng.shuffle(found)
-    return found
-
-
-def collate(items: Sequence[Sequence[_Feature]]) -> dict[str, Any]:
+def collate(batch: Sequence[_Feature]) -> dict[str, Any]:
     """One batch as tensors [examples, width]."""
     import torch
 
-    (batch,) = items
     width = -(-max(len(f.ids) for f in batch) // 8) * 8
     tensors = {name: torch.zeros(len(batch), width, dtype=torch.long) for name in ("ids", "attention", "types")}
     targets = torch.zeros(len(batch), width, 2)
@@ -145,10 +101,7 @@ def network() -> Any:
     class SpanReader(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.encoder: Any = AutoModel.from_pretrained(
-                str(minilm_folder()),
-                add_pooling_layer=False,
-            )
+            self.encoder: Any = AutoModel.from_pretrained(str(minilm_folder()), add_pooling_layer=False)
             self.encoder.embeddings.requires_grad_(False)
             self.output = torch.nn.Linear(self.encoder.config.hidden_size, 2, bias=False)
             torch.nn.init.normal_(self.output.weight, std=0.02)
@@ -168,12 +121,12 @@ def network() -> Any:
 def train_reading(
     data: str | Path, output: str | Path, *, config: TrainingConfig, progress: Progress
 ) -> TrainingResult:
-    """Train a span head, or continue to, then the ranking of its spans on questions that the head was not trained on.
+    """Train a span head, or continue to.
 
     Args:
         data: folder of training files; see `read_examples`.
         output: folder of the finished weights; `SpanHead(output)` loads them.
-        config: the settings of the run; `batch_size` counts batches of up to 24,576 tokens.
+        config: the settings of the run.
         progress: called with (steps done, steps in all, text).
 
     Raises:
@@ -182,27 +135,20 @@ def train_reading(
     """
     from transformers import AutoTokenizer, Trainer, TrainingArguments
 
-    parts = split(read_examples(data, config.seed), _HELD_OUT)
+    examples = read_examples(data, config.seed)
     tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
-    made = batches(features(tokenizer, parts.train, config), config)
-    digest = hashlib.sha256(repr(parts.train).encode()).hexdigest()
+    made = features(tokenizer, examples, config)
+    digest = hashlib.sha256(repr(examples).encode()).hexdigest()
     facts: dict[str, Any] = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest}
-    facts |= {"tokens_per_batch": _TOKENS_PER_BATCH, "unmarked": _UNMARKED, "untitled": _UNTITLED}
+    facts |= {"unmarked": _UNMARKED, "untitled": _UNTITLED}
 
     def build(arguments: dict[str, Any]) -> Trainer:
-        class InOrder(Trainer):
-            def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
-                return range(len(made))  # the batches have their order
-
-        device, examples = choose_device(), cast("Any", made)
+        device = choose_device()
         arguments |= {"bf16": bfloat16_on(device), "use_cpu": device == "cpu"}
         given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
-        return InOrder(model=network(), args=given, train_dataset=examples, data_collator=collate)
+        return Trainer(model=network(), args=given, train_dataset=cast("Any", made), data_collator=collate)
 
     def save(trainer: Trainer, folder: Path) -> None:
         export(trainer.model, folder)
 
-    result = fit(Job(output=Path(output), config=config, build=build, facts=facts, save=save), progress)
-    if not result.trained_before:
-        train_ranking(output, ranking_examples(data, parts.held_out, _RANKED_ON, config.seed), config.seed)
-    return result
+    return fit(Job(output=Path(output), config=config, build=build, facts=facts, save=save), progress)

@@ -2,8 +2,7 @@
 
 Sources: squadshifts (Miller et al. 2020; SQuAD's layout), the sub-questions of 2WikiMultihopQA's training questions
 (Ho et al. 2020), and HotpotQA's training questions (Yang et al. 2018), each with its gold paragraphs and with others;
-and what `reading_made` makes of the paragraphs of the latter two. A third of the multi-hop questions is left to the
-ranking (`reading_ranking`).
+and what `reading_made` makes of the paragraphs of the latter two.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,16 +33,12 @@ class ReadingExample:
         title: of the passage; may be blank.
         text: of the passage.
         answers: first character and the one after the last of each annotated answer; empty if it does not answer.
-        source: data set.
-        group: examples that share passages; a group is held out as a whole.
     """
 
     question: str
     title: str
     text: str
     answers: tuple[tuple[int, int], ...]
-    source: str
-    group: str
 
 
 def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
@@ -69,27 +63,16 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
             examples += [*answered, *_retrieved_elsewhere(answered, rng)]
         for path in sorted(Path(folder).rglob("2wiki_train*.json")):
             for record in json.loads(path.read_text("utf-8")):
-                examples += _sub_questions(record, rng) if not for_ranking(record) else ()
-                paragraphs |= _paragraphs(record)
+                examples += _sub_questions(record, rng)
+                paragraphs |= dict.fromkeys(paragraphs_of(record)[0].items())
         for record in hotpot_records(folder):
-            examples += _multi_hop(record, rng) if not for_ranking(record) else ()
-            paragraphs |= _paragraphs(record)
+            examples += _multi_hop(record, rng)
+            paragraphs |= dict.fromkeys(paragraphs_of(record)[0].items())
     if not examples:
         raise DataError(f"{folder}: no training file of squadshifts, 2WikiMultihopQA or HotpotQA is there")
     fillers = [example.text.partition(". ")[0] + "." for example in examples[:: max(1, len(examples) // 900)]]
     examples += attribute_examples(paragraphs, rng)
     return [*examples, *document_examples(min(_DOCUMENTS, len(examples) // 20), fillers, rng)]
-
-
-def for_ranking(record: dict[str, Any]) -> bool:
-    """Whether a multi-hop question is left to the ranking: a third of them, by a hash of its id."""
-    return zlib.crc32(record["_id"].encode()) % 1000 < 350
-
-
-def _paragraphs(record: dict[str, Any]) -> dict[tuple[str, str], None]:
-    """The paragraphs of a question (title, text), without the gold ones of a question left to the ranking."""
-    texts, gold = paragraphs_of(record)
-    return dict.fromkeys(p for p in texts.items() if not (for_ranking(record) and p[0] in gold))
 
 
 @contextmanager
@@ -107,19 +90,16 @@ def in_layout(folder: str | Path) -> Iterator[None]:
 
 def squad_examples(path: str | Path) -> Iterator[ReadingExample]:
     """The questions of a file in SQuAD's layout."""
-    path = Path(path)
-    source = path.stem.removeprefix("squadshifts_")
-    for article in json.loads(path.read_text("utf-8"))["data"]:
+    for article in json.loads(Path(path).read_text("utf-8"))["data"]:
         title = article.get("title", "")
         named = "" if "/" in title or len(title) > 80 else title.replace("_", " ")  # some titles are addresses
-        for number, paragraph in enumerate(article["paragraphs"]):
+        for paragraph in article["paragraphs"]:
             text = paragraph["context"]
             for qa in paragraph["qas"]:
                 places = [(a["answer_start"], a["answer_start"] + len(a["text"])) for a in qa["answers"]]
                 kept = tuple(p for p, a in zip(places, qa["answers"], strict=True) if text[slice(*p)] == a["text"])
                 if kept:
-                    group = f"{source} {title or number}"
-                    yield ReadingExample(qa["question"].strip(), named, text, kept, source, group)
+                    yield ReadingExample(qa["question"].strip(), named, text, kept)
 
 
 def _retrieved_elsewhere(examples: Sequence[ReadingExample], rng: random.Random) -> Iterator[ReadingExample]:
@@ -141,9 +121,9 @@ def _retrieved_elsewhere(examples: Sequence[ReadingExample], rng: random.Random)
         ]
         if others:
             title, text = rng.choice(others)
-            yield ReadingExample(example.question, title, text, (), example.source, example.group)
+            yield ReadingExample(example.question, title, text, ())
         if left := without(example.text, strings):
-            yield ReadingExample(example.question, example.title, left, (), example.source, example.group)
+            yield ReadingExample(example.question, example.title, left, ())
 
 
 def without(text: str, strings: Iterable[str]) -> str:
@@ -166,7 +146,7 @@ def _sub_questions(record: dict[str, Any], rng: random.Random) -> Iterator[Readi
             places = [(t, place) for t in titles if (place := _find(forms, paragraphs[t]))]
             if places:
                 title, place = places[0]
-                yield from _with_others(pair["question"], title, place, paragraphs, forms, "2wiki", record["_id"], rng)
+                yield from _with_others(pair["question"], title, place, paragraphs, forms, rng)
             break
 
 
@@ -178,10 +158,7 @@ def _multi_hop(record: dict[str, Any], rng: random.Random) -> Iterator[ReadingEx
     places = [(title, place) for title in gold if (place := _find([record["answer"]], paragraphs[title]))]
     if len(places) == 1:
         title, place = places[0]
-        answers = [record["answer"]]
-        yield from _with_others(
-            record["question"], title, place, paragraphs, answers, "hotpot", record["_id"], rng, gold
-        )
+        yield from _with_others(record["question"], title, place, paragraphs, [record["answer"]], rng, gold)
 
 
 def _with_others(
@@ -190,18 +167,16 @@ def _with_others(
     place: tuple[int, int],
     paragraphs: dict[str, str],
     answers: Sequence[str],
-    source: str,
-    group: str,
     rng: random.Random,
     first: Iterable[str] = (),
 ) -> Iterator[ReadingExample]:
     """The example, and two on paragraphs without the answer, those in `first` before the rest."""
-    yield ReadingExample(question, title, paragraphs[title], (place,), source, group)
+    yield ReadingExample(question, title, paragraphs[title], (place,))
     others = [t for t in paragraphs if not any(a.casefold() in paragraphs[t].casefold() for a in answers)]
     rng.shuffle(others)
     others.sort(key=lambda t: t not in set(first))
     for other in others[: _UNANSWERABLE["context"]]:
-        yield ReadingExample(question, other, paragraphs[other], (), source, group)
+        yield ReadingExample(question, other, paragraphs[other], ())
 
 
 def paragraphs_of(record: dict[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -98,10 +98,9 @@ def attribute_examples(paragraphs: Iterable[tuple[str, str]], rng: random.Random
             place: tuple[int, int] | None = None,
             passage: str = text,
             about: str = title,
-            group: str = text,
         ) -> ReadingExample:
             asked = question[:1].upper() + question[1:]
-            return ReadingExample(asked, about, passage, (place,) if place else (), "attributes", group)
+            return ReadingExample(asked, about, passage, (place,) if place else ())
 
         def worded(attribute: str, thing: str = name) -> str:
             return rng.choice(table[attribute]["questions"]).format(x=thing)
@@ -119,7 +118,7 @@ def attribute_examples(paragraphs: Iterable[tuple[str, str]], rng: random.Random
                 yield made(worded(attribute, thing), at, passage, thing)
                 other = rng.choice(kinds[kind])
                 if rng.random() < _ANOTHER and attribute in other[3] and name not in other[1]:
-                    yield made(worded(attribute, thing), None, other[1], other[0], other[1])
+                    yield made(worded(attribute, thing), None, other[1], other[0])
                 if rng.random() < _CUT and (left := without(passage, [value])):
                     yield made(worded(attribute, thing), None, left, thing)
             first = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
@@ -182,7 +181,7 @@ def _filled(template: str, rng: random.Random) -> str:
 def document_examples(count: int, fillers: Sequence[str], rng: random.Random) -> Iterator[ReadingExample]:
     """Questions on made-up documents, on what they state and as many on what they do not; fillers stand between."""
     table = _table("documents")
-    for number in range(count):
+    for _ in range(count):
         thing = _filled(rng.choice(table["things"]), rng)
         chosen = rng.sample(sorted(table["attributes"]), rng.randint(2, 6))
         text, places = "", dict[str, tuple[int, int]]()
@@ -200,4 +199,4 @@ def document_examples(count: int, fillers: Sequence[str], rng: random.Random) ->
         for attribute in (*chosen, *absent):
             question = rng.choice(table["attributes"][attribute]["asked"]).format(x=thing)
             answers = (places[attribute],) if attribute in places else ()
-            yield ReadingExample(question, title, text.strip(), answers, "documents", f"document {number}")
+            yield ReadingExample(question, title, text.strip(), answers)

@@ -14,7 +14,7 @@ _GROUP = 64  # columns that share a step
 
 
 def export(model: Any, folder: str | Path) -> Path:
-    """Write a trained network as `SpanHead` loads it, without a ranking.
+    """Write a trained network as `SpanHead` loads it.
 
     Matrices are stored as their differences to MiniLM's, in four bits; vectors as differences in 16 bits.
 

@@ -182,7 +182,7 @@ def _queries(prompt: Prompt) -> list[str]:
     most = int(prompt.inputs.get("max_queries") or 3)
     if "steps" in prompt.outputs and prompt.found.settled:
         return []
-    return prompt.queries(min(most, len(prompt.found.open) or most))
+    return prompt.queries(min(most, len((*prompt.found.open, *prompt.found.guesses)) or most))
 
 
 def _questions(prompt: Prompt) -> list[str]:

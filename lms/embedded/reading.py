@@ -11,13 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
-import numpy as np
-import numpy.typing as npt
-
 from knowgap.lms.embedded.questions import Plan, fill, names_of, plan
-from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
+from knowgap.lms.embedded.span_head import Candidate, span_head
 from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, stems, value_of
-from knowgap.retrieval.logistic import softmax
 
 _MOST_PASSAGES = 6
 
@@ -31,79 +27,48 @@ class Found:
     probability: float
 
 
-class _Query:
-    """A question's stems, weighted by their rarity among the sentences."""
-
-    def __init__(self, question: str, sentences: Sequence[Sentence]) -> None:
-        counts = Counter(stem for sentence in sentences for stem in sentence.content)
-        self.weights = {
-            stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in sorted(set(stems(question)))
-        }
-
-    def coverage(self, present: frozenset[str]) -> float:
-        """The weight of the question's stems that are present, as a fraction of the weight of all."""
-        covered = sum(weight for stem, weight in self.weights.items() if stem in present)
-        return covered / (sum(self.weights.values()) or 1.0)
-
-
 def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
     """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
-    query = _Query(question, sentences)
-    return [query.coverage(sentence.titled) for sentence in sentences]
+    counts = Counter(stem for sentence in sentences for stem in sentence.content)
+    asked = sorted(set(stems(question)))
+    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
+    whole = sum(weights.values()) or 1.0
+    return [sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences]
 
 
-def features(
-    question: str, sentences: Sequence[Sentence], head: SpanHead | None = None
-) -> tuple[list[tuple[str, Sentence]], npt.NDArray[np.float64]]:
-    """Possible answers as a span head proposes them (None for the bundled one), and features by which to rank them.
+@lru_cache(maxsize=4_000)
+def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
+    """The answers to a simple question, the most probable first; their probabilities and that of no answer sum to 1.
 
-    Returns:
-        The answers, each with its sentence; and their features, [answers + 1, features], whose last row stands for "not
-        in these sentences".
+    The odds of a span are the mean of those of its start and its end against "not in this passage".
     """
-    query = _Query(question, sentences)
-    scores = {sentence: query.coverage(sentence.titled) for sentence in sentences}
-    passages: dict[tuple[int, str], list[Sentence]] = {}
-    for sentence in sentences:
-        passages.setdefault((sentence.source, sentence.title), []).append(sentence)
-    chosen = sorted(passages.values(), key=lambda own: -max(scores[s] for s in own))[:_MOST_PASSAGES]
+    passages: dict[tuple[int, str], list[tuple[float, Sentence]]] = {}
+    for score, sentence in zip(coverages(question, sentences), sentences, strict=True):
+        passages.setdefault((sentence.source, sentence.title), []).append((score, sentence))
+    nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
+    chosen = [[sentence for _, sentence in own] for own in nearest]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
-    places = [
-        (candidate.text.strip(' .,;:"“”'), _place(own, candidate), candidate)
-        for own, candidates in zip(chosen, (head or span_head()).candidates(question, given), strict=True)
-        for candidate in candidates
-        if not set(stems(candidate.text)) <= query.weights.keys()
+    asked, groups = set(stems(question)), dict[tuple[str, ...], list[Found]]()  # the places of the same answer
+    for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
+        for each in candidates:
+            if not set(stems(each.text)) <= asked:
+                found = Found(each.text.strip(' .,;:"“”'), _place(own, each), math.exp(each.margin / 2))
+                groups.setdefault(name_words(found.text), []).append(found)
+    whole = 1.0 + sum(found.probability for places in groups.values() for found in places)
+    best = [
+        replace(
+            max(places, key=lambda found: found.probability),
+            probability=round(sum(found.probability for found in places) / whole, 6),
+        )
+        for places in groups.values()
     ]
-    counts = Counter(name_words(text) for text, _, _ in places)
-    top = max((c.margin for _, _, c in places), default=-20.0)
-    rows: list[list[float]] = []
-    for text, sentence, c in places:
-        row = [c.margin / 10, c.certainty / 5, (c.margin - top) / 10, float(c.start < 0)]
-        row += [math.log(counts[name_words(text)]), 1 / (1 + sentence.order), len(stems(text)) / 5]
-        rows.append([*row, 0.0, 0.0, 0.0])
-    none = [*[0.0] * 7, 1.0, max(scores.values(), default=0.0), top / 10]
-    return [(text, sentence) for text, sentence, _ in places], np.array([*rows, none])
+    return sorted(best, key=lambda one: -one.probability)
 
 
 def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
     """The sentence of a passage in which a span begins; the first one for a span of the title."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
     return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
-
-
-@lru_cache(maxsize=4_000)
-def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
-    """The answers to a simple question, the most probable first; their probabilities and that of no answer sum to 1."""
-    found, matrix = features(question, sentences)
-    if not found:
-        return []
-    ranking = span_head().ranking
-    shares = softmax(ranking.logits(matrix) if ranking else matrix[:, 0]).round(6)  # equal spans tie, by position
-    groups: dict[tuple[str, ...], list[int]] = {}  # the places of the same answer
-    for i in map(int, np.argsort(-shares[:-1], kind="stable")):
-        groups.setdefault(name_words(found[i][0]), []).append(i)
-    best = [Found(*found[places[0]], float(shares[places].sum())) for places in groups.values()]
-    return sorted(best, key=lambda one: -one.probability)
 
 
 def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
@@ -143,6 +108,8 @@ class Answer:
     confidence: float
     support: tuple[Sentence, ...] = ()
     facts: tuple[Fact, ...] = ()
+    guesses: tuple[str, ...] = ()
+    """Questions to go on with if the best answer to one that is not settled is right."""
 
     @property
     def settled(self) -> bool:
@@ -208,24 +175,26 @@ def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
 
 
 def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
-    """Follow the steps; where that settles nothing, read the whole question at once."""
+    """Follow the steps, or read the whole question at once where that is surer."""
     facts = [*_follow(planned, sentences).values()]
     path = [fact.found for fact in facts if fact.found]
     sure = min(found.probability for found in path) if len(path) == len(planned.steps) else 0.0
     known = next((n for n, fact in enumerate(facts, start=1) if not fact.settled), len(facts))
-    if sure < _SETTLED:
-        between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
-        for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
-            trail = _trail(question, sentences, direct)
-            if trail and direct.probability >= _SETTLED:
-                read_on = pairwise([*trail, direct.sentence])
-                steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
-                told = (*steps, Fact(question, direct))
-                return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
-            if sure < min(_LEAST, direct.probability):
-                return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts[:known]))
+    guesses = tuple(fact.asked for fact in facts[known:])
+    between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
+    for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
+        if direct.probability <= sure:
+            break
+        trail = _trail(question, sentences, direct)
+        if trail and direct.probability >= _SETTLED:
+            read_on = pairwise([*trail, direct.sentence])
+            steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
+            told = (*steps, Fact(question, direct))
+            return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
+        if sure < _SETTLED and sure < min(_LEAST, direct.probability):
+            return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts[:known]), guesses)
     support = tuple(dict.fromkeys(found.sentence for found in path))
-    return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]))
+    return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]), guesses)
 
 
 def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[Sentence, ...]:
@@ -289,6 +258,7 @@ def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
 def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
     """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
     proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
+    proposals += found.guesses
     scores = dict(zip(sentences, coverages(question, sentences), strict=True))
     ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
     for sentence in (*found.support, *ranked):

@@ -34,26 +34,13 @@ class Candidate(NamedTuple):
     """A span of a passage that may answer a question, as the passage writes it.
 
     `start` is its first character in the passage's text and `end` the one after its last; both are -1 in the title.
-    `margin` is the log-odds against "not in this passage", `certainty` the log-probability within the passage.
+    `margin` is the sum of the log-odds of its start and its end against "not in this passage".
     """
 
     text: str
     start: int
     end: int
     margin: float
-    certainty: float
-
-
-class Ranking(NamedTuple):
-    """A network with one hidden layer over features of spans: weights [units, features], biases, output weights."""
-
-    hidden: npt.NDArray[np.float64]
-    bias: npt.NDArray[np.float64]
-    output: npt.NDArray[np.float64]
-
-    def logits(self, features: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """The logit of each row of features [candidates, features]."""
-        return np.tanh(features @ self.hidden.T + self.bias) @ self.output
 
 
 class SpanHead:
@@ -69,9 +56,7 @@ class SpanHead:
     def __init__(self, folder: str | Path | None = None) -> None:
         from knowgap.retrieval.bert import Bert, pack_linear_layers
 
-        settings, tensors = read_weights(folder or Path(__file__).parent, "span_head")
-        stored = settings.get("ranking")
-        self.ranking = Ranking(**{name: np.array(rows) for name, rows in stored.items()}) if stored else None
+        _, tensors = read_weights(folder or Path(__file__).parent, "span_head")
         self._output = tensors["output"].astype(np.float32)
         self._tokenizer = tokenizer_of(minilm_folder())
         self._encoder = Bert.load(minilm_folder())
@@ -145,17 +130,15 @@ def joined(title: str, text: str) -> str:
 def _spans(logits: npt.NDArray[np.float64], window: Window, title: str, text: str) -> Iterator[Candidate]:
     """The spans of a window, from the logits of each token as start and as end, [tokens, 2]."""
     none, inside, offsets = logits[0], logits[window.first : -1], window.offsets
-    total = np.logaddexp.reduce(np.vstack([none, inside])).sum()
     whole, before = joined(title, text), len(joined(title, text)) - len(text)
     firsts, lasts = np.argsort(-inside, axis=0, kind="stable")[:_ENDS_TRIED].T
     for first, last in product(firsts, lasts):
         start, end = offsets[first][0], offsets[last][1]
         is_answer = 0 <= last - first < _LONGEST_ANSWER and not start < before < end
         if is_answer and not _SENTENCE_END.search(whole, start, end):
-            value = inside[first, 0] + inside[last, 1]
+            margin = round(float(inside[first, 0] + inside[last, 1] - none.sum()), _DECIMALS)
             place = (start - before, end - before) if start >= before else (-1, -1)
-            odds = (round(float(value - other), _DECIMALS) for other in (none.sum(), total))
-            yield Candidate(whole[start:end].strip(), *place, *odds)
+            yield Candidate(whole[start:end].strip(), *place, margin)
 
 
 def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:

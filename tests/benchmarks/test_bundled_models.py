@@ -31,15 +31,11 @@ def test_a_reader_is_trained_on_examples_that_say_where_the_passage_answers(data
     examples = read_examples(data)
     asked = {(e.question, e.text[slice(*place)]) for e in examples for place in e.answers}
     assert ("Where was Ada Moorland born?", "Wick") in asked
-    parts = reading.split(examples, 0.4)
-    assert not {e.text for e in parts.train} & {e.text for e in parts.held_out}
     config = TrainingConfig(epochs=1, learning_rate=1e-3, batch_size=1, max_length=64)
     monkeypatch.setattr(reading, "READING_CONFIG", config)
-    monkeypatch.setattr(reading, "_HELD_OUT", 0.4)
     assert train("reading", data, tmp_path)["steps"] > 0
     head = SpanHead(tmp_path / "reading")
     assert head.candidates("Where was Ada Moorland born?", [("", "Ada Moorland was born in Wick.")])[0]
-    assert head.ranking is not None
 
 
 def test_a_folder_without_training_sets_is_refused(tmp_path: Path):
