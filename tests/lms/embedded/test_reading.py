@@ -4,7 +4,7 @@ import pytest
 
 from knowgap.compiling.evaluation.metrics.answers import normalize_answer
 from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
-from knowgap.lms.embedded.reading import answer, bridge, read, uncovered
+from knowgap.lms.embedded.reading import Answer, answer, bridge, read, uncovered
 from knowgap.lms.embedded.text import analyse, dates, mentions, value_of
 
 
@@ -83,6 +83,8 @@ def test_what_is_not_settled_is_asked_next_with_the_names_found():
     assert found.open == ("Where was Ilse Morn born?",)
     assert [fact.asked for fact in found.facts if fact.settled] == ["Who is the director of Blue Sea?"]
     assert bridge("Where was the director of Blue Sea born?", FILMS[:1], found)[0] == "Where was Ilse Morn born?"
+    guessed = Answer("", 0.0, guesses=("Where was Ola Fisk born?",))
+    assert "Where was Ola Fisk born?" in bridge("Where was the director of Blue Sea born?", FILMS[:1], guessed)
     compared = answer("Who is older, Ada Moor or Tom Hill?", FILMS)
     assert compared.open == ("When was Ada Moor born?", "When was Tom Hill born?")
 
