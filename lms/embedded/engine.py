@@ -20,6 +20,7 @@ from knowgap.lms.embedded.inputs import (
     write_reply,
 )
 from knowgap.lms.embedded.questions import plan
+from knowgap.lms.embedded.reading import LEAST
 from knowgap.lms.embedded.text import analyse, fold, mentions, name_words, normal, stems, value_of
 from knowgap.lms.engines import InProcessEngine, system_text
 
@@ -96,16 +97,27 @@ def _worded(prompt: Prompt) -> str:
         return max(choices, key=lambda choice: len(words & set(stems(choice[1]))), default=("A", ""))[0]
     if style.startswith("yes or no") and text not in ("yes", "no"):
         return "yes" if found.confidence >= 0.5 else "no"
-    if "sentence" in style and "not a sentence" not in style and found.support and not prompt.sub_answers:
+    if _in_sentences(prompt) and found.support and not prompt.sub_answers:
         # A title with headings cannot be the subject of a sentence.
         told = (each.text if " / " in each.title else standalone(each) for each in found.support)
         return " ".join(dict.fromkeys(told))
     return text
 
 
+def _in_sentences(prompt: Prompt) -> bool:
+    style = fold(str(prompt.inputs.get("style", "")))
+    return "sentence" in style and "not a sentence" not in style
+
+
 def _answer(prompt: Prompt) -> str:
-    """The best answer; empty if it is not settled and the prompt has an output field that can say so."""
+    """The best answer; empty if it is not settled and the prompt has an output field that can say so.
+
+    Sentences beside a verdict are left out if next to nothing speaks for them: they would be about something else.
+    """
     unsettled = "missing" in prompt.outputs and not prompt.found.settled
+    judged = _in_sentences(prompt) and {"answerable", "supported"} & prompt.outputs.keys()
+    if judged and prompt.found.confidence < LEAST:
+        return ""
     return "" if unsettled or ("finished" in prompt.outputs and not _finished(prompt)) else _worded(prompt)
 
 
@@ -147,9 +159,11 @@ def _excerpts(prompt: Prompt) -> list[str]:
 
 
 def _complete_question(prompt: Prompt) -> str:
-    """The question with its first pronoun replaced by a name from the turn before."""
+    """The question with its first pronoun replaced by a name from the turn before; in a sentence, by a new name."""
     question, answer = ["", *str(prompt.inputs["conversation"]).splitlines()][-2:]
-    thing, person = [*analyse(question).names, answer][0], answer
+    thing = [*analyse(question).names, answer][0]
+    new = [name for name in analyse(answer).names if name not in question]
+    person = [*new, thing][0] if answer.endswith(".") else answer
 
     def named(match: re.Match[str]) -> str:
         word = match[0].lower()

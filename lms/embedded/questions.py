@@ -234,7 +234,7 @@ def _described(text: str) -> tuple[int, int, str] | None:
         later = [end for at, end in anchors if at >= match.end()]
         if later and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
             found = match, min(later) if match[2] == "of" else max(later)
-    if found is None:
+    if found is None or re.match(r"-\w", text[found[1] :]):  # the name is a part of a longer one: MIME-info
         return None
     match, end = found
     if match[2] == "of" and not waits:

@@ -82,7 +82,8 @@ def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
 
 
 _SETTLED = 0.25  # the confidence from which a question counts as settled
-_LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
+LEAST = 0.1
+"""The confidence from which the answers to simple questions are preferred to a direct answer."""
 _STEPS = 3  # from what a question names to the passage of its answer
 _GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
 
@@ -191,7 +192,7 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
             steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
             told = (*steps, Fact(question, direct))
             return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
-        if sure < _SETTLED and sure < min(_LEAST, direct.probability):
+        if sure < _SETTLED and sure < min(LEAST, direct.probability):
             return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts[:known]), guesses)
     support = tuple(dict.fromkeys(found.sentence for found in path))
     return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]), guesses)

@@ -26,7 +26,7 @@ _SMALL = r"(?:(?:of|the|de|la|le|du|des|del|della|di|da|dos|van|von|der|den|al|e
 _WORD = r"(?:[\w&]|['’](?![sS]\b)|\.(?=\w))"
 _LINK = rf"(?:-| ?[–'] ?|(?<=\b\w)\. |(?<=\b\w\w)\. | {_SMALL}| )"
 _NAME = re.compile(rf"[^\W\da-z_]{_WORD}*(?:{_LINK}(?=[^\W_a-z]){_WORD}+)*")
-_TOKEN = re.compile(r"['’][sS]\b|\d+(?:,\d{3})*(?:\.\d+)?%?|[^\W_]+(?:[.'’/&](?![sS]\b)[^\W_]+)*|\S")
+_TOKEN = re.compile(r"['’][sS]\b|\d+(?:,\d{3})*(?:\.\d+)?%?|[^\W_]+(?:[.'’/&_](?![sS]\b)[^\W_]+)*|\S")
 
 
 @dataclass(frozen=True, slots=True)

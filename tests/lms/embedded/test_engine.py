@@ -14,6 +14,8 @@ from knowgap.lms import ExtractiveEngine, make_lm
 from knowgap.signatures import (
     STYLES,
     AnswerFromPassages,
+    CompleteFollowUp,
+    LastReading,
     MissingInfo,
     PassageRelevance,
     SourcePassage,
@@ -81,6 +83,25 @@ def test_any_signature_that_asks_for_an_answer(signature, question, context, exp
 )
 def test_styles(style, options, answers):
     assert answer(question=QUESTION + options, style=style).answer in answers
+
+
+def test_no_guess_in_sentences_about_something_else():
+    said = {"question": "What is the salary of Ilse Morn?", "passages": PASSAGES}
+    unsure = ask(LastReading, style=STYLES["sentence"], **said)
+    assert (unsure.supported, unsure.answer) == (False, "")
+    assert ask(LastReading, style=STYLES["short"], **said).answer
+
+
+@pytest.mark.parametrize(
+    ("said", "follow_up", "complete"),
+    [
+        ("Who directed Blue Sea?\nIlse Morn", "Where was she born?", "Where was Ilse Morn born?"),
+        ("Who directed Blue Sea?\nIt is a film by Ilse Morn.", "Where was she born?", "Where was Ilse Morn born?"),
+        ("Who directed Blue Sea?\nYour documents do not say this.", "And its length?", "And Blue Sea's length?"),
+    ],
+)
+def test_a_pronoun_stands_for_a_name_of_the_turn_before(said, follow_up, complete):
+    assert ask(CompleteFollowUp, conversation=said, follow_up=follow_up).complete_question == complete
 
 
 def test_a_probability_in_place_of_yes_or_no():

@@ -37,6 +37,12 @@ def test_descriptions_are_asked_for_first(text, steps):
     assert (plan(text).form, list(plan(text).steps)) == ("value", steps)
 
 
+def test_a_name_inside_a_longer_word_begins_no_description():
+    assert plan("What is the weight of a glob in the shared MIME-info database?").steps == (
+        "What is the weight of a glob in the shared MIME-info database?",
+    )
+
+
 def test_answers_take_the_place_of_their_numbers():
     assert fill("Did #1 know #2?", {1: "Ann Lee"}) == "Did Ann Lee know #2?"
 
