@@ -13,6 +13,8 @@ from knowgap.retrieval import split_sentences
         "First paragraph|\n\nSecond one.",
         "北京是首都。|上海在海边！|“好吗？”她问。",
         "no stop",
+        "Two things:|\n• one of them|\n• the other",
+        "version: 1.1; name: Buzz|\nversion: 1.2; name: Rex",
         "A sentence of Mr. Long follows.| " * 4999 + "The end.",
     ],
 )
