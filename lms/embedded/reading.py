@@ -82,6 +82,7 @@ def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
 
 
 _SETTLED = 0.25  # the confidence from which a question counts as settled
+_SETTLED_AT_ONCE = 0.5  # the same, where it is read at once and other passages lead to it
 LEAST = 0.1
 """The confidence from which the answers to simple questions are preferred to a direct answer."""
 _STEPS = 3  # from what a question names to the passage of its answer
@@ -187,7 +188,7 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
         if direct.probability <= sure:
             break
         trail = _trail(question, sentences, direct)
-        if trail and direct.probability >= _SETTLED:
+        if trail and direct.probability >= _SETTLED_AT_ONCE:
             read_on = pairwise([*trail, direct.sentence])
             steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
             told = (*steps, Fact(question, direct))
