@@ -125,7 +125,9 @@ class Answering:
         try:
             return await patiently(work(), gone, self._deadline)
         except LMError as error:
-            raise as_language_model_error(error, self._lm) from error
+            raise Problem.of(as_language_model_error(error, self._lm)) from error
+        except Exception as error:  # as it is, an error of a program's own would end the client's connection
+            raise Problem.of(error) from error
         finally:
             self._free += 1
 
