@@ -1,4 +1,4 @@
-"""Answer a question from sentences: spans that a trained head proposes, ranked by a network, and followed in steps."""
+"""Answer a question from sentences: spans that a trained head proposes and weighs, followed in steps."""
 
 from __future__ import annotations
 
