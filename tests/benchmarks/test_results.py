@@ -1,12 +1,10 @@
 """The page of results shows what the recorded answers print."""
 
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+from results import RECORDED, read, tables
 
-from results import RECORDED, read, tables  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_of_results_has_the_tables_of_the_recordings():

@@ -81,7 +81,6 @@ def test_near_misses_are_read_and_mutated_replies_raise_nothing():
     assert {(row["errors raised"], row["forged answers"]) for rows in changed for row in rows} == {("0", "0")}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark of kills forks")
 @pytest.mark.long
 def test_killed_jobs_end_with_the_same_result():
     [rows] = tables(run("kills", "--jobs", "eval;index update", "--job-kills", "2")[0]).values()

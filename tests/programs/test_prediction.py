@@ -164,7 +164,7 @@ def test_nothing_is_judged_before_citations_are_read_and_copies_have_them():
     with dspy.context(lm=lm):
         prediction = judged(model)(question=HOP)
     assert model.pairs == []
-    assert "citations" not in prediction.keys()  # noqa: SIM118
+    assert "citations" not in prediction.toDict()
     model.rule = lambda premise, hypothesis: float("Wick" in premise)
     for copied in (prediction, copy.deepcopy(prediction), prediction.copy()):
         assert [ids(citation) for citation in copied.citations] == [["moor"]]

@@ -59,7 +59,6 @@ def test_a_bonus_makes_candidates_and_counts(scattered, monkeypatch):
     np.testing.assert_allclose(scores, exact[0][positions] + 9, atol=1e-6)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(scattered):
     [part, *_], [query, *_], _ = scattered
