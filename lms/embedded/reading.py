@@ -184,16 +184,15 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     known = next((n for n, fact in enumerate(facts, start=1) if not fact.settled), len(facts))
     guesses = tuple(fact.asked for fact in facts[known:])
     between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
-    for direct in [one for one in read(question, tuple(sentences)) if name_words(one.text) not in between][:1]:
-        if direct.probability <= sure:
-            break
+    direct = next((one for one in read(question, tuple(sentences)) if name_words(one.text) not in between), None)
+    if direct is not None and direct.probability > sure:
         trail = _trail(question, sentences, direct)
         if trail and direct.probability >= _SETTLED_AT_ONCE:
             read_on = pairwise([*trail, direct.sentence])
             steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
             told = (*steps, Fact(question, direct))
             return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
-        if sure < _SETTLED and sure < min(LEAST, direct.probability):
+        if sure < LEAST:
             return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts[:known]), guesses)
     support = tuple(dict.fromkeys(found.sentence for found in path))
     return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]), guesses)
