@@ -10,23 +10,33 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import astuple, replace
 from typing import Any
 
-from knowgap.retrieval.documents.encodings import BOMS, decode
 from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
 from knowgap.retrieval.documents.office import read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.sheets import read_sheets, read_table
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.documents.text import NotNow, Text, Unreadable
+from knowgap.retrieval.documents.text import NotNow, Text, Unreadable, without_private
 from knowgap.retrieval.documents.web_pages import read_html
 
 _MEMORY = 6 * 2**30  # bytes of address space; the libraries only reserve most of it
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
+_GUESSED_FROM = 1 << 16  # bytes
+_LEGACY = (
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874", "cp866", "koi8-r"),
+    *("cp932", "euc-jp", "cp949", "gb18030", "big5", "utf-16", "utf-32"),
+)
+_MIXED = re.compile(r"[a-zA-Z][\u0370-\u1fff]|[\u0370-\u1fff][a-zA-Z]")  # such as a Cyrillic letter in a Latin word
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_PICTURE = re.compile(
+    r"data:(?:[\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,[\w+/=%-]{8,}(?:\s{1,8}[\w+/=%-]{60,})*|data:image/[^)\s\"'>]*"
+)
 
 
 def convert(kind: str, content: bytes) -> Text:
@@ -52,6 +62,43 @@ def convert(kind: str, content: bytes) -> Text:
         raise Unreadable(f"is damaged ({type(error).__name__}{': ' if reason else ''}{reason})") from error
 
 
+def decode(content: bytes) -> tuple[str, list[str]]:
+    """The text of a file without pictures and private-use characters, and notes about how it was read.
+
+    A text that is not UTF-8 is read in the encoding in which it reads most like a language.
+
+    Raises:
+        Unreadable: it is not text.
+    """
+    if content.startswith(b"%PDF-"):
+        raise Unreadable("holds a PDF file, but its name does not end in .pdf")
+    notes = list[str]()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        encoding = _guess(content)
+        text = content.decode(encoding, "replace")
+        if not encoding.startswith("UTF"):
+            notes.append(f"is not UTF-8; read as {encoding}")
+    if "\0" in text or len(_CONTROLS.findall(text)) > len(text) / 100 or text.count("\ufffd") > len(text) / 100:
+        raise Unreadable("is not text")
+    text, pictures = _PICTURE.subn("", text)
+    if pictures:
+        notes.append(f"{pictures} {'picture' if pictures == 1 else 'pictures'} within the text left out")
+    return without_private(text), notes
+
+
+def _guess(content: bytes) -> str:
+    """The encoding that is most likely, of those in which the fewest words mix the letters of two scripts."""
+    import chardet
+
+    found = chardet.detect_all(content[:_GUESSED_FROM], ignore_threshold=True, include_encodings=_LEGACY)
+    likely = [each["encoding"] for each in found if each["encoding"]]
+    if not likely:
+        raise Unreadable("is not text")
+    return min(likely, key=lambda encoding: len(_MIXED.findall(content[:_GUESSED_FROM].decode(encoding, "replace"))))
+
+
 def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
     def convert(content: bytes) -> Text:
         text, notes = decode(content)
@@ -65,8 +112,7 @@ def _read_page(content: bytes) -> Text:
     """Convert a web page in the encoding that it declares; without a usable one, as `decode` does."""
     from bs4.dammit import EncodingDetector
 
-    marked = any(content.startswith(mark) for mark in BOMS)
-    if declared := None if marked else EncodingDetector.find_declared_encoding(content, is_html=True):
+    if declared := EncodingDetector.find_declared_encoding(content, is_html=True):
         with contextlib.suppress(LookupError, UnicodeError):
             content = content.decode(declared).encode()
     return _read_with(read_html)(content)
