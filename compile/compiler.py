@@ -252,8 +252,7 @@ def _score_and_save(found: Compiled[P], data: Dataset, metrics: Metrics, folder:
         for label, program in programs.items() if left.get(split) else ():
             name, part = f"{split} {label}", replace(data, splits=left)
             evaluations[name] = evaluate(program, part, metrics, run=run.named(name), split=split, traces=True)
-    for name, evaluation in evaluations.items():
-        evaluation.save(folder / "evaluations" / f"{name}.json")
+    Evaluations(evaluations).save(folder)
     kept = found.verdict is not None and not found.verdict.better
     artifact = save(
         found.program,

@@ -41,8 +41,6 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     output folder, the same command continues a run that was stopped.
     """
     from knowgap.compiling import Run, estimate, evaluate
-    from knowgap.compiling.evaluation.evaluator import file_name
-    from knowgap.reports.evaluations import write_comparison
 
     checked = factories.check_programs(options)
     split, output = options.split, options.output_dir
@@ -56,8 +54,6 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             estimates = {label: estimate(each, asked, metrics, run=run) for label, each in programs.items()}
             show_estimates(estimates, lm, as_json)
             return
-        if output is not None:
-            write_comparison(output, {label: file_name(label) for label in programs})
         with progress(f"{dataset.name}/{split}") as report:
             results = evaluate(
                 programs,
@@ -70,8 +66,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
                 traces=output is not None,
             )
         if output is not None:
-            for label, result in results.items():
-                remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
+            remark(f"written to {results.save(output)}; `knowgap report {output}` shows every question")
     _show(results, options, as_json)
 
 
@@ -131,13 +126,14 @@ def experiment(
 
 
 def report(
-    source: Annotated[str, Argument(help="A folder that compile or eval wrote, or an evaluation's file.")],
+    source: Annotated[str, Argument(help="A folder that compile or eval wrote.")],
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Show evaluations on one HTML page, which opens without a network."""
-    from knowgap.reports.pages import write_report
+    from knowgap.reports.pages import render_report
+    from knowgap.storage.files import write_file
 
-    out.print(f"written to {write_report(source, output)}", markup=False)
+    out.print(f"written to {write_file(output, render_report(source))}", markup=False)
 
 
 def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:

@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord
-from knowgap.errors import UsageError
 from knowgap.reports.tables import Table, score_tables
-from knowgap.storage.files import write_file
 
-_COMPARISON = "comparison.json"
-_SPLIT_ORDER = ("test", "dev", "train", "")
+_SPLITS = ("test", "dev", "train", "")
 _MOST_QUESTIONS = 500
 Source = str | Path | Evaluation | Mapping[str, Evaluation]
 
 
-def read_evaluations(source: Source) -> dict[str, Evaluation]:
-    """The evaluations of a source by label.
-
-    Raises:
-        UsageError: there are none at that place.
-    """
+def read_evaluations(source: Source) -> Mapping[str, Evaluation]:
+    """The evaluations of a source by label; errors are those of `Evaluations.load`."""
     if isinstance(source, Evaluation):
         return {source.provenance.program or "evaluation": source}
-    if isinstance(source, Mapping):
-        return dict(source)
-    path = Path(source).expanduser()
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or folder")
-    folders = [folder for folder in (path, path / "evaluations") if folder.is_dir()]
-    files = sorted(file for folder in folders for file in folder.glob("*.json")) if folders else [path]
-    found = {file.stem: Evaluation.load(file) for file in files if _is_evaluation(file)}
-    if not found:
-        raise UsageError(f"{path} holds no evaluations")
-    compared = json.loads((path / _COMPARISON).read_text("utf-8")) if (path / _COMPARISON).exists() else {}
-    labels = {stem: label for label, stem in compared.items() if stem in found}
-    return {labels.get(stem, stem): found[stem] for stem in dict.fromkeys([*labels, *found])}
-
-
-def write_comparison(folder: Path, stems: Mapping[str, str]) -> None:
-    """Record a comparison in a folder: the names of the evaluations' files by label, the base first."""
-    write_file(folder / _COMPARISON, json.dumps(stems))
-
-
-def _is_evaluation(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(4096)
-    return path.suffix == ".json" and all(name in start for name in (b'"records"', b'"id"', b'"question"'))
+    return source if isinstance(source, Mapping) else Evaluations.load(source)
 
 
 @dataclass(frozen=True)
@@ -109,11 +78,12 @@ class EvaluationGroup:
     def _question(self, records: dict[str, QuestionRecord]) -> Question:
         every = [record.scores.get(self.metric) for record in records.values()]
         scores = [score for score in every if score is not None]
-        difference = scores[1] - scores[0] if len(scores) == 2 else 0.0
+        pair = len(self.evaluations) == len(scores) == 2
+        difference = scores[1] - scores[0] if pair else 0.0
         kinds = {
             "differs": len({*scores}) > 1,
-            "win": len(self.evaluations) == 2 and difference > 0,
-            "loss": len(self.evaluations) == 2 and difference < 0,
+            "win": difference > 0,
+            "loss": difference < 0,
             "same": len(records) > 1 and len({*scores}) <= 1,
             "short": bool(scores) and min(scores) < 1,
             "failed": any(record.failure for record in records.values()),
@@ -124,8 +94,8 @@ class EvaluationGroup:
     def listed(self) -> list[Question]:
         """At most 500 questions; those that every evaluation answered correctly are left out first."""
         telling = {"differs", "failed", "short"}
-        ranked = sorted(range(len(self.questions)), key=lambda n: telling.isdisjoint(self.questions[n].kinds))
-        return [self.questions[n] for n in sorted(ranked[:_MOST_QUESTIONS])]
+        ranked = sorted(enumerate(self.questions), key=lambda each: telling.isdisjoint(each[1].kinds))
+        return [question for _, question in sorted(ranked[:_MOST_QUESTIONS], key=lambda each: each[0])]
 
     @property
     def kind_counts(self) -> Counter[str]:
@@ -147,8 +117,5 @@ def group_evaluations(evaluations: Mapping[str, Evaluation]) -> list[EvaluationG
     for label, evaluation in sorted(evaluations.items(), key=lambda item: "before" not in item[0]):
         origin = evaluation.provenance
         members.setdefault((origin.split, origin.data), {})[label] = evaluation
-    order = {split: place for place, split in enumerate(_SPLIT_ORDER)}
-    ranked = sorted(members.items(), key=lambda item: order.get(item[0][0], len(order)))
-    return [
-        EvaluationGroup(split, group, f"{split or 'split'}-{place}") for place, ((split, _), group) in enumerate(ranked)
-    ]
+    ranked = sorted(members.items(), key=lambda item: _SPLITS.index(item[0][0]) if item[0][0] in _SPLITS else 9)
+    return [EvaluationGroup(split, group, f"group-{place}") for place, ((split, _), group) in enumerate(ranked)]

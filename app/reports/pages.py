@@ -27,11 +27,12 @@ def render_report(source: Source) -> str:
     """Render evaluations as an HTML page.
 
     Args:
-        source: the result of `evaluate`, evaluations by label, a folder that `knowgap compile` or `eval` wrote, or an
-            evaluation's JSON file. Others are compared with the first, or with one that has "before" in its label.
+        source: the result of `evaluate`, or a folder that `knowgap compile` or `eval` wrote. Others are compared with
+            the first, or with one that has "before" in its label.
 
     Raises:
-        UsageError: there is nothing to report at that place.
+        UsageError: there are no evaluations at that place.
+        DataError: its file of evaluations holds something else.
     """
     evaluations = read_evaluations(source)
     names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))
@@ -42,11 +43,6 @@ def render_report(source: Source) -> str:
         origin=next((e.provenance for e in evaluations.values()), Provenance()),
         groups=group_evaluations(evaluations),
     )
-
-
-def write_report(source: Source, path: str | Path) -> Path:
-    """Write the page of `render_report` to a file in one step, and return its path."""
-    return write_file(path, render_report(source))
 
 
 def write_questions_page(drafts: Sequence[Draft], path: str | Path) -> Path:

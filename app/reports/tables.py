@@ -109,12 +109,8 @@ def _evidence(results: Results) -> Iterator[Table]:
         [label, *(f"{result.mean(name):.3f}" if result.defines(name) else "" for name in EVIDENCE)]
         for label, result in results.items()
     ]
-    every = next(iter(results.values()))
-    asked = len(every.records)
-    scored = len(every.scores("found")) if every.defines("found") else asked
-    over = "questions" if scored == asked else f"the {scored} of {asked} questions with gold passages"
     title = "gold passages: found by a search, shown to the model, used for the answer"
-    yield Table(title, ["program", *EVIDENCE], rows, f"means over {over}")
+    yield Table(title, ["program", *EVIDENCE], rows, _asked_of_fewer(results, ["found"]))
     names = [name for name in next(iter(fates.values())) if any(shares[name] for shares in fates.values())]
     shares = [[name, *(f"{each[name]:.1%}" for each in fates.values())] for name in names]
     yield Table("where the evidence went", ["fate", *fates], shares, "shares of gold passages, means over questions")

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, overload
 
 import dspy
-from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
@@ -20,9 +19,8 @@ from knowgap.compiling.evaluation.provenance import Provenance, examples_digest,
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
-from knowgap.errors import UsageError
+from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import without_history
-from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
 from knowgap.storage.record_file import RecordFile
 
@@ -31,27 +29,14 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
-class _Options(TypedDict, total=False):
-    run: Run
-    split: str
-    limit: int | None
-    output: str | Path | None
-    traces: bool
-
-
+@overload
+def evaluate(program: dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any) -> Evaluation: ...
 @overload
 def evaluate(
-    program: Program | dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
-) -> Evaluation: ...
-@overload
-def evaluate(
-    program: Mapping[str, Program | dspy.Module],
-    questions: Questions,
-    metrics: Metrics = ...,
-    **options: Unpack[_Options],
+    program: Mapping[str, dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Any
 ) -> Evaluations: ...
 def evaluate(
-    program: Program | dspy.Module | Mapping[str, Program | dspy.Module],
+    program: dspy.Module | Mapping[str, dspy.Module],
     questions: Questions,
     metrics: Metrics = ("exact_match", "f1"),
     *,
@@ -123,9 +108,8 @@ def evaluate(
             stream = run_questions(program, by_id, named, replace(run, lm=lm), file=file, traces=traces)
             found = Evaluation(records=list(stream), metrics=list(named), provenance=origin)
         if lost := found.lost:
-            some = ", ".join(lost[:10]) + (", …" if len(lost) > 10 else "")
             failed = f"{len(lost)} of {len(ids)} questions could not reach the language model and count as failed"
-            _LOG.warning("%s (%s); run the same again to ask them once more", failed, some)
+            _LOG.warning("%s (%s); run the same again to ask them once more", failed, shorten(", ".join(lost), 200))
         return found
 
     if not isinstance(program, Mapping):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from knowgap.compiling.evaluation.metrics.answers import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
@@ -20,21 +20,13 @@ from knowgap.programs.trace.evidence import FATES
 from knowgap.programs.trace.trace import Cost
 from knowgap.storage.files import write_file
 
+_FILE = "evaluations.json"
 _KNOWN_BY = ("uncounted_calls", "unreported_calls", "unseen_searches")  # say which of the others are known
 COSTS: dict[str, str] = {
     **{n: f"{str(f.description).capitalize()}." for n, f in Cost.model_fields.items() if n not in _KNOWN_BY},
     "tokens": "Tokens of prompts and completions.",
 }
 """The costs of a question by name, with a line on each: counts and seconds, where less is better."""
-
-SEARCHED = frozenset({"retrievals", "passages", "knowledge_tokens"})
-"""The costs that are not known if a module's searches cannot be seen (`Cost.unseen_searches`)."""
-
-METERED = frozenset(COSTS) - SEARCHED - {"iterations", "seconds"}
-"""The costs that are not known if calls went around the meter (`Cost.uncounted_calls`)."""
-
-REPORTED = frozenset({"prompt_tokens", "completion_tokens", "tokens"})
-"""The costs that are not known if replies do not state their tokens (`Cost.unreported_calls`)."""
 
 PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
 """The costs per right answer: each is the mean of the cost named here, divided by the mean score."""
@@ -99,16 +91,15 @@ class Evaluation(BaseModel, extra="forbid"):
         many answerable ones were not, failed questions left out, and `verdict` whether the program said so itself:
         without a verdict, every answer counts as supported that does not say that it is not known.
         """
-        parts: dict[bool, list[QuestionRecord]] = {True: [], False: []}
-        for record in self.records:
-            parts[is_unanswerable(record.reference)].append(record)
-        if not parts[True]:
+        unanswerable = [record for record in self.records if is_unanswerable(record.reference)]
+        answerable = [record for record in self.records if not is_unanswerable(record.reference)]
+        if not unanswerable:
             return {}
         return {
-            "unanswerable": len(parts[True]),
-            "answered": sum(record.answers for record in parts[True]),
-            "answerable": len(parts[False]),
-            "refused": sum(not (record.answers or record.failure) for record in parts[False]),
+            "unanswerable": len(unanswerable),
+            "answered": sum(record.answers for record in unanswerable),
+            "answerable": len(answerable),
+            "refused": sum(not (record.answers or record.failure) for record in answerable),
             "verdict": any(record.supported is not None for record in self.records),
         }
 
@@ -123,7 +114,7 @@ class Evaluation(BaseModel, extra="forbid"):
         name = metric or self.metrics[0]
         scores = {record.id: score for record in self.records if (score := record.scores.get(name)) is not None}
         if name in COSTS and name not in unknown_costs([r.cost for r in self.records if not r.error]):
-            scores = {record.id: cost_of(record.cost, name) for record in self.records if not record.error}
+            scores = {record.id: getattr(record.cost, name) for record in self.records if not record.error}
         if not scores:
             raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
         return scores
@@ -176,23 +167,6 @@ class Evaluation(BaseModel, extra="forbid"):
             **{name: getattr(origin, name) for name in ("data", "state", "lm")},
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write the evaluation as JSON, atomically; return the file."""
-        return write_file(path, self.model_dump_json(indent=1))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Evaluation:
-        """Read what `save` wrote.
-
-        Raises:
-            DataError: it is not an evaluation.
-            OSError: the file cannot be read.
-        """
-        try:
-            return cls.model_validate_json(Path(path).read_bytes())
-        except ValidationError as error:
-            raise DataError(f"not an evaluation: {error.errors()[0]['msg']}", path=path) from None
-
 
 class Evaluations(dict[str, Evaluation]):
     """The evaluations of several programs on the same questions, by label; the others are compared with the first."""
@@ -209,6 +183,29 @@ class Evaluations(dict[str, Evaluation]):
                 found[label] = compare(self[first], self[label], metric)
         holm(found.values())
         return found
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the evaluations into a folder as `evaluations.json`, atomically; return the file."""
+        return write_file(Path(folder) / _FILE, _ADAPTER.dump_json(dict(self), indent=1))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Evaluations:
+        """Read what `save` wrote into a folder, or the file itself.
+
+        Raises:
+            UsageError: there is no such file.
+            DataError: it holds something else.
+        """
+        file = Path(path) / _FILE if Path(path).is_dir() else Path(path)
+        if not file.is_file():
+            raise UsageError(f"{path} holds no evaluations: name a folder that `knowgap eval` or `compile` wrote")
+        try:
+            return cls(_ADAPTER.validate_json(file.read_bytes()))
+        except ValidationError as error:
+            raise DataError(f"these are no evaluations: {error.errors()[0]['msg']}", path=file) from None
+
+
+_ADAPTER = TypeAdapter(dict[str, Evaluation])
 
 
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:
@@ -237,20 +234,15 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     return paired_comparison(name, [left[id] for id in both], [right[id] for id in both], after.provenance.seed)
 
 
-def cost_of(cost: Cost, name: str) -> float:
-    """A cost of a question by its name."""
-    return cost.prompt_tokens + cost.completion_tokens if name == "tokens" else getattr(cost, name)
-
-
-def unknown_costs(costs: Sequence[Cost]) -> frozenset[str]:
-    """The names of the costs that are not known for these questions: of `METERED`, `SEARCHED` and `REPORTED`."""
-    unknown: frozenset[str] = frozenset()
+def unknown_costs(costs: Sequence[Cost]) -> set[str]:
+    """The names of the costs that are not known for these questions, since something was not counted or not seen."""
+    unknown, searched = set[str](), {"retrievals", "passages", "knowledge_tokens"}
     if any(cost.uncounted_calls for cost in costs):
-        unknown |= METERED
+        unknown |= COSTS.keys() - searched - {"iterations", "seconds"}
     if any(cost.unreported_calls for cost in costs):
-        unknown |= REPORTED
+        unknown |= {"prompt_tokens", "completion_tokens", "tokens"}
     if costs and all(cost.unseen_searches for cost in costs):
-        unknown |= SEARCHED
+        unknown |= searched
     return unknown
 
 
@@ -261,7 +253,7 @@ def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[st
     scores are by the metric that says which answers are right; None counts as 0.
     """
     unknown, right = unknown_costs(costs), sum(score or 0.0 for score in scores) / len(costs)
-    means = {name: None if name in unknown else sum(cost_of(c, name) for c in costs) / len(costs) for name in COSTS}
+    means = {name: None if name in unknown else sum(getattr(c, name) for c in costs) / len(costs) for name in COSTS}
     for name, cost in PER_RIGHT_ANSWER.items():
         spent = means[cost]
         means[name] = None if spent is None or not right else spent / right

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import dspy
@@ -146,43 +147,33 @@ def run_questions(
         LanguageModelError: no reply to the first questions could be read.
         KnowgapError: a failure that would affect every other question as well.
     """
-    total, patience, first = len(questions), min(max(3, run.num_threads), len(questions)), next(iter(metrics))
-    counted, points, failed, lock = list[QuestionRecord](), 0.0, 0, threading.Lock()
-    fine: dict[str, QuestionRecord] = {}
+    main, patience = next(iter(metrics)), min(max(3, run.num_threads), len(questions))
+    points, failed, last = 0.0, 0, deque[QuestionRecord](maxlen=patience)
 
-    def count(record: QuestionRecord) -> None:
-        """Report a record; end the run if the model cannot be reached, or if no reply to the first could be read."""
-        nonlocal points, failed
-        with lock:
-            counted.append(record)
-            done, last = len(counted), counted[-patience:]
-            points += record.scores.get(first) or 0.0
+    def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
+        id, example = question
+        known = None if file is None else file.records.get(id)
+        if known is not None and known.gold == _gold(example) and not (known.lost or known.cost.all_unreadable):
+            return known
+        record = run_example(program, example, id, metrics, keep_trace=traces)
+        if file is not None:
+            file.append(record)
+        return record
+
+    with closing(map_ordered(ask, [*questions.items()], run.num_threads, ahead)) as records:
+        for done, record in enumerate(records, start=1):
+            last.append(record)
+            points += record.scores.get(main) or 0.0
             failed += bool(record.failure)
             if run.progress is not None:
-                run.progress(done, total, f"{first} {points / done:.3f}" + (f", {failed} failed" if failed else ""))
+                mean = f"{main} {points / done:.3f}"
+                run.progress(done, len(questions), f"{mean}, {failed} failed" if failed else mean)
             if len(last) == patience and all(each.lost for each in last):
                 lost = f"{patience} questions in a row could not reach the language model"
                 raise LanguageModelUnreachable(f"{lost}: {record.error}")
             if done == patience and run.lm is not None and all(each.cost.all_unreadable for each in last):
-                calls, cut = (sum(getattr(each.cost, name) for each in last) for name in ("lm_calls", "cut"))
-                raise unreadable_replies(run.lm, calls, cut)
-
-    def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
-        id, example = question
-        if id in fine:
-            return fine[id]
-        record = run_example(program, example, id, metrics, keep_trace=traces)
-        if file is not None:
-            file.append(record)
-        count(record)
-        return record
-
-    for id, record in file.records.items() if file is not None else ():
-        known = id in questions and record.gold == _gold(questions[id])
-        if known and not record.lost and not record.cost.all_unreadable:
-            fine[id] = record
-            count(record)
-    return map_ordered(ask, [*questions.items()], run.num_threads, ahead)
+                raise unreadable_replies(run.lm, *(sum(getattr(e.cost, n) for e in last) for n in ("lm_calls", "cut")))
+            yield record
 
 
 def _gold(example: dspy.Example) -> list[str]:
@@ -219,19 +210,20 @@ def run_example(
             raise cause from error
         _LOG.debug("the question %s failed", id, exc_info=True)
         record.lost, record.error = is_connection_error(error), shorten(f"{type(error).__name__}: {error}", 1000)
-        record.cost = Cost().of_calls(tracker.usage)
-        record.scores = {
-            name: 0.0 if record.gold or not scores_passages(name) else None
-            for name in (*metrics, *(EVIDENCE if record.gold else ()))
-        }
-        record.evidence = dict.fromkeys(record.gold, FAILED)
+        record.cost, record.evidence = Cost().of_calls(tracker.usage), dict.fromkeys(record.gold, FAILED)
+        every = dict.fromkeys([*metrics, *(EVIDENCE if record.gold else ())])
+        record.scores = {name: 0.0 if record.gold or not scores_passages(name) else None for name in every}
         return record
     record.answer = predicted_answer(prediction) or ""
     record.supported, record.missing = prediction.get("supported"), str(prediction.get("missing") or "")
     record.passages = [str(passage.id) for passage in prediction.get("passages") or []]
     trace: Trace = prediction.trace
     record.cost, record.trace = trace.cost, trace if keep_trace else None
-    for name, metric in metrics.items():
+    every = dict(metrics)
+    if record.gold and not trace.cost.unseen_searches:
+        record.evidence = evidence_fates(trace, record.gold)
+        every |= EVIDENCE
+    for name, metric in every.items():
         try:
             score: Any = metric(example, prediction)
             record.scores[name] = float(getattr(score, "score", score))
@@ -239,7 +231,4 @@ def run_example(
             if not record.scores:  # the main one
                 raise
             record.scores[name] = None
-    if record.gold and not trace.cost.unseen_searches:
-        record.evidence = evidence_fates(trace, record.gold)
-        record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}
     return record

@@ -65,6 +65,11 @@ class Cost(BaseModel):
         return Cost(**{name: getattr(self, name) + getattr(other, name) for name in Cost.model_fields})
 
     @property
+    def tokens(self) -> int:
+        """Tokens of prompts and completions."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
     def all_unreadable(self) -> bool:
         """Whether the language model was asked and no reply could be read."""
         return 0 < self.lm_calls == self.unreadable
@@ -82,7 +87,7 @@ class Cost(BaseModel):
         spoilt += f"{self.failed_calls} failed, " if self.failed_calls else ""
         around = f"{self.uncounted_calls} uncounted calls, " if self.uncounted_calls else ""
         searched = "searches unseen" if self.unseen_searches else f"{self.retrievals} retrievals"
-        tokens = "–" if self.unreported_calls else f"{self.prompt_tokens + self.completion_tokens}"
+        tokens = "–" if self.unreported_calls else f"{self.tokens}"
         return (
             f"{self.lm_calls} LM call{'s' * (self.lm_calls != 1)} ({self.cached_calls} from cache, {spoilt}"
             f"{self.critical_calls} in sequence), "

@@ -6,7 +6,7 @@ import pytest
 from compile_helpers import NAMES, Tunable, make_examples, make_retriever, quality_lm, reading_lm
 from support import scripted_lm
 
-from knowgap.compiling import StudyConfig, compile
+from knowgap.compiling import Evaluations, StudyConfig, compile
 from knowgap.compiling.hold_out import split_off
 from knowgap.compiling.run import Run
 from knowgap.errors import UsageError
@@ -66,7 +66,7 @@ def test_of_few_questions_the_program_as_it_was_is_kept(tmp_path):
     assert (found.verdict.better, found.verdict.comparison) == (False, None)
     config = json.loads((tmp_path / "artifact" / "config.json").read_text())
     assert [*config["evaluations"]] == ["dev before"]
-    assert (tmp_path / "evaluations" / "dev after.json").exists()
+    assert [*Evaluations.load(tmp_path)] == ["dev before", "dev after"]
     untested = tuned(make_examples(10), hold_out=0)
     assert untested.verdict is None
     assert untested.program.values() == untested.study.program.values()

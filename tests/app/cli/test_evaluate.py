@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from knowgap.reports.evaluations import group_evaluations, read_evaluations
+from knowgap.compiling import Evaluations
+from knowgap.reports.evaluations import group_evaluations
 from tests.app.cli.conftest import QUESTIONS, write_lines
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx")
@@ -48,19 +49,14 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     table = printed[printed.index("question by question against direct") :]
     assert "one/artifact" in table
     assert "two/artifact" in table
-    assert len(list((indexed.folder / "out").glob("*-artifact.json"))) == 2
+    assert list(Evaluations.load(indexed.folder / "out")) == programs.split(",")
     assert list(indexed.json(*compare)) == programs.split(",")
 
 
 def test_the_report_of_a_comparison_has_its_base_and_its_names(indexed):
-    compare = ("eval", *EVAL[3:], "--program", "rag,direct,cot")
-    indexed(*compare, "-o", "out")
-    found = read_evaluations("out")
-    assert list(found) == ["rag", "direct", "cot"]
-    [group] = group_evaluations(found)
-    assert group.base == "rag"
-    indexed(*EVAL[:2], "rag_cot", *EVAL[3:], "-o", "out")  # one more, which was not compared
-    assert list(read_evaluations("out")) == ["rag_cot", "cot", "direct", "rag"]
+    indexed("eval", *EVAL[3:], "--program", "rag,direct,cot", "-o", "out")
+    [group] = group_evaluations(Evaluations.load("out"))
+    assert (list(group.evaluations), group.base) == (["rag", "direct", "cot"], "rag")
     indexed("report", "out", "-o", "page.html")
     assert (indexed.folder / "page.html").exists()
 

@@ -13,10 +13,10 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, 
 from page_reader import read_page, read_text
 
 from knowgap import Run
-from knowgap.compiling import Evaluation, evaluate
+from knowgap.compiling import Evaluation, Evaluations, evaluate
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.questions.author import Draft
-from knowgap.errors import UsageError
+from knowgap.errors import DataError, UsageError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.reports.pages import render_report, write_questions_page
 from knowgap.retrieval import BM25Index, Passage
@@ -41,8 +41,7 @@ def tests_before_and_after():
 
 def test_evaluations_show_scores_types_and_every_question(tests_before_and_after, tmp_path):
     before, after = tests_before_and_after.values()
-    for label, evaluation in tests_before_and_after.items():
-        evaluation.save(tmp_path / f"{label}.json")
+    Evaluations(tests_before_and_after).save(tmp_path)
     page = read_page(render_report(tmp_path))
     from_objects = read_page(render_report(tests_before_and_after)).text
     assert page.text == from_objects.replace("Language model", f"From {tmp_path.name} Language model", 1)
@@ -113,10 +112,9 @@ def test_long_lists_keep_what_differs():
 
 def test_bad_places_get_one_clear_line(tmp_path):
     (tmp_path / "empty").mkdir()
-    (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
-    for name in ("absent", "empty", "notes.txt", "other.json"):
-        with pytest.raises(UsageError, match=name):
+    for name, error in (("absent", UsageError), ("empty", UsageError), ("other.json", DataError)):
+        with pytest.raises(error, match=name):
             render_report(tmp_path / name)
 
 
