@@ -81,8 +81,7 @@ class UnknownName(UsageError, LookupError):
     def among(cls, kind: str, name: str, known: Iterable[str], note: str = "") -> UnknownName:
         """Build the error for `name`, a `kind`, with the nearest of the `known` names, and a `note` at the end."""
         names = sorted(known)
-        close = get_close_matches(str(name), names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = "".join(f"did you mean {close!r}? " for close in get_close_matches(str(name), names, n=1))
         return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names) or 'none'}{note}")
 
 
@@ -96,18 +95,15 @@ class DataError(KnowgapError, ValueError):
     Args:
         problem: what is wrong, and what would be right.
         path: the file.
-        line: line number from 1 (JSON Lines) or record number from 1 (JSON array).
+        line: number of the line (JSON Lines) or of the record (JSON array), from 1.
         field: the field of the record.
     """
 
     def __init__(self, problem: str, *, path: object = None, line: int | None = None, field: str | None = None):
-        self.problem, self.path, self.line, self.field = problem, path, line, field
-        place = str(path) if path is not None else ""
-        if line is not None:
-            place = f"{place}:{line}" if place else f"number {line}"
-        if field is not None:
-            place += f" ({field})" if place else field
-        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem, self.field = problem, field
+        place = ":".join(str(part) for part in (path, line) if part is not None)
+        named = " ".join(part for part in (place, field and f"({field})") if part)
+        super().__init__(f"{named}: {problem}" if named else problem)
 
 
 class IndexFolderError(KnowgapError):

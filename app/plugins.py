@@ -1,7 +1,8 @@
 """Plugins: programs, metrics, retrievers and models from outside the package.
 
-`module:Name` is `Name` in an importable module. If it is a callable that makes the plugin, `module:Name:TEXT` calls it
-with that text. An exception that a plugin's own code raises is passed on with its traceback.
+`module:Name` is `Name` in a module that can be imported; the command line also finds modules of the current folder. If
+it is a callable that makes the plugin, `module:Name:TEXT` calls it with that text. An exception that a plugin's own
+code raises is passed on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,7 @@ from typing_extensions import get_protocol_members
 
 from knowgap.errors import UnknownName, UsageError
 
-_NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
-_REFERENCE = re.compile(rf"({_NAME}:{_NAME})(?::(.+))?", re.DOTALL)
-_folders: list[str] = []
-
-
-def import_from(folder: str | Path) -> None:
-    """Import plugins from a folder as well; it is put at the front of `sys.path` when a plugin is first looked up."""
-    _folders[:] = [str(folder)]
+_REFERENCE = re.compile(r"([^\W\d][\w.]*:[^\W\d][\w.]*)(?::(.+))?", re.DOTALL)
 
 
 def is_reference(name: Any) -> bool:
@@ -43,40 +36,33 @@ def split_argument(name: str) -> tuple[str, str | None]:
 
 
 def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
-    """Import the plugin with a name.
-
-    Args:
-        kind: what it should be, such as "program", for messages.
-        name: `module:Name`.
-        known: knowgap's own names of the kind, for the message.
+    """Import what `module:Name` names, a `kind` of plugin; `known` are knowgap's own names of that kind.
 
     Raises:
-        UnknownName: the name does not have that form.
-        UsageError: there is no such module, or it does not have the name.
+        UnknownName: the name has another form, or the module does not have it.
+        UsageError: there is no such module.
     """
     if not is_reference(name):
         raise UnknownName.among(kind, name, known)
     module, _, path = name.partition(":")
-    sys.path[:0] = [folder for folder in _folders if folder not in sys.path]
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise UsageError(f"{kind} {name}: there is no module {error.name} in this folder or on Python's path") from None
-    file = getattr(found, "__file__", "built in")
     for part in path.split("."):
         if not hasattr(found, part):
-            raise UnknownName.among(f"name in {module} ({file})", part, filter(str.isidentifier, dir(found)))
+            raise UnknownName.among(f"name in {module}", part, filter(str.isidentifier, dir(found)))
         found = getattr(found, part)
     return found
 
 
 def make(kind: str, name: str | Path, protocol: type) -> Any:
-    """Import the plugin with a name, and call it if it makes the object that is wanted.
+    """Import what `module:Name` names, and call it if it makes the object that is wanted.
 
     Returns:
-        The object; None for an existing path, and for a name that is not of the form `module:Name`.
+        The object; None for an existing path, and for a name of another form.
 
     Raises:
         UsageError: the plugin cannot be found, or the object is not of the protocol.
@@ -87,7 +73,7 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
     found = find(kind, reference)
     if text is not None:
         found = found(text)
-    elif isinstance(found, type) or (callable(found) and not isinstance(found, protocol)):
+    elif isinstance(found, type) or not isinstance(found, protocol):
         found = found()
     if not isinstance(found, protocol):
         missing = sorted(member for member in get_protocol_members(protocol) if not hasattr(found, member))
@@ -97,44 +83,31 @@ def make(kind: str, name: str | Path, protocol: type) -> Any:
 
 def reference_of(thing: Any) -> str:
     """The `reference` of an object, or else the `module:Name` of a class or function, or of the object's class."""
-    own = getattr(thing, "reference", None)
-    if isinstance(own, str) and is_reference(own):  # of a program that is made from a `dspy.Module`
-        return own
     named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__ or 'builtins'}:{named.__qualname__}"
+    own = getattr(thing, "reference", "")  # of a program that is made from a `dspy.Module`
+    return own if is_reference(own) else f"{named.__module__ or 'builtins'}:{named.__qualname__}"
 
 
 def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The `module:Name`, the digest of the file, or of the code in a notebook, and the version of each plugin by role.
-
-    The version is that of the installed package with the name of the module, if there is one.
-    """
+    """The `module:Name` of each plugin, by role, and the digest of its file, or of its functions in a notebook."""
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
-        while _package_of(thing) == "knowgap" and getattr(thing, "__dict__", {}).get("wrapped") is not None:
+        while reference_of(thing).startswith("knowgap.") and getattr(thing, "__dict__", {}).get("wrapped") is not None:
             thing = thing.wrapped  # what a cache wraps
         thing = inspect.unwrap(thing) if callable(thing) else thing
-        package = _package_of(thing)
-        if thing is None or package in ("", "knowgap", "builtins"):
+        module = reference_of(thing).partition(":")[0]
+        if thing is None or module.partition(".")[0] in ("knowgap", "builtins"):
             continue
         facts[role] = {"name": reference_of(thing)}
         with suppress(OSError):
-            facts[role]["sha256"] = hashlib.sha256(_code_of(thing)).hexdigest()
-        with suppress(PackageNotFoundError):
-            facts[role]["version"] = version(package)
+            file = getattr(sys.modules.get(module), "__file__", None)
+            code = Path(file).read_bytes() if file else _functions_of(thing)
+            facts[role]["sha256"] = hashlib.sha256(code).hexdigest()
     return facts
 
 
-def _code_of(thing: Any) -> bytes:
-    """The file in which a thing is defined, or what a notebook remembers of its functions."""
-    file = getattr(sys.modules.get(reference_of(thing).partition(":")[0]), "__file__", None)
-    if file:
-        return Path(file).read_bytes()
+def _functions_of(thing: Any) -> bytes:
+    """The source of a function, or of a class's functions, as a notebook remembers it."""
     known = getattr(thing, "code", thing)  # of a program that is made from a module
     owner = known if hasattr(known, "__qualname__") else type(known)
-    functions = [owner] if inspect.isfunction(owner) else filter(inspect.isfunction, vars(owner).values())
-    return "".join(map(inspect.getsource, functions)).encode()
-
-
-def _package_of(thing: Any) -> str:
-    return re.split("[.:]", reference_of(thing), maxsplit=1)[0]
+    return "".join(map(inspect.getsource, filter(inspect.isfunction, (owner, *vars(owner).values())))).encode()

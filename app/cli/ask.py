@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,7 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import line_progress, out, remark
-from knowgap.cli.stopping import EndedAtOnce
+from knowgap.cli.display import err, line_progress, out, remark
 from knowgap.errors import EmptyQuestion, IndexMissing, UsageError, shorten
 from knowgap.retrieval.index import NEW_INDEX
 
@@ -186,7 +186,16 @@ def serve(
         with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
             remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C")
             server.serve_forever()
-    raise EndedAtOnce(0)
+    end_at_once(0)
+
+
+def end_at_once(code: int) -> None:
+    """End this process without waiting for its threads, which may wait for a language model for minutes."""
+    with suppress(OSError, ValueError):
+        err.show_cursor(True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 @o.grouped

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import functools
+import gc
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -17,10 +20,14 @@ from rich.markup import escape
 
 from knowgap.cli import ask, compile, evaluate, index, ls
 from knowgap.cli.display import err, remark
-from knowgap.cli.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.errors import KnowgapError
-from knowgap.plugins import import_from
+from knowgap.lms.cancelling import stop_all_calls
 from knowgap.version import __version__
+
+STOPPED = 130
+"""The exit code of a command that Ctrl-C stopped."""
+
+_GRACE = 1.2  # seconds that the main thread has to end by itself after Ctrl-C
 
 app = typer.Typer(
     name="knowgap",
@@ -47,7 +54,7 @@ def options(
     """Options that stand before the command; `main` reads --debug itself."""
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+def _ending_well(command: Callable[..., None]) -> Callable[..., None]:
     """Let Ctrl-C stop a command without a traceback, and say what is wrong with a file or with standard output."""
 
     @functools.wraps(command)
@@ -58,7 +65,6 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:  # Typer would end without a word if standard output is closed
             raise _FileError(error) from error
         except KeyboardInterrupt:
-            say_stopped()
             raise typer.Exit(STOPPED) from None
 
     return run
@@ -73,8 +79,8 @@ class _FileError(KnowgapError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             super().__init__("standard output was closed before everything was written")
             return
-        reason = error.strerror or str(error)
         file = error.filename2 or error.filename  # of two, the second is the target
+        reason = error.strerror or str(error)
         text = f"{file}: {reason}" if file else reason
         super().__init__(f"{text}; {advice}" if (advice := _ADVICE.get(error.errno or 0)) else text)
 
@@ -103,7 +109,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 
 for group, commands in _GROUPS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=group)(_interruptible(command))
+        app.command(name, rich_help_panel=group)(_ending_well(command))
 
 
 class _Remarks(logging.Handler):
@@ -124,6 +130,20 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any, 
     remark(f"warning: {' '.join(str(message).split())}")
 
 
+def _interrupt(*_: Any) -> None:
+    """Cancel all questions on Ctrl-C, and end the process soon, though its threads may wait minutes for a model.
+
+    Nothing is lost, since commands write their results in such a way that they can be killed at any time.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    err.print("stopped; what was done is kept, and the same command continues it")
+    stop_all_calls()
+    late = threading.Timer(_GRACE, ask.end_at_once, (STOPPED,))
+    late.daemon = True
+    late.start()
+    raise KeyboardInterrupt
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command. An error that knowgap raises on purpose is one line and exit code 2.
 
@@ -132,12 +152,15 @@ def main(arguments: list[str] | None = None) -> None:
     """
     # Must be set before torch is loaded: waiting threads then sleep instead of taking the time of busy ones.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    stopping = stopping_soon() if arguments is None else nullcontext()  # a caller keeps its own signals
+    gc.set_threshold(100_000)  # what is imported stays: looking through it again and again takes a tenth of the time
+    # A caller keeps its own signals, and a shell that is not interactive lets what it starts with & ignore this one.
+    if stops := arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     arguments = sys.argv[1:] if arguments is None else arguments
     with suppress(FileNotFoundError):  # the current folder was removed
-        import_from(os.getcwd())
+        sys.path += {os.getcwd()} - {*sys.path}  # for plugins
     try:
-        with stopping, warnings.catch_warnings():
+        with warnings.catch_warnings():
             _set_up_logs("--debug" in arguments)
             warnings.filterwarnings("default", category=UserWarning, module="knowgap")
             warnings.showwarning = _show_warning
@@ -147,3 +170,7 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         err.print(f"[bold red]error:[/bold red] {escape(' '.join(str(error).split()))}")
         sys.exit(2)
+    except SystemExit as end:
+        if stops and end.code == STOPPED:  # a normal exit would wait for the threads
+            ask.end_at_once(STOPPED)
+        raise

@@ -98,8 +98,9 @@ def how_far(retriever: object) -> dict[str, Any]:
 def list_documents(index: Any) -> dict[str, Any]:
     """What an index knows of its documents, JSON-ready.
 
-    `documents` has the name of each, its number of `passages`, and why it was `left_out`, or that it is `being_read`;
-    `left_out` has the numbers of other files by reason, and `busy` says what a served folder's index is doing.
+    `documents` has the name of each, its number of `passages`, why it was `left_out`, or that it is `being_read`, and a
+    `note` on what of it was left out. `left_out` has the numbers of other files by reason, and `busy` says what the
+    index of a served folder is doing.
     """
     sources = sources_of(index)
     files, counts = (sources.files(), sources.counts()) if sources is not None else ({}, {})
@@ -110,6 +111,7 @@ def list_documents(index: Any) -> dict[str, Any]:
             "name": name,
             "passages": counts.get(name, 0),
             "left_out": files[name].problem if name in files else "",
+            "note": files[name].note if name in files else "",
             "being_read": name not in files,
         }
         for name in sorted(names)[:_LISTED]

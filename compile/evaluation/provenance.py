@@ -40,8 +40,8 @@ class Provenance(BaseModel, extra="allow"):
         data: digest of the questions and their answers.
         seed: the seed of the bootstrap intervals and other random numbers.
         versions: versions of Python and of the packages that matter.
-        outside: the program, index, models and metrics that are not knowgap's own: `name` as `module:Name`, `sha256` of
-            the file that defines it, or in a notebook of its code, `version` of its package.
+        outside: the program, index, models and metrics that are not knowgap's own: `name` as `module:Name`, and
+            `sha256` of the file that defines it, or in a notebook of its code.
     """
 
     program: str = ""

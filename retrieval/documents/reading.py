@@ -156,9 +156,9 @@ def read_documents(
     """Read the files of a folder, and keep `reading` up to date.
 
     Files are read in their order, or the smallest first if `reading.until` limits the time. A file whose
-    digest is the same as in `known` is not converted again; its problem, if any, is reported again. A file with the
-    same titles and texts as one before it is a copy, and has no passages of its own. `progress` is called before each
-    file that is converted. A file that `reading.until` leaves for another call keeps its record in `known`.
+    digest is the same as in `known` is not converted again; its problem and its note are reported again. A file with
+    the same titles and texts as one before it is a copy, and has no passages of its own. `progress` is called before
+    each file that is converted. A file that `reading.until` leaves for another call keeps its record in `known`.
     """
     known, originals = known or {}, dict[str, str]()
     if reading.until is not None:  # the smallest come first, so that many files can be searched soon
@@ -181,8 +181,7 @@ def read_documents(
                     progress(number, len(files), f"reading {name}")
                     placed, note = converter.convert(name, kind_of(path) or "", content)
                     texts = "".join(passage_digest(passage) for passage, _ in placed)
-                    record = FileRecord(digest, "", hashlib.sha256(texts.encode()).hexdigest())
-                    reading.notes.update({name: note} if note else {})
+                    record = FileRecord(digest, content=hashlib.sha256(texts.encode()).hexdigest(), note=note)
                     reading.kinds[kind_of(path) or ""] += 1
             except Unreadable as problem:
                 # A record without a digest is tried again, since a permission, library or time may be missing only now.
@@ -190,6 +189,8 @@ def read_documents(
                 record = FileRecord(lasting, str(problem), "" if before.same else before.content)
             if record.problem:
                 reading.problems[name] = record.problem
+            if record.note:
+                reading.notes[name] = record.note
             first = originals.setdefault(record.content, name) if record.content else name
             same = first if first != name else ""
             if same:

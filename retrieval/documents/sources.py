@@ -30,7 +30,8 @@ Item = TypeVar("Item")
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
 create table files (
-    path text primary key, digest text, problem text not null, content text not null, same text not null
+    path text primary key, digest text, problem text not null, content text not null, same text not null,
+    note text not null
 );
 create index copies on files (same);
 create table passages (
@@ -44,7 +45,7 @@ _BEGUN = (
     "update passages set digest = '' where (id, digest) not in (select id, digest from other.passages)",
     "insert or ignore into passages select id, '', file, unit, first, last from other.passages",
     "update files set digest = null where (path, digest) not in (select path, digest from other.files)",
-    "insert or ignore into files select path, null, problem, content, same from other.files",
+    "insert or ignore into files select path, null, problem, content, same, note from other.files",
 )
 _COUNTED = (
     "(select * from files except select * from other.files)",
@@ -98,12 +99,14 @@ class FileRecord:
         problem: the reason why its text is not in the index; empty if it is.
         content: a digest of the titles and texts of its passages; empty if it could not be read.
         same: the file with the same titles and texts whose passages stand for its own; empty if they are its own.
+        note: how it was read, and what of it was left out, such as pictures; empty if there is nothing to say.
     """
 
     digest: str | None
     problem: str = ""
     content: str = ""
     same: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ class Sources:
         """Record a file, and passages of it with their places in addition to those that it has."""
         rows = ((passage.id, passage_digest(passage), *astuple(source)[:4]) for passage, source in placed)
         with self._changing() as database:
-            database.execute("insert or replace into files values (?, ?, ?, ?, ?)", (file, *astuple(record)))
+            database.execute("insert or replace into files values (?, ?, ?, ?, ?, ?)", (file, *astuple(record)))
             database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?)", rows)
 
     def copy_passages(self, file: str, old: Sources) -> None:

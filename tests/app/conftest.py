@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from knowgap import plugins
-
 MINE = '''
 import knowgap
 from knowgap.errors import DataError
@@ -62,12 +60,10 @@ MODULES = ("mine", "unsound")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder outside the package, from which the command line would import."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(plugins, "_folders", [])
+    """A folder outside the package, from which plugins are imported, as the command line would."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(MINE)
-    plugins.import_from(tmp_path)
     yield tmp_path
     for name in MODULES:
         sys.modules.pop(name, None)

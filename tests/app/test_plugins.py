@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import sys
 
 import dspy
 import pytest
@@ -20,16 +19,13 @@ from knowgap.retrieval import make_entailment, make_reranker
 from knowgap.retrieval.index.engines import as_retriever
 
 
-def test_a_class_of_a_module_is_a_program_whose_folder_is_then_on_the_path(folder):
+def test_a_class_of_a_module_is_a_program(folder):
     with pytest.raises(UnknownName):
         get_program("raag")
-    assert str(folder) not in sys.path
     again = get_program("mine:Again")
     assert (again.name, again.__name__, program_reference(again)) == ("Again", "Again", "mine:Again")
     assert program_reference(RAG) == "rag"
     assert again(top_k=7).top_k == 7
-    get_program("mine:Again")
-    assert (sys.path.count(str(folder)), sys.path[0]) == (1, str(folder))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +33,7 @@ def test_a_class_of_a_module_is_a_program_whose_folder_is_then_on_the_path(folde
     [
         ("mien:Again", r"program mien:Again: there is no module mien in this folder or on Python's path"),
         ("mine.py:Again", r"there is no module mine\.py"),
-        ("mine:Agian", r"unknown name in mine \(.*mine\.py\) 'Agian': did you mean 'Again'\?"),
+        ("mine:Agian", r"unknown name in mine 'Agian': did you mean 'Again'\?"),
         ("./mine:Again", r"unknown program './mine:Again'"),
         ("mine:half", r"is of the type function; a program is a subclass of knowgap\.Program"),
         ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),

@@ -186,7 +186,7 @@ async function showDocuments() {
       told.busy ? "Now: " + told.busy + "." : "", others ? "Left out: " + others + "." : ""].filter(Boolean).join(" ");
   at("documents-list").replaceChildren(...(told?.documents ?? []).map(each => make("tr", {}, make("td", { text: each.name }),
     make("td", { class: "count", text: each.passages || "" }),
-    make("td", { class: "lack", text: each.being_read ? "being read" : each.left_out ? "left out: " + each.left_out : "" }))));
+    make("td", { class: "lack", text: each.being_read ? "being read" : each.left_out ? "left out: " + each.left_out : each.note }))));
   if (!at("documents-dialog").open) at("documents-dialog").showModal();
 }
 

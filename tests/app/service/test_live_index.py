@@ -61,6 +61,7 @@ def test_it_follows_the_folder(live, docs, tmp_path):
     wait_until(lambda: all(any(line.startswith(start) for line in live.said) for start in said))
     listed = {each["name"]: each for each in list_documents(live)["documents"]}
     assert (listed["orle.txt"]["passages"], "damaged" in listed["broken.pdf"]["left_out"]) == (1, True)
+    assert (listed["orle.txt"]["note"], "is not UTF-8" in listed["notes.txt"]["note"]) == ("", True)
     live.close()
     again = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=0.05)
     again.start()
