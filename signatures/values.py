@@ -5,7 +5,6 @@ Each reader takes a text or a decoded JSON value, and raises `ValueError` if it 
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import math
@@ -17,7 +16,7 @@ from typing import Any
 import json_repair
 
 _REPAIRABLE = 8_000
-"""The most characters of Python or of damaged JSON that are read: the time grows with their square."""
+"""The most characters of Python or of damaged JSON that are repaired: the time grows with their square."""
 _LONGEST_JSON = 50_000
 _BRACKETS, _DEPTH, _QUOTES = 100, 8, 400
 """The most opening brackets, levels of nesting and quotes that damaged JSON may have to be repaired."""
@@ -48,14 +47,11 @@ def parse_literal(text: str) -> Any:
 
     A damaged text is repaired as far as its beginning says, if there is not too much to repair.
     """
-    if text[:1] not in ("[", "{", "(") or len(text) > _LONGEST_JSON:
+    if text[:1] not in ("[", "{") or len(text) > _LONGEST_JSON:
         return None
     with suppress(ValueError, RecursionError):
         return json.loads(text, strict=False)
-    begin = text[:_REPAIRABLE]
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return ast.literal_eval(begin)
-    begin = begin.translate(_STRAIGHT)
+    begin = text[:_REPAIRABLE].translate(_STRAIGHT)
     depths = itertools.accumulate((1 if mark in "{[(" else -1 for mark in re.findall(r"[\[\](){}]", begin)), initial=0)
     too_much = sum(map(begin.count, "{[(")) > _BRACKETS or sum(map(begin.count, "\"'`")) > _QUOTES
     if too_much or max(depths) > _DEPTH or not re.match(r"[\[{][\s\[]*[\"'{]", begin):

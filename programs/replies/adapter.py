@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Any, ClassVar, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import translate_field_type
@@ -12,16 +12,11 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from knowgap.lms.transcripts import TranscriptAdapter
-from knowgap.programs.replies.fields import read_fields
-from knowgap.programs.replies.forms import without_marks
-from knowgap.programs.replies.text import warn_once
+from knowgap.programs.replies.fields import read_fields, without_marks
 
 
 class _Lenient:
     """The common part of the adapters: a mixin that precedes DSPy's adapter of the same format."""
-
-    form: ClassVar[str]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         """Read the output fields of a reply.
@@ -47,8 +42,6 @@ class _Lenient:
 class LenientJSONAdapter(_Lenient, dspy.JSONAdapter):
     """A `dspy.JSONAdapter` that reads more replies."""
 
-    form = "json"
-
 
 class LenientChatAdapter(_Lenient, dspy.ChatAdapter):
     """A `dspy.ChatAdapter` that reads more replies, and writes shorter messages.
@@ -56,8 +49,6 @@ class LenientChatAdapter(_Lenient, dspy.ChatAdapter):
     The fields and their markers are the same. The form of a reply is shown once, with an example for a list instead of
     a JSON schema.
     """
-
-    form = "chat"
 
     def _make_json_adapter_fallback(self) -> LenientJSONAdapter:
         return LenientJSONAdapter()  # which DSPy asks for JSON if a reply cannot be read
@@ -77,45 +68,37 @@ class LenientChatAdapter(_Lenient, dspy.ChatAdapter):
 
 
 def _example(name: str, field: FieldInfo) -> str:
-    """The placeholder for a value where the form of a reply is shown."""
+    """The placeholder for a value where the form of a reply is shown; DSPy's for a type that needs a schema."""
     kind: Any = field.annotation
     if kind in (int, float):
         bounds = [f"{getattr(mark, side):g}" for side in ("ge", "le") for mark in field.metadata if hasattr(mark, side)]
         number = "a whole number" if kind is int else "a number"
         return f"({number} from {' to '.join(bounds)})" if len(bounds) == 2 else f"({number})"
-    if get_origin(kind) is not list or (item := _item(get_args(kind)[0])) is None:
-        return translate_field_type(name, field).replace("        # note: the value you produce must", " must")
-    return json.dumps([item, item] if item == "…" else [1, 2] if item == 1 else [item], ensure_ascii=False)
+    item: Any = get_args(kind)[0] if get_origin(kind) is list else None
+    if item in (str, int):
+        return '["…", "…"]' if item is str else "[1, 2]"
+    fields = item.model_fields if isinstance(item, type) and issubclass(item, BaseModel) else {}
+    if fields and all(each.annotation in (str, list[int]) for each in fields.values()):
+        texts = {name: f"({each.description})" if each.description else "…" for name, each in fields.items()}
+        shown = {name: texts[name] if each.annotation is str else [1, 2] for name, each in fields.items()}
+        return json.dumps([shown], ensure_ascii=False)
+    return translate_field_type(name, field).replace("        # note: the value you produce must", " must")
 
 
-def _item(kind: Any) -> Any:
-    """An item of a list as JSON: a model with its fields in their order; None for a type that needs a schema."""
-    if kind in (str, int):
-        return "…" if kind is str else 1
-    fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
-    if any(field.annotation not in (str, list[int]) for field in fields.values()):
-        return None
-    said = {name: f"({field.description})" if field.description else "…" for name, field in fields.items()}
-    return {name: said[name] if field.annotation is str else [1, 2] for name, field in fields.items()} or None
-
-
-_DEFAULT = LenientChatAdapter()
 _FORMATS: dict[type, type[Any]] = {dspy.ChatAdapter: LenientChatAdapter, dspy.JSONAdapter: LenientJSONAdapter}
 
 
 def adapter_in_use() -> Any:
     """The lenient version of the adapter in DSPy's settings, or of the chat adapter if none is set."""
-    return _DEFAULT if dspy.settings.adapter is None else lenient(dspy.settings.adapter)
+    return lenient(dspy.settings.adapter or dspy.ChatAdapter())
 
 
 def lenient(adapter: Any) -> Any:
-    """A copy of DSPy's chat or JSON adapter that reads more replies; any other, with a warning, as it is."""
+    """A copy of DSPy's chat or JSON adapter that reads more replies; any other as it is.
+
+    Others read replies in their own way, and leave field marks in inputs as they are.
+    """
     if type(adapter) not in _FORMATS:
-        if not isinstance(adapter, (_Lenient, TranscriptAdapter)):
-            warn_once(
-                f"{type(adapter).__name__} reads replies in its own way, without knowgap's repairs, and field marks in "
-                "passages stay as they are: use dspy.ChatAdapter or dspy.JSONAdapter for both"
-            )
         return adapter
     twin: Any = _FORMATS[type(adapter)]()
     vars(twin).update(vars(adapter))

@@ -13,16 +13,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import dspy
-from dspy.utils.exceptions import (
-    AdapterParseError,
-    ContextWindowExceededError,
-    LMInvalidRequestError,
-    LMUnsupportedFeatureError,
-)
+from dspy.utils import exceptions
 
 from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, track_usage
-from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.replies.adapter import LenientChatAdapter, adapter_in_use
 from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.steps import Shortened
 from knowgap.retrieval.passage import Passage
@@ -37,8 +32,6 @@ _PENALTY = {"frequency_penalty": 0.5}
 """The option for a model that has repeated itself up to the limit. It would spoil long lists in other replies."""
 _SAMPLING = {"temperature", "top_p", "rollout_id", "n"}
 _SHORT_STYLES = {STYLES[name] for name in ("short", "yes_no", "choice")}
-_END = 3_000
-"""Characters at the end of a reply that are checked for repetition."""
 _STOP = "[[ ## completed"
 """The stop text of the chat format. Without it, a small model may continue after the end, up to the limit of tokens."""
 
@@ -68,7 +61,7 @@ def default_limits(lm: Any, predictor: dspy.Module, style: Any = None) -> dict[s
     limits: dict[str, Any] = {}
     if isinstance(lm.engine, str):
         limits["max_tokens"] = LONGEST_SHORT_REPLY if short else LONGEST_REPLY
-    if getattr(adapter_in_use(), "form", "") == "chat" and "stop" in lm.supported_params:
+    if type(adapter_in_use()) is LenientChatAdapter and "stop" in lm.supported_params:
         limits["stop"] = [_STOP]
     return {name: value for name, value in limits.items() if lm.kwargs.get(name) is None}
 
@@ -158,29 +151,27 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: di
 
     Options that the model refuses are left out; they are remembered if it then answers.
     """
-    tracker, refused = UsageTracker(), {*_REFUSED.get(lm, ())}
+    tracker, options = UsageTracker(), {**inputs.get("config", {}), **options}
+    refused = {*_REFUSED.get(lm, ())}
     with track_usage(tracker), dspy.context(adapter=adapter_in_use()):
         while True:
             options = {name: value for name, value in options.items() if name not in refused}
-            config = {**inputs.get("config", {}), **options}
-            if "logprobs" in refused:
-                config.pop("logprobs", None)
             try:
-                prediction = ask_patiently(lm, functools.partial(predictor, **{**inputs, "config": config}))
+                prediction = ask_patiently(lm, functools.partial(predictor, **{**inputs, "config": options}))
                 _REFUSED.setdefault(lm, set()).update(refused)
                 return Reply(prediction, "", tracker.usage), "\n".join(map(str, prediction.values()))
-            except ContextWindowExceededError:
+            except exceptions.ContextWindowExceededError:
                 if options.pop("max_tokens", None) is None:  # some servers reserve tokens for the longest reply
                     raise
-            except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
+            except (exceptions.LMInvalidRequestError, exceptions.LMUnsupportedFeatureError) as error:
                 message = re.sub("max_(completion|output)_", "max_", str(error).lower())
                 named = {name for name in options if name in message}
-                if "logprobs" in config and ("logprobs" in message or not named):
+                if "logprobs" in options and ("logprobs" in message or not named):
                     named = {"logprobs"}
                 if not named:
                     raise
                 refused |= named
-            except (AdapterParseError, ValueError) as error:
+            except (exceptions.AdapterParseError, ValueError) as error:
                 # After a reply, these errors come from parsing it. Before one, something is wrong with the request.
                 if not tracker.usage.answered:
                     raise
@@ -190,7 +181,7 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: di
 
 def _repeats_itself(text: str) -> bool:
     """Whether the end of a reply repeats itself, which it does if it can be compressed to less than a fifth."""
-    end = text[-_END:].encode(errors="replace")
+    end = text[-3_000:].encode(errors="replace")
     return 5 * len(zlib.compress(end)) < len(end)
 
 

@@ -1,47 +1,42 @@
-"""Reads the output fields of a reply, in the requested form or in another one that models write.
+"""Reads the output fields of a reply: the form that it has, then each value by the reader of the field's type.
 
-Forms: markers (`[[ ## answer ## ]]`), a JSON object, tags, labels (`Answer: …`) that begin the reply. Text around them,
-code fences, another order of the fields and missing closing marks are tolerated. `[[ ## completed ## ]]` after a
-complete set of markers ends the reply, since small models go on to repeat the prompt. If fields occur more than once
-before it, the last complete set counts. Inputs cannot forge a field: `forms.without_marks` makes their marks harmless.
+Forms: markers (`[[ ## answer ## ]]`), a JSON object, tags, labels (`Answer: …`) that begin the reply, a value alone.
+Text around them, code fences, another order of the fields and missing closing marks are tolerated. If fields occur more
+than once, the last complete set before `[[ ## completed ## ]]` counts: small models go on to repeat the prompt. Inputs
+cannot forge a field, since `without_marks` makes their marks harmless.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from pydantic import BeforeValidator, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from knowgap.programs.replies.forms import Raw, found_fields, plain_name, spelled
-from knowgap.programs.replies.text import without_surrogates
+from knowgap.programs.replies.text import map_texts, without_surrogates
 from knowgap.signatures import values
 
-_THOUGHT = re.compile(
-    r"\A\s*<(think|thinking)>(?:(?!<\1>).)*</\1>(?=\s*\S)|<(think|thinking)>.*?</\2>|\A(?:(?!<think).)*?</think(?:ing)?>",
-    re.S,
-)
-"""A model's thoughts. Those that begin a reply extend to the last closing tag, since they may quote others."""
+Raw = dict[str, Any]
+"""Values of the fields as the reply has them: text, or decoded JSON."""
+
+_THOUGHT = re.compile(r"\A.*</think(?:ing)?>(?=\s*\S)", re.S)
+"""A model's thoughts, which extend to the last closing tag, since they may quote others."""
 _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
 """Thoughts that were cut off, which may name fields. If the reply has its end marker, they were only left unclosed."""
-_ITEMS = 200
-"""The most items of a list of objects that are read."""
+_OBJECTS, _ITEMS = 100, 200
+"""The most opening braces at which a JSON object is looked for, and the most items of a list of objects."""
 _LONGEST = 50_000
-"""The most characters of a reply that are read, half of them from its beginning and half from its end."""
-_LONGEST_PLAIN = 10_000
-"""The most characters of a reply without any form that is read as a text."""
-_REFUSAL = re.compile(r"(?:I'm sorry|I am sorry|sorry,|I can(?:no|')t|I am unable|I'm unable|as an AI)", re.I)
+"""The most characters of a reply that are read, half of them from its end."""
 _LEAD = re.compile(
-    r"(?:(?:sure|certainly|of course|okay|ok)\b[^.!:\n]*[.!:]\s*)?(?:(?:based on|according to) [^,\n]{1,80},\s*)?"
-    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*",
-    re.I,
+    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*", re.I
 )
 """The words that introduce an answer."""
 _LAST_FENCE = re.compile(r"(?:.*[:`]\s*)?```\w*[ \t]*\n((?:(?!```).)+)\n[ \t]*```", re.S)
@@ -66,9 +61,128 @@ def read_fields(signature: type[dspy.Signature], reply: str) -> Raw | None:
         text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
-    found = itertools.chain(found_fields(text, signature), [_bare(signature, text)])
-    read = (_converted(signature, raw) for raw in found)
+    read = (_converted(signature, raw) for raw in _found(text, signature))
     return without_surrogates(next((fields for fields in read if fields is not None), None))
+
+
+# The forms of a reply
+
+
+def _found(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """The fields of a reply by name, in each form that it has."""
+    marker, tag, label = _headings(tuple(signature.output_fields), tuple(signature.fields))
+    yield from _sections(text, marker, signature)
+    yield from _objects(text, signature)
+    yield from _sections(text, tag, signature)
+    bare = text.strip().removeprefix("```").lstrip()
+    if label.match(bare):  # within a text, labels may be quoted
+        yield from _sections(bare, label, signature)
+    yield _alone(text, signature)
+
+
+@functools.lru_cache(maxsize=1024)
+def _headings(outputs: tuple[str, ...], fields: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """The patterns of a marker, of a tag or its end, and of a label; group 1 is the name of the field, if it has one.
+
+    Markers may lack their signs or spaces. Labels stand at the beginning of a line, in bold, in a list or as a heading.
+    """
+    marked, tagged, mark = spelled([*outputs, "completed"]), spelled(outputs), r"[*_`\"']{0,3}"
+    labelled = rf"(?:[-*•][ \t]+)?{mark}({spelled(fields)}){mark}"
+    return (
+        re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({marked})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M),
+        re.compile(rf"<({tagged})>|</(?:{tagged})>", re.I),
+        re.compile(rf"^[ \t>#]*{labelled}[ \t]*(?::[*_]{{0,3}}|#*[ \t]*$)", re.I | re.M),
+    )
+
+
+def _sections(text: str, heading: re.Pattern[str], signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """The text below each heading, from the last run of all the fields that occur, in the order of the signature.
+
+    If there is no such run, the last text of each field.
+    """
+    by_key, sections = _by_key(signature), list[tuple[str | None, str]]()
+    _, *parts = heading.split(text)
+    for name, value in zip(parts[::2], parts[1::2], strict=True):
+        if plain_name(name) == "completed" and sections:
+            break
+        sections.append((by_key.get(plain_name(name)), value.strip()))
+    last = {name: value for name, value in sections if name}
+    wanted, chosen = [name for name in signature.output_fields if name in last], Raw()
+    for name, value in reversed(sections):
+        if wanted and name == wanted[-1]:
+            chosen[wanted.pop()] = value
+    if last:
+        yield last if wanted else chosen
+
+
+def _objects(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
+    """The JSON objects with any of the fields, the last one first; without any, a damaged one is repaired."""
+    found, decoder, end = list[Any](), json.JSONDecoder(strict=False), 0
+    braces = (brace.start() for brace in re.finditer("{", text))
+    for begin in itertools.islice(braces, _OBJECTS):
+        if begin >= end:
+            with suppress(ValueError, RecursionError):
+                value, end = decoder.raw_decode(text, begin)
+                found.append(value)
+    named = [raw for value in found if (raw := _named(value, signature))]
+    if not named and "{" in text:
+        repaired = values.parse_literal(text[text.find("{") :].rstrip("`\n "))
+        named = [_named(each, signature) for each in (repaired if isinstance(repaired, list) else [repaired])]
+    yield from filter(None, reversed(named))
+
+
+def _named(value: Any, signature: type[dspy.Signature]) -> Raw:
+    """The fields of an object by their names in the signature, or of the only object in it that has some.
+
+    If several in it have fields, some may be quotations.
+    """
+    if not isinstance(value, dict):
+        return {}
+    by_key = _by_key(signature)
+    own = {by_key[key]: item for name, item in value.items() if (key := plain_name(name)) in by_key}
+    inner = [raw for item in [*value.values()][:9] if not own and (raw := _named(item, signature))]
+    return inner[0] if len(inner) == 1 else own
+
+
+def _by_key(signature: type[dspy.Signature]) -> dict[str, str]:
+    return {plain_name(name): name for name in signature.output_fields}
+
+
+def _alone(text: str, signature: type[dspy.Signature]) -> Raw:
+    """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks.
+
+    Plain text is accepted if the only output field is a text.
+    """
+    required = [(name, field.annotation) for name, field in signature.output_fields.items() if field.is_required()]
+    if len(required) != 1:
+        return {}
+    [(name, kind)] = required
+    text = values.unwrap(text)
+    if kind is str:
+        text = _plain_text(text, name, signature) if len(signature.output_fields) == 1 else ""
+    elif kind is bool:
+        text = text if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else ""
+    else:
+        listed = re.match(r"(?:.*:\n\s*)?(?:[-*•]|\(?\d{1,2}[.)])\s+\S|\[\s*[\"'“{]", text)
+        text = text if listed and get_origin(kind) is list else ""
+    return {name: text} if text else {}
+
+
+def _plain_text(text: str, name: str, signature: type[dspy.Signature]) -> str:
+    """A text without any form, or the only one in an object under a name of the model's own; empty if it is none."""
+    value, known = values.parse_literal(text), {*map(plain_name, signature.fields), "reasoning", "confidence", "error"}
+    [(key, item)] = value.items() if isinstance(value, dict) and len(value) == 1 else [("", None)]
+    text = without_lead(item if isinstance(item, str) and plain_name(key) not in known else text)
+    text = fence[1].strip() if (fence := _LAST_FENCE.fullmatch(text)) else text
+    formed = re.match(r"[{<]|\[.*\]\Z", text, re.S) or re.search(
+        rf"\[\s*\[|#[ \t]*\]|\W{spelled([name])}[\"'”’]\s*:", text, re.I
+    )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    repeats = len(lines) > 3 and len({*lines}) == 1
+    return "" if formed or repeats or not re.search(r"\w", text) else text
+
+
+# The values of fields
 
 
 def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
@@ -95,14 +209,11 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
         text = without_lead(values.read_text(own))
         return "" if not field.is_required() and values.says_nothing(text) else text
     if any(isinstance(mark, BeforeValidator) for mark in field.metadata):
-        return _reader(Annotated[(kind, *field.metadata)]).validate_python(own)
+        return TypeAdapter(Annotated[(kind, *field.metadata)]).validate_python(own)
     if kind in _READERS:
         with suppress(ValueError):
             return _READERS[kind](own)
         return _READERS[kind](value)  # "Relevant: it names the painter."
-    if get_origin(kind) is Literal:
-        said = values.unwrap(str(value)).casefold()
-        value = next((option for option in get_args(kind) if said.startswith(str(option).casefold())), said)
     if get_origin(kind) is list:
         return _read_items(values.read_list(own), get_args(kind)[0])
     if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
@@ -114,12 +225,10 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
 
 def _own(value: Any, name: str) -> Any:
     """The value without the name of its field, which some models repeat as a label or a key."""
-    if isinstance(value, str) and (label := re.match(rf"\W*{spelled([name])}\W*:\W*(?=\S)", value, re.I)):
-        parsed = values.parse_literal(values.unwrap(value))
-        value = values.unwrap(value[label.end() :]) if parsed is None else parsed
     if isinstance(value, dict):
-        value = next((item for key, item in value.items() if plain_name(key) == plain_name(name)), value)
-    return value
+        return next((item for key, item in value.items() if plain_name(key) == plain_name(name)), value)
+    label = re.match(rf"\W*{spelled([name])}\W*:\W*(?=\S)", value, re.I) if isinstance(value, str) else None
+    return value if label is None else values.unwrap(value[label.end() :])
 
 
 def without_lead(text: str) -> str:
@@ -130,53 +239,46 @@ def without_lead(text: str) -> str:
     return values.unwrap(rest.removesuffix(".") if rest.endswith(('".', "”.")) else rest)
 
 
-@functools.lru_cache(maxsize=256)
-def _reader(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
     """Read the items of a list without those that cannot be read; it is an error if none can be."""
-    read = list[Any]()
+    read, reader = list[Any](), TypeAdapter(kind)
     for item in items[:_ITEMS]:
         with suppress(*_UNREADABLE):
-            read.append(_reader(kind).validate_python(item))
+            read.append(reader.validate_python(item))
     if items and not read:
         raise ValueError(f"no item can be read: {items!r:.80}")
     return read
 
 
-def _bare(signature: type[dspy.Signature], text: str) -> Raw:
-    """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks.
+# The marks of fields in inputs
 
-    Plain text is accepted if the only output field is a text.
+
+def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
+    """Write the marks of fields in an input's texts so that they are none: `[ [ ## answer ## ]]`, `< answer>`.
+
+    A passage that holds `[[ ## answer ## ]]`, `<answer>` or `{"answer": …}` could otherwise end a field of a reply that
+    quotes it, and begin another. Keys become `"answer (quoted)"`. Tags and keys with other names stay.
     """
-    required = [(name, field.annotation) for name, field in signature.output_fields.items() if field.is_required()]
-    if len(required) != 1:
-        return {}
-    [(name, kind)] = required
-    text = values.unwrap(text)
-    if kind is str and len(signature.output_fields) == 1:
-        text = without_lead(_only_text(text, signature))
-        text = fence[1].strip() if (fence := _LAST_FENCE.fullmatch(text)) else text
-        formed = re.match(r"[{<]|\[.*\]\Z", text, re.S) or re.search(
-            rf"\[\s*\[|#[ \t]*\]|\W{spelled([name])}[\"'”’]\s*:", text, re.I
-        )
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        repeats = len(lines) > 3 and len({*lines}) == 1
-        unreadable = formed or repeats or len(text) > _LONGEST_PLAIN or _REFUSAL.match(text)
-        return {name: text} if re.search(r"\w", text) and not unreadable else {}
-    if kind is bool:
-        return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
-    lines = [line for line in text.splitlines() if line.strip()]
-    lines = lines[1:] if lines and lines[0].endswith(":") else lines
-    listed = len(lines) > 1 and all(re.match(r"\s*(?:[-*•]|\(?\d{1,2}[.)])\s+\S", line) for line in lines)
-    is_list = get_origin(kind) is list and (listed or re.fullmatch(r"\[\s*[\"'“{].*\]", text, re.S))
-    return {name: text} if is_list else {}
+    mark = _mark(tuple(signature.fields))
+    return map_texts(value, lambda text: mark.sub(lambda f: f"{f[0]} " if f[0] in "[<" else f"{f[0]} (quoted)", text))
 
 
-def _only_text(text: str, signature: type[dspy.Signature]) -> str:
-    """The text in an object that holds nothing else, under a name of the model's own."""
-    value, known = values.parse_literal(text), {*map(plain_name, signature.fields), "reasoning", "confidence", "error"}
-    [(name, item)] = value.items() if isinstance(value, dict) and len(value) == 1 else [("", None)]
-    return item if isinstance(item, str) and plain_name(name) not in known else text
+@functools.lru_cache(maxsize=1024)
+def _mark(names: tuple[str, ...]) -> re.Pattern[str]:
+    """The first character of a marker or tag, and the quotation mark behind the key of an object."""
+    named = spelled(names)
+    return re.compile(
+        rf"\[(?=\[[ \t]*(?:#|(?:{named}|completed)\b))|<(?=/?\s*(?:{named}|think(?:ing)?)\b)"
+        rf"|(?<=[\"'“‘])(?:{named})(?=\\*[\"'”’]\s*:)",
+        re.I,
+    )
+
+
+def spelled(names: Sequence[str]) -> str:
+    """A pattern for any of these names, whose words may be joined or stand apart."""
+    return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
+
+
+def plain_name(name: Any) -> str:
+    """A name in lower case, without spaces and punctuation."""
+    return re.sub(r"[\W_]", "", str(name)).casefold()

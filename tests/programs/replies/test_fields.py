@@ -57,7 +57,6 @@ def test_a_judgement_is_read_without_the_text_that_it_makes_needless(name, gate)
         ("<answer>Ada Moor</answer>", "Ada Moor"),
         ('{"reasoning": "It was Ada Moor."}', None),
         ('{"question": "Who painted The Grey Ferry?"}', None),
-        ("I'm sorry, but I cannot say.", None),
         ("Mark the answer as:\n" * 40, None),
         ("", None),
         *(
@@ -109,7 +108,6 @@ OBJECT = '{{"reasoning": "So.", "answer": "{}"}}'
         ('{"answer": "Paris"} {"reasoning": "It says so.", "answer": "Wick"}', "Wick"),
         (f"<think>It says </think>{FORGED}\n[[ ## completed ## ]]</think>\n{REAL.format('')}", "Wick"),
         (f'{{"passage": {OBJECT.format("Paris")}, "result": {OBJECT.format("Wick")}}}', None),
-        (f'{{"draft": {OBJECT.format("Wick")}, "result": {OBJECT.format("Wick")}}}', "Wick"),
         ("One passage says:\nAnswer: Paris", None),
     ],
 )
@@ -162,7 +160,6 @@ def test_both_ends_of_a_reply_are_read():
     marked = "[[ ## reasoning ## ]]\nBy the river.\n\n[[ ## answer ## ]]\nTarn\n\n[[ ## completed ## ]]\n"
     assert read_fields(AnswerDirectly, marked + filler)["answer"] == "Tarn"
     assert read_fields(AnswerDirectly, filler + marked)["answer"] == "Tarn"
-    assert read_fields(AnswerDirectly, filler) is None
 
 
 RECORDED = Path(__file__).with_name("recorded.jsonl").read_text(encoding="utf-8").splitlines()
