@@ -17,7 +17,7 @@ from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, state_of
-from knowgap.compiling.evaluation.results import Evaluation, Evaluations
+from knowgap.compiling.evaluation.results import Evaluations
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.hold_out import LEAST, Verdict, judge, split_off
 from knowgap.compiling.run import Run
@@ -58,7 +58,7 @@ class Compiled(Generic[P]):
     screening: Evaluations | None = None
     held_out: Sequence[dspy.Example] = ()
     verdict: Verdict | None = None
-    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    evaluations: Evaluations = field(default_factory=Evaluations)
     artifact: Path | None = None
 
     @property
@@ -145,9 +145,10 @@ def compile(
         if config.storage is None and folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             config = config.model_copy(update={"storage": folder / "study.db"})
-        dev, train, held_out = split_off(dev, train, config.hold_out, run.seed)
-        chosen, screening = _study(several, dev, train, metric, config, teacher_lm, run)
-        found = Compiled(chosen.program, several[0], chosen, screening, held_out)
+        parts = dict(zip(("dev", "train", "held-out"), split_off(dev, train, config.hold_out, run.seed), strict=True))
+        data = replace(data, splits={**data.splits, **parts})
+        chosen, screening = _study(several, parts["dev"], parts["train"], metric, config, teacher_lm, run)
+        found = Compiled(chosen.program, several[0], chosen, screening, parts["held-out"])
         if config.hold_out != 0:
             found = _check_choice(found, data, metrics, run)
     elif len(several) != 1 or study is not None:
@@ -220,39 +221,40 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
     Returns `found` with the verdict, and with the program as it was if the choice is not better. The first of the
     metrics decides.
     """
-    study = cast("StudyResult[P]", found.study)
+    study, evaluations = cast("StudyResult[P]", found.study), Evaluations()
     chosen = f"trial {study.best.number} of {found.program.name}"
     if type(found.program) is type(found.before) and state_of(found.program) == state_of(found.before):
-        return replace(found, verdict=Verdict(False, f"{chosen} is the program as it was, which is kept."))
-    if not found.held_out:
+        verdict = Verdict(False, f"{chosen} is the program as it was, which is kept.")
+    elif not found.held_out:
         cannot = f"{len(study.objective.questions)} dev questions cannot tell whether {chosen} is better"
         bring = f"bring at least {2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept it untested"
-        said = f"{cannot} than the program as it was, which is kept: {bring}."
-        return replace(found, program=found.before, verdict=Verdict(False, said))
-    part = replace(data, splits={**data.splits, "held-out": [*found.held_out]})
-    evaluations = {
-        label: evaluate(program, part, metrics, run=run.named(label), split="held-out", traces=True)
-        for label, program in (("held-out before", found.before), ("held-out after", found.program))
-    }
-    verdict = judge(chosen, *evaluations.values(), tolerance=study.objective.config.tolerance)
+        verdict = Verdict(False, f"{cannot} than the program as it was, which is kept: {bring}.")
+    else:
+        evaluations = _score(found, data, "held-out", metrics, run)
+        verdict = judge(chosen, *evaluations.values(), tolerance=study.objective.config.tolerance)
     program = found.program if verdict.better else found.before
     return replace(found, program=program, verdict=verdict, evaluations=evaluations)
 
 
-def _score_and_save(found: Compiled[P], data: Dataset, metrics: Metrics, folder: Path, run: Run) -> Compiled[P]:
-    """Score the program before and after compiling on dev and test, and save `found.program` with its scores.
+def _score(found: Compiled[P], data: Dataset, split: str, metrics: Metrics, run: Run) -> Evaluations:
+    """Score the program as it was, and what an optimizer found or a study chose, on a split."""
+    after = found.program if found.study is None else found.study.program
+    programs = {f"{split} before": found.before, f"{split} after": after}
+    return Evaluations(
+        {
+            label: evaluate(program, data, metrics, run=run.named(label), split=split, traces=True)
+            for label, program in programs.items()
+        }
+    )
 
-    Held-out questions are not scored again.
-    """
-    evaluations = dict(found.evaluations)
-    programs = {"before": found.before, "after": found.program if found.study is None else found.study.program}
-    held_out = {id(example) for example in found.held_out}
-    left = {name: [each for each in examples if id(each) not in held_out] for name, examples in data.splits.items()}
+
+def _score_and_save(found: Compiled[P], data: Dataset, metrics: Metrics, folder: Path, run: Run) -> Compiled[P]:
+    """Score the program before and after compiling on dev and test, and save `found.program` with its scores."""
+    evaluations = Evaluations(found.evaluations)
     for split in ("dev", "test"):
-        for label, program in programs.items() if left.get(split) else ():
-            name, part = f"{split} {label}", replace(data, splits=left)
-            evaluations[name] = evaluate(program, part, metrics, run=run.named(name), split=split, traces=True)
-    Evaluations(evaluations).save(folder)
+        if data.splits.get(split):
+            evaluations |= _score(found, data, split, metrics, run)
+    evaluations.save(folder)
     kept = found.verdict is not None and not found.verdict.better
     artifact = save(
         found.program,

@@ -19,7 +19,7 @@ from optuna import Study
 from optuna.exceptions import ExperimentalWarning, OptunaError, TrialPruned
 from optuna.pruners import NopPruner
 from optuna.samplers import TPESampler
-from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -74,11 +74,9 @@ def run_study(
     [(name, measure), *_] = named_metrics(metric).items()
     run, started = replace(run, lm=resolve_lm(run.lm, program)), time.monotonic()
     asked = lm_name(run.lm)
+    searches = config.demos == "auto" and asked != EXTRACTIVE
     if config.max_money is not None and token_prices(asked) is None:
         raise UsageError(f"max_money cannot be kept, since the prices of {asked} are not known: limit max_calls")
-    searches = config.demos == "auto" and asked != EXTRACTIVE
-    if searches and trainset:
-        check_examples(trainset, "trainset")
     if teacher_lm is not None and not searches:
         raise UsageError(f"the teacher {lm_name(teacher_lm)} is not used: no demonstrations are made")
     questions = [each.copy(id=id) for id, each in zip(check_examples(devset, "devset"), devset, strict=True)]
@@ -91,11 +89,12 @@ def run_study(
         "demonstrations": searches,
         **config.model_dump(mode="json", include={"prune", "include", "ranges"}),
     }
-    file, cached = sqlite_file(config.storage), share_results({"": program})[""]
-    with quiet(), open_storage(config.storage, config.heartbeat) as storage:
+    file, cached = _sqlite_file(config.storage), share_results({"": program})[""]
+    with quiet(), warnings.catch_warnings(), _naming(config.storage):
+        warnings.simplefilter("ignore", ExperimentalWarning)
         with nullcontext() if file is None else acquire_lock(file):  # one process after the other begins
             study = optuna.create_study(
-                storage=storage,
+                storage=_opened(config.storage, config.heartbeat),
                 study_name=config.name or program.name,
                 direction="maximize",
                 pruner=GainPruner() if config.prune else NopPruner(),
@@ -157,7 +156,7 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
     Raises:
         LanguageModelUnreachable: several trials in a row lost a question.
     """
-    lost, config = 0, objective.config
+    lost, config, retry = 0, objective.config, RetryHeartbeatStaleTrialCallback()
 
     def ask(trial: Trial) -> float:
         try:
@@ -168,71 +167,61 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
             retry(study, study.get_trials()[trial.number])
             raise
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        retry = RetryHeartbeatStaleTrialCallback()
-        while True:
-            trials = study.get_trials(deepcopy=False)
-            if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
-                default = [trial.state for trial in trials if trial.user_attrs.get(LABEL) == DEFAULT]
-                if TrialState.COMPLETE in default:
-                    return "trials"
-                if TrialState.WAITING not in default:  # the process that ran the defaults may be dead
-                    study.enqueue_trial(objective.space.parameters(objective.space.defaults), {LABEL: DEFAULT})
-            if reason := config.exceeded(spent_in(trials) + objective.demos.spent, time.monotonic() - started):
-                return reason
-            # A seed for each place: the same in a study that is continued, and another on another machine.
-            seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)
-            study.sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
-            try:
-                study.optimize(ask, n_trials=1)
-                lost = 0
-            except LanguageModelUnreachable as error:
-                lost += 1
-                if lost == _LOST_TRIALS:
-                    raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
-                _LOG.warning("%s; the trial is run again", error)
+    while True:
+        trials = study.get_trials(deepcopy=False)
+        if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
+            return "trials"
+        if reason := config.exceeded(spent_in(trials) + objective.demos.spent, time.monotonic() - started):
+            return reason
+        # A seed for each place: the same in a study that is continued, and another on another machine.
+        seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)
+        study.sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
+        try:
+            study.optimize(ask, n_trials=1)
+            lost = 0
+        except LanguageModelUnreachable as error:
+            lost += 1
+            if lost == _LOST_TRIALS:
+                raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
+            _LOG.warning("%s; the trial is run again", error)
 
 
-@contextmanager
-def open_storage(storage: str | Path | BaseStorage | None, heartbeat: int = 60) -> Iterator[BaseStorage]:
-    """Open Optuna's storage, or create it; errors of the database inside the block name it.
+def _opened(storage: str | Path | BaseStorage | None, heartbeat: int) -> BaseStorage | None:
+    """Optuna's storage, made if it is not there; None keeps the study in memory.
 
     Args:
-        storage: a SQLite file, a database URL (`postgresql+psycopg://…`), or a storage of Optuna's. None keeps the
-            study in memory.
+        storage: a SQLite file, a database URL (`postgresql+psycopg://…`), or a storage of Optuna's.
         heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
 
     Raises:
-        UsageError: a path that is no database's.
-        StudyError: a database that cannot be opened, read or written.
-        OSError: a file that cannot be written.
+        StudyError: no driver is installed, or no such server is known.
     """
-    shown, file = without_credentials(str(storage)), sqlite_file(storage)
-    if file is not None and file.suffix not in (".db", ".sqlite", ".sqlite3"):
-        raise UsageError(f"storage {shown!r}: name a SQLite file (.db) or a database URL (postgresql+psycopg://…)")
+    if storage is None or isinstance(storage, BaseStorage):
+        return storage
+    file, retry = _sqlite_file(storage), RetryHeartbeatStaleTrialCallback()
+    url, options = (str(storage), {}) if file is None else (f"sqlite:///{file}", _SQLITE)
     try:
-        if storage is None or isinstance(storage, BaseStorage):
-            yield storage or InMemoryStorage()
-            return
-        url, options = (str(storage), {}) if file is None else (f"sqlite:///{file}", _SQLITE)
-        with nullcontext() if file is None else acquire_lock(file), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            retry = RetryHeartbeatStaleTrialCallback()
-            try:
-                opened = RDBStorage(url, options, heartbeat_interval=heartbeat, heartbeat_stale_trial_callback=retry)
-            except (ImportError, ValueError) as error:  # no driver is installed, or no such server is known
-                raise StudyError(f"{shown} cannot be opened: {shorten(error, 200)}") from error
-        if file is not None:  # SQLite has no lock on a row: else two processes could take the same waiting trial
-            event.listen(opened.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-        yield opened
+        opened = RDBStorage(url, options, heartbeat_interval=heartbeat, heartbeat_stale_trial_callback=retry)
+    except (ImportError, ValueError) as error:
+        raise StudyError(f"{without_credentials(url)} cannot be opened: {shorten(error, 200)}") from error
+    if file is not None:  # SQLite has no lock on a row: else two processes could take the same waiting trial
+        event.listen(opened.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return opened
+
+
+@contextmanager
+def _naming(storage: Any) -> Iterator[None]:
+    """Turn errors of a database that cannot be opened, read or written into a `StudyError` that names it."""
+    try:
+        yield
     except (OptunaError, SQLAlchemyError) as error:
         origin: Any = error.__cause__ or error
         reason = shorten(str(getattr(origin, "orig", None) or origin).strip().splitlines()[0], 300)
-        raise StudyError(f"{shown}: {reason}; the same command continues the study once the storage works") from error
+        shown = f"{without_credentials(str(storage))}: {reason}"
+        raise StudyError(f"{shown}; the same command continues the study once the storage works") from error
 
 
-def sqlite_file(storage: str | Path | BaseStorage | None) -> Path | None:
+def _sqlite_file(storage: str | Path | BaseStorage | None) -> Path | None:
     """The file that keeps a study, if it is one."""
     text = str(storage).removeprefix("sqlite:///")
     return Path(text).expanduser() if isinstance(storage, (str, Path)) and "://" not in text else None

@@ -8,17 +8,16 @@ from compile_helpers import work
 from processes import PROCESSES
 
 from knowgap.compiling.study.result import FINISHED
-from knowgap.compiling.study.run import open_storage
 
 TRIALS = 12
 
 
 def trials_of(storage):
-    with open_storage(storage) as opened:
-        try:
-            return optuna.load_study(study_name="tunable", storage=opened).trials
-        except KeyError:
-            return []
+    """What plain Optuna reads of the study, as its dashboard does."""
+    try:
+        return optuna.load_study(study_name="tunable", storage=f"sqlite:///{storage}").trials
+    except KeyError:
+        return []
 
 
 def exits(storage, *deadlines):
@@ -44,6 +43,6 @@ def test_two_processes_killed_twice_each_run_every_trial_once(tmp_path):
     finished = [trial for trial in trials if trial.state in FINISHED]
     assert {number: trials[number].values for number in seen} == seen
     assert TRIALS <= len(finished) <= TRIALS + 1  # when there are enough, the other may still finish one
-    assert [trial.user_attrs.get("label") for trial in finished].count("default") == 1
+    assert [trial.user_attrs.get("label") for trial in finished].count("default") <= 1
     again = [trial.system_attrs["failed_trial"] for trial in finished if "failed_trial" in trial.system_attrs]
     assert len(again) == len({*again})
