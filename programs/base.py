@@ -1,39 +1,42 @@
-"""The base class of all programs: hyperparameters, presets, and how a question is answered, saved and copied."""
+"""The base class of all programs: hyperparameters, presets, and what a method uses to ask, search and conclude."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import time
-import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import dspy
 from typing_extensions import Self
 
-from knowgap.errors import EmptyQuestion, UnknownName, UsageError
+from knowgap.errors import EmptyQuestion, UsageError
+from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
-from knowgap.programs.forward import Forward
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, declared_in
-from knowgap.programs.passages import distinct
-from knowgap.programs.prediction import CitedPrediction
-from knowgap.programs.replies.text import without_surrogates
-from knowgap.programs.statements import LMEntailment
-from knowgap.programs.streaming import Streamable
-from knowgap.programs.trace.recorder import LISTENER, Budget, CallsSpent, TraceRecorder, recording
-from knowgap.programs.trace.steps import Asked, Stopped
+from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
+from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
+from knowgap.programs.prediction import CitedPrediction, say_unsupported
+from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
+from knowgap.programs.replies.text import fits_style, known_text, text_of, warn_once, without_surrogates
+from knowgap.programs.streaming import Listener, Streamable
+from knowgap.programs.trace import steps
+from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, TraceRecorder, recording
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.passage import RetrieverLike
-from knowgap.retrieval.rerankers.reranker import is_bge_base
-from knowgap.signatures import STYLES
+from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
+from knowgap.retrieval.searching import search_all
+from knowgap.signatures import STYLES, AnswerFromPassages, ShortenAnswer
+from knowgap.signatures.values import is_unknown
 
-_LAST_PASSAGES = 10
-"""The most passages that the last call of `max_calls` is shown."""
+_LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
+"""The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
+_SHORTEN = dspy.Predict(ShortenAnswer)
+"""The predictor that shortens an answer: small models tend to write whole sentences."""
 
 
-class Program(Streamable, Forward):
+class Program(Streamable, Configurable):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
@@ -41,9 +44,7 @@ class Program(Streamable, Forward):
     A program keeps no state between questions and may be called from many threads.
 
     Attributes:
-        name: the program's name in the registry; by default the name of the class.
         calls: how many calls a question takes with the default settings, such as `1 to 4`; empty if it is not known.
-        presets: the hyperparameters that the paper uses for each family of tasks, by preset name.
         needs_retriever: whether the program searches an index.
         part_names: names of the attributes that copies of a program share: the index and models.
         sub_models: arguments that take a model trained for part of the method, each with the attribute that holds it.
@@ -64,7 +65,6 @@ class Program(Streamable, Forward):
     """
 
     calls: ClassVar[str] = ""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
@@ -78,75 +78,11 @@ class Program(Streamable, Forward):
         tune=False,
     )
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in vars(cls):
-            cls.name = cls.__name__
-
     def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
         super().__init__()
         self.retriever = as_retriever(retriever)
         self.concurrent = True
-        defaults = {name: declared.default for name, declared in self.hyperparameters().items()}
-        self.configure(**defaults | hyperparameters)
-
-    @classmethod
-    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
-        """The declared hyperparameters by name, those of base classes first."""
-        return dict(declared_in(cls))
-
-    @classmethod
-    def preset(cls, name: str) -> dict[str, Any]:
-        """The hyperparameters of a preset.
-
-        Raises:
-            UnknownName: the program has no such preset.
-        """
-        if name not in cls.presets:
-            raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
-        return dict(cls.presets[name])
-
-    @classmethod
-    def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
-        """Make a program with a preset's hyperparameters; `kwargs` are arguments of the class and override them.
-
-        If the reranker is not BGE-reranker-base, a δ on the scale of that model is left out, with a warning.
-
-        Raises:
-            UnknownName: the program has no such preset.
-        """
-        values = cls.preset(name) | kwargs
-        if "delta" in values and "delta" not in kwargs and not is_bge_base(kwargs.get("reranker")):
-            warnings.warn(
-                f"preset {name}: its delta is left out, since it is on BGE-reranker-base's scale", stacklevel=2
-            )
-            del values["delta"]
-        return cls(retriever, **values)
-
-    @property
-    def holder(self) -> dspy.Module:
-        """The module that has the hyperparameters: the program, or what a `ModuleProgram` wraps."""
-        return self
-
-    def values(self) -> dict[str, Any]:
-        """The current values of all hyperparameters."""
-        return {name: getattr(self.holder, name) for name in self.hyperparameters()}
-
-    def configure(self, **values: Any) -> Self:
-        """Set hyperparameters and return the program; if one value is refused, none is set.
-
-        Raises:
-            UnknownName: a name is not declared.
-            ValueOutOfBounds: a value is outside its bounds.
-        """
-        declared = self.hyperparameters()
-        for name in values:
-            if name not in declared:
-                raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
-        checked = {name: declared[name].check(value) for name, value in values.items()}
-        for name, value in checked.items():
-            setattr(self.holder, name, value)
-        return self
+        self.configure(**{name: each.default for name, each in self.hyperparameters().items()} | hyperparameters)
 
     def parts(self) -> dict[str, Any]:
         """The index and the models that copies of the program share, by name; None for one that was not given."""
@@ -159,37 +95,171 @@ class Program(Streamable, Forward):
             EmptyQuestion: the question has no visible character.
             UsageError: the question is not a text of valid Unicode.
         """
+        return self._respond(question)
+
+    def _respond(self, question: str, listener: Listener | None = None) -> dspy.Prediction:
         if not isinstance(question, str) or without_surrogates(question) != question:
             raise UsageError(f"the question is {question!r:.80}, not a text of valid Unicode")
         if all(character.isspace() or not character.isprintable() for character in question):
             raise EmptyQuestion("the question is empty: ask something")
-        limit, concurrent = self.max_calls, self.concurrent and self.max_calls is None
-        budget = Budget(math.inf if limit is None else limit)
-        recorder = TraceRecorder(time.perf_counter(), concurrent, question, budget, LISTENER.get())
+        for declared in self.hyperparameters().values():
+            if isinstance(declared, Threshold):
+                declared.apply(self)
+        budget = Budget(math.inf if self.max_calls is None else self.max_calls)
+        concurrent = self.concurrent and self.max_calls is None
+        recorder = TraceRecorder(time.perf_counter(), concurrent, question, budget, listener)
         history = nullcontext() if keeps_history() else without_history()
         with recording(recorder), history, track_usage(recorder.tracker):
-            recorder.add(Asked(question=question))
+            recorder.add(steps.Asked(question=question))
             try:
                 output: Any = super().__call__(question=question)
             except CallsSpent:
-                recorder.add(Stopped(reason="calls"))
+                recorder.add(steps.Stopped(reason="calls"))
                 read = [recorder.passages[name] for name in recorder.shown]
                 output = self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
-            wrapped = isinstance(output, tuple)  # by an optimizer
-            judge, given = self.parts().get("entailment"), output[0] if wrapped else output
-            prediction = CitedPrediction.of(given, question, recorder.steps, self.style, judge)
-            if isinstance(judge, LMEntailment):  # whose call counts
-                prediction.cite_now()
+            given, *others = output if isinstance(output, tuple) else [output]  # an optimizer has `forward` return more
+            own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
+            prediction = CitedPrediction.of(given, question, own, self.style, self.parts().get("entailment"))
         prediction.trace = recorder.finish(self.name)
-        answered: Any = (prediction, *output[1:]) if wrapped else prediction
+        answered: Any = (prediction, *others) if others else prediction
         return answered
 
-    # What DSPy calls to save, load and copy a program.
+    # What a method's `forward` uses.
 
-    def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
-        """Load demonstrations and hyperparameters; a hyperparameter that the state lacks gets its default."""
-        defaults = {name: {"value": declared.default} for name, declared in self.hyperparameters().items()}
-        super().load_state({**defaults, **state}, **kwargs)
+    @property
+    def wording(self) -> str:
+        """The instruction for the style, which signatures take as their input `style`."""
+        return STYLES[self.style]
+
+    @property
+    def calls_left(self) -> float:
+        """The calls that `max_calls` leaves for this question, the last one included; infinite without a limit."""
+        return RECORDER.get().budget.left
+
+    def ask(
+        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), last: bool = False, **inputs: Any
+    ) -> dspy.Prediction | None:
+        """Ask the language model, or reuse its reply to the same request for this question.
+
+        Passages in a list are numbered 1, 2, 3, … for the model; they and those in `inlined` count as read.
+
+        Args:
+            predictor: one of the program's predictors, or a module of any kind, which is called once.
+            inlined: passages whose text is part of a text input.
+            last: whether this is the last call of the question, which may be the one that `max_calls` reserves.
+            **inputs: inputs of the predictor's signature.
+
+        Returns:
+            The outputs; None if two replies in a row could not be read, which a `Malformed` step records. Errors of the
+            language model are raised. A prompt that exceeds the context window loses its last demonstrations, then its
+            last passages.
+
+        Raises:
+            CallsSpent: `max_calls` leaves only the last call, with which the base class answers.
+        """
+        check_cancelled()
+        recorder, signature = RECORDER.get(), getattr(predict_of(predictor), "signature", None)
+        recorder.budget.check(last=last)
+        named = [*vars(self).items(), ("shorten", _SHORTEN), ("last answer", _LAST)]
+        act = next((name for name, value in named if value is predictor), type(predictor).__name__)
+        shortened = steps.Shortened(act=act, passages=[], demonstrations=0)
+        while True:
+            numbered, listed = number_passages(inputs, signature)
+            read = [*inlined, *listed]
+            sample = inputs.get("config", {}).keys() & {"temperature", "rollout_id"}
+            key = object() if sample else (predictor, lm_of(predictor, inputs), repr(numbered))
+            try:
+                reply = recorder.request_once(key, functools.partial(_request, predictor, numbered, read))
+                break
+            except dspy.ContextWindowExceededError:
+                if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
+                    raise
+                inputs, inlined = shorter
+        recorder.budget.left -= 1
+        recorder.count_read(read)
+        if shortened.passages or shortened.demonstrations:
+            self.record(shortened)
+            prompt = f"a prompt of {self.name} ({act}) is longer than the context window of the language model"
+            warn_once(f"{prompt}: the trace lists what is left out")
+        if reply.prediction is None:
+            self.record(steps.Malformed(act=act, problem=reply.problem))
+        return reply.prediction
+
+    def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Search for several queries at once; returns at most `k` hits for each, best first."""
+        if self.retriever is None:
+            raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
+        check_cancelled()
+        results = search_all(self.retriever, queries, k)
+        ids = [[hit.passage.id for hit in hits] for hits in results]
+        self.record(
+            steps.Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits)
+        )
+        return results
+
+    def retrieve_passages(self, query: str, k: int) -> list[Passage]:
+        """Search for one query; returns at most `k` passages, best first."""
+        return [hit.passage for hit in self.retrieve([query], k)[0]]
+
+    def record(self, step: steps.Step, *passages: Passage) -> None:
+        """Add a step to the trace, and those of its passages that are not in the trace yet."""
+        RECORDER.get().add(step, *passages)
+
+    def begin_iteration(self, number: int) -> None:
+        """Begin iteration `number`, from 1."""
+        RECORDER.get().iteration = number
+
+    def conclude(
+        self,
+        answer: str,
+        passages: Sequence[Passage],
+        *,
+        supported: bool | None = None,
+        missing: str = "",
+        explanation: str = "",
+        **added: Any,
+    ) -> dspy.Prediction:
+        """Record the final answer and make the prediction that `forward` returns.
+
+        In the style of sentences, an unsupported answer says that the documents do not say this, and what is missing;
+        the answer itself is then the prediction's `guess`.
+
+        Args:
+            answer: empty if none could be read.
+            passages: those the answer rests on.
+            supported: whether what was read states the answer; None if the method does not judge that.
+            missing: what is still missing for an answer; empty if nothing, or if the method does not say.
+            explanation: recorded in the trace only.
+            **added: further fields of the prediction; `confidence` is recorded in the trace as well.
+        """
+        verdict: dict[str, Any] = {"supported": supported, "missing": missing}
+        guess = answer if supported is False and not is_unknown(answer) else ""
+        if supported is False and self.style == "sentence":
+            answer = say_unsupported(RECORDER.get().question, guess, missing, explanation)
+        told = {"explanation": explanation, "confidence": added.get("confidence"), **verdict}
+        self.record(steps.Answered(answer=answer, passages=[passage.id for passage in passages], **told), *passages)
+        return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
+
+    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
+        given = {"question": question, "passages": passages, "style": self.wording, "lm": self._writer()}
+        return self.conclude(text_of(self.ask(_LAST, last=True, **given)), passages)
+
+    def shortened(self, answer: str) -> str:
+        """The answer or, if it is longer than the style allows, what one more call makes of it."""
+        question, given = RECORDER.get().question, {"lm": self._writer(), "style": self.wording}
+        fits = not answer or is_unknown(answer) or fits_style(answer, self.style, question)
+        if fits or self.calls_left < 1 or given["lm"] is None:
+            return answer
+        short = known_text(self.ask(_SHORTEN, last=True, question=question, text=answer, **given))
+        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
+            return answer
+        self.record(steps.Reasoned(what="answer before it was shortened", text=answer))
+        return short
+
+    def _writer(self) -> Any:
+        """The language model that writes answers: that of the last predictor, or the configured one; perhaps None."""
+        return lm_of([_SHORTEN, *self.predictors()][-1], {})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))
@@ -199,7 +269,14 @@ class Program(Streamable, Forward):
         twin.history, twin.callbacks = [], list(self.callbacks)
         return twin
 
-    def __repr__(self) -> Any:
-        declared = self.hyperparameters()
-        changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
-        return f"{type(self).__name__}({', '.join(changed)})"
+
+def _request(predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequence[Passage]) -> Reply:
+    """Make a request, and count its calls and what they read in the cost of the question."""
+    recorder, reply = RECORDER.get(), ask_until_read(predictor, inputs)
+    recorder.cost.critical_calls += reply.usage.asked
+    own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
+    words = knowledge_tokens(passage for passage in passages if passage.id not in own)
+    recorder.cost.knowledge_tokens += reply.usage.asked * words
+    if reply.prediction is None:
+        recorder.cost.unreadable += reply.usage.asked
+    return reply

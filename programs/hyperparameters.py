@@ -7,19 +7,20 @@ it. The value lives in the instance as a `dspy.Parameter`: `program.save` and `.
 
 from __future__ import annotations
 
-import functools
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
+import dspy
 from dspy.predict.parameter import Parameter
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from knowgap.errors import ValueOutOfBounds
+from knowgap.errors import UnknownName, ValueOutOfBounds
+from knowgap.retrieval.passage import RetrieverLike
+from knowgap.retrieval.rerankers.reranker import is_bge_base
 
 T = TypeVar("T")
-
-_BOOLEAN = TypeAdapter(bool)
 
 
 class Hyperparameter(Generic[T]):
@@ -81,7 +82,7 @@ class Hyperparameter(Generic[T]):
         return all(values.get(name) in allowed for name, allowed in self.when.items())
 
 
-class Number(Hyperparameter[T]):
+class Real(Hyperparameter[T]):
     """A finite number from `low` to `high`, both included; or None for "not set", if that is the default.
 
     Args:
@@ -114,14 +115,10 @@ class Number(Hyperparameter[T]):
         return int(number) if self.whole else number
 
 
-class Integer(Number[T]):
+class Integer(Real[T]):
     """A whole number."""
 
     whole = True
-
-
-class Real(Number[T]):
-    """A number."""
 
 
 class Threshold(Real["float | None"]):
@@ -139,12 +136,14 @@ class Threshold(Real["float | None"]):
         super().__init__(None, help, low=0.0, high=1.0, **kwargs)
         self.predictor, self.field = predictor, field
 
-    def apply(self, value: float | None, predictor: Any) -> None:
-        """Configure the predictor's decision with this value of the threshold."""
-        others = {name: fields for name, fields in predictor.fields.items() if name != self.field}
-        own = {} if value is None else {self.field: {**predictor.fields.get(self.field, {}), "threshold": value}}
-        if {**others, **own} != predictor.fields:
-            predictor.fields = {**others, **own}
+    def apply(self, program: Any) -> None:
+        """Configure the decision of a program's predictor with the program's value."""
+        value, predictor = getattr(program, self.name), getattr(program, self.predictor)
+        decisions = {name: options for name, options in predictor.fields.items() if name != self.field}
+        if value is not None:
+            decisions[self.field] = {"threshold": value}
+        if decisions != predictor.fields:
+            predictor.fields = decisions
 
 
 class Switch(Hyperparameter[bool]):
@@ -153,7 +152,7 @@ class Switch(Hyperparameter[bool]):
     bounds = "true or false"
 
     def _convert(self, value: Any) -> bool:
-        return _BOOLEAN.validate_python(str(value).strip())
+        return TypeAdapter(bool).validate_python(str(value).strip())
 
 
 class Choice(Hyperparameter[str]):
@@ -186,8 +185,84 @@ class Setting(Parameter):
         self.value = self.declaration.check(state["value"])
 
 
-@functools.cache
-def declared_in(cls: type) -> Mapping[str, Hyperparameter[Any]]:
+class Configurable(dspy.Module):
+    """The part of a program that has hyperparameters, and presets of them.
+
+    Attributes:
+        name: the program's name in the registry; by default the name of the class.
+        presets: the hyperparameters that the paper uses for each family of tasks, by preset name.
+    """
+
+    name: ClassVar[str]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    @classmethod
+    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
+        """The declared hyperparameters by name, those of base classes first."""
+        return declared_in(cls)
+
+    @classmethod
+    def preset(cls, name: str) -> dict[str, Any]:
+        """The hyperparameters of a preset.
+
+        Raises:
+            UnknownName: the program has no such preset.
+        """
+        if name not in cls.presets:
+            raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
+        return dict(cls.presets[name])
+
+    @classmethod
+    def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
+        """Make a program with a preset's hyperparameters; `kwargs` are arguments of the class and override them.
+
+        If the reranker is not BGE-reranker-base, a δ on the scale of that model is left out, with a warning.
+
+        Raises:
+            UnknownName: the program has no such preset.
+        """
+        values = cls.preset(name)
+        if "delta" in values and "delta" not in kwargs and not is_bge_base(kwargs.get("reranker")):
+            left_out = f"preset {name}: its delta is left out, since it is on BGE-reranker-base's scale"
+            warnings.warn(left_out, stacklevel=2)
+            del values["delta"]
+        return cls(retriever, **values | kwargs)
+
+    @property
+    def holder(self) -> dspy.Module:
+        """The module that has the hyperparameters: the program, or what a `ModuleProgram` wraps."""
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """The current values of all hyperparameters."""
+        return {name: getattr(self.holder, name) for name in self.hyperparameters()}
+
+    def configure(self, **values: Any) -> Self:
+        """Set hyperparameters and return the program; if one value is refused, none is set.
+
+        Raises:
+            UnknownName: a name is not declared.
+            ValueOutOfBounds: a value is outside its bounds.
+        """
+        declared = self.hyperparameters()
+        for name in values.keys() - declared.keys():
+            raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
+        for name, value in {name: declared[name].check(value) for name, value in values.items()}.items():
+            setattr(self.holder, name, value)
+        return self
+
+    def __repr__(self) -> Any:
+        declared = self.hyperparameters()
+        changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def declared_in(cls: type) -> dict[str, Hyperparameter[Any]]:
     """The hyperparameters that a class declares, by name, those of its base classes first."""
     classes = reversed(cls.__mro__)
     return {name: each for c in classes for name, each in vars(c).items() if isinstance(each, Hyperparameter)}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from knowgap.lms.metering import get_part
-from knowgap.programs.forward import Forward
+from knowgap.programs.base import Program
 from knowgap.programs.replies.text import text_of
 
 _SPACE = b" \t\r\n\f\v"
@@ -36,7 +36,7 @@ class TokenReply(NamedTuple):
         return value_tokens(self.tokens, field, text_of(self.output, field), headed=headed)
 
 
-def ask_for_tokens(program: Forward, predictor: dspy.Module, **inputs: Any) -> TokenReply:
+def ask_for_tokens(program: Program, predictor: dspy.Module, **inputs: Any) -> TokenReply:
     """Ask the language model for a reply with token log-probabilities, which come back if the backend gives them."""
     output = program.ask(predictor, **inputs, config={"logprobs": True})
     return TokenReply(output, pop_tokens(output) if output is not None else [])

@@ -20,7 +20,7 @@ from knowgap.programs.passages import distinct, knowledge_tokens
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.asking import default_sampling
 from knowgap.programs.replies.text import without_surrogates
-from knowgap.programs.trace.recorder import active_recorder, current_recorder
+from knowgap.programs.trace.recorder import RECORDER
 from knowgap.programs.trace.steps import Answered, Malformed, Retrieved
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
@@ -45,8 +45,7 @@ class ModuleRetriever(NeverCopied):
         """The `k` best passages for each query."""
         present = dspy.settings.rm
         found = search_all(present.retriever if isinstance(present, ModuleRetriever) else self.retriever, queries, k)
-        if (recorder := active_recorder()) is not None:
-            recorder.cost.retrievals += len(queries)
+        if (recorder := RECORDER.get(None)) is not None:
             step = Retrieved(queries=list(queries), k=k, hits=[[hit.passage.id for hit in hits] for hits in found])
             passages = distinct(hit.passage for hits in found for hit in hits)
             recorder.add(step, *passages)
@@ -111,7 +110,7 @@ class ModuleProgram(Program):
     @classmethod
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
         """The hyperparameters that the module's class declares, by name."""
-        return dict(declared_in(cls.code))
+        return declared_in(cls.code)
 
     @property
     def holder(self) -> dspy.Module:
@@ -137,7 +136,7 @@ class ModuleProgram(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` by calling the module."""
-        recorder, output = current_recorder(), None
+        recorder, output = RECORDER.get(), None
         index = {} if self.retriever is None else {"rm": ModuleRetriever(self.retriever)}
         lm = copy_of(dspy.settings.lm, **default_sampling(dspy.settings.lm))
         with track_usage(UsageTracker()) as tracker, dspy.context(adapter=adapter_in_use(), lm=lm, **index):
@@ -149,7 +148,7 @@ class ModuleProgram(Program):
         fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
         answer = "" if output is None else self._answer_of(output, fields)
         passages = [*recorder.passages.values()]
-        if not recorder.cost.retrievals:
+        if not any(isinstance(step, Retrieved) for step in recorder.steps):
             recorder.cost.unseen_searches = int(_may_search(self.module))
             given = fields.get("passages")
             passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from knowgap.retrieval.passage import Passage
@@ -40,10 +40,9 @@ def distinct(passages: Iterable[Passage]) -> list[Passage]:
     return list({passage.id: passage for passage in passages}.values())
 
 
-def knowledge_tokens(passages: Iterable[Passage], model_texts: Collection[str] = ()) -> int:
-    """The number of words in the titles and texts of passages, except those whose text is in `model_texts`.
+def knowledge_tokens(passages: Iterable[Passage]) -> int:
+    """The number of words in the titles and texts of retrieved passages.
 
     These are the tokens of external knowledge that a language model reads (MIGRES, table 5).
     """
-    external = [passage for passage in passages if passage.text not in model_texts]
-    return sum(len(WORD.findall(f"{passage.title} {passage.text}")) for passage in external)
+    return sum(len(WORD.findall(f"{passage.title} {passage.text}")) for passage in passages)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from knowgap.errors import shorten
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.statements import strip_numbers
-from knowgap.programs.trace.steps import Prompted, Step
+from knowgap.programs.statements import LMEntailment, strip_numbers
 from knowgap.retrieval.grounding import MAX_SOURCES, MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -89,35 +86,30 @@ class CitedPrediction(dspy.Prediction):
 
     def __init__(self, base: Any = None, **fields: Any):
         super().__init__(base, **fields)
-        if isinstance(base, CitedPrediction):
-            self._cite = base._cite
+        self._cite = getattr(base, "_cite", list)
 
     @classmethod
     def of(
         cls,
-        given: Any,
+        given: dspy.Prediction,
         question: str,
-        steps: Sequence[Step] = (),
+        own: Collection[str] = (),
         style: str = "short",
         entailment: EntailmentModel | None = None,
     ) -> CitedPrediction:
         """Make a prediction, without its trace, from what a program's `forward` returned.
 
-        Passages that the language model wrote itself are not cited, nor is anything by an answer in sentences that is
-        not supported. The answer is the last field, which `dspy.majority` compares.
-
-        Raises:
-            TypeError: it is not what a program's `forward` has to return.
+        The passages in `own`, which the language model wrote itself, are not cited, nor is anything by an answer in
+        sentences that is not supported. The answer is the last field, which `dspy.majority` compares.
         """
-        if not (isinstance(given, dspy.Prediction) and {"answer", "passages"} <= {*given.keys()}):
-            raise TypeError(f"forward returned {given!r:.200}: end it with self.conclude(answer, passages)")
-        cited = cls(**{"supported": None, "missing": "", "guess": "", "trace": None, **given})
-        cited._store["answer"] = cited._store.pop("answer")
+        fields = {"supported": None, "missing": "", "guess": "", "trace": None, **given}
+        cited = cls(**{name: value for name, value in fields.items() if name != "answer"}, answer=given.answer)
         cited.set_lm_usage(given.get_lm_usage())
-        own = {step.passage for step in steps if isinstance(step, Prompted)}
         passages = [passage for passage in given.passages if passage.id not in own]
         if cited.supported is not False or style != "sentence":
             cited._cite = functools.partial(cite_answer, question, given.answer, passages, style, entailment)
+        if isinstance(entailment, LMEntailment):  # whose call is one of the question
+            cited._cite = functools.partial(list, cited.citations)
         return cited
 
     @property
@@ -129,10 +121,6 @@ class CitedPrediction(dspy.Prediction):
         """
         return self._cite()
 
-    def cite_now(self) -> None:
-        """Find the citations, and keep them."""
-        self._cite = functools.partial(list, self.citations)
-
     def __repr__(self) -> str:
         shown = {name: shorten(value) if isinstance(value, str) else value for name, value in self.items()}
         shown["passages"] = [passage.title or passage.id for passage in self.passages]
@@ -140,7 +128,6 @@ class CitedPrediction(dspy.Prediction):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CitedPrediction:
         twin = type(self)(self)
-        memo[id(self)] = twin
         twin._store = copy.deepcopy(self._store, memo)
         return twin
 
@@ -172,16 +159,12 @@ def cite_answer(
     if is_unknown(answer) or style == "choice":
         return []
     text = strip_numbers(answer)
-    sentences = list[str]()
-    for is_row, lines in itertools.groupby(text.splitlines(keepends=True), lambda line: line.startswith("|")):
-        block = "".join(lines)
-        sentences += (
-            [block.rstrip()] if is_row else [each for line in block.splitlines() for each in split_sentences(line)]
-        )
-    sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
+    blocks = re.findall(r"(?:^\|.*\n?)+|^.+$", text, re.M)  # tables, and other lines
+    found = [[block.rstrip()] if block.startswith("|") else split_sentences(block) for block in blocks]
+    sentences = [sentence for some in found for sentence in some if re.search(r"\w", sentence)]
     short = style not in _IN_SENTENCES and len(sentences) < 2 and (style != "sentence" or fits_style(text, "short"))
     statements = [text.strip()] if short else list(dict.fromkeys(sentences))
-    if isinstance(entailment, (GroundingEntailment, NoneType)):
+    if entailment is None or isinstance(entailment, GroundingEntailment):
         found = [_holding(question, each, passages) if short else support(each, passages) for each in statements]
     else:
         framed = [

@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.asking import ask_until_read
-from knowgap.programs.trace.recorder import active_recorder
+from knowgap.programs.trace.recorder import RECORDER
 from knowgap.retrieval.entailment import EntailmentModel, make_entailment
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.passage import NeverCopied, Passage
@@ -87,7 +87,7 @@ class LMEntailment(NeverCopied):
             LMError: the language model does not answer.
         """
         premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
-        recorder = active_recorder()
+        recorder = RECORDER.get(None)
         if not pairs or (recorder is not None and recorder.budget.left <= recorder.budget.reserved):
             return GroundingEntailment().entails(pairs)
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]

@@ -3,50 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import functools
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import dspy
 
 from knowgap.lms.cancelling import run_cancellable
-from knowgap.programs.trace.recorder import LISTENER
 from knowgap.programs.trace.steps import Step
 from knowgap.retrieval.passage import Passage
 
-
-class Recorded(NamedTuple):
-    """A step, with the passages that it added to the trace."""
-
-    step: Step
-    passages: Sequence[Passage]
+Listener = Callable[[Step, Sequence[Passage]], object]
+"""Called with each step and the passages that came with it right after both were recorded, in the same thread."""
 
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads for awaited questions; asyncio's own pool has too few for calls that mostly wait."""
-    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
+    """Threads for questions; asyncio's own pool has too few for calls that mostly wait."""
+    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-question")
 
 
 class Streamable:
-    """A mixin: what is called with a question can also be awaited, or iterated over step by step."""
+    """A mixin: what answers a question can also be awaited, or iterated over step by step."""
 
-    async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
-        """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
-        cancelled, context = threading.Event(), contextvars.copy_context()
-        ask = functools.partial(run_cancellable, cancelled, self, *args, **kwargs)
+    def _respond(self, question: str, listener: Listener | None = None) -> dspy.Prediction:
+        raise NotImplementedError
+
+    def _submit(
+        self, context: contextvars.Context, cancelled: threading.Event, question: str, listener: Listener | None
+    ) -> Future[dspy.Prediction]:
+        """Answer a question in a thread with this context; once cancelled, it calls no model and no index."""
+        return _pool().submit(context.run, run_cancellable, cancelled, self._respond, question, listener)
+
+    async def acall(self, question: str, *, listener: Listener | None = None) -> dspy.Prediction:
+        """Answer a question without blocking the event loop; once cancelled, it calls no model and no index.
+
+        Args:
+            question: the question.
+            listener: called with each step and the passages that it added to the trace, in the thread that answers.
+        """
+        cancelled = threading.Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(_pool(), context.run, ask)
+            return await asyncio.wrap_future(self._submit(contextvars.copy_context(), cancelled, question, listener))
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    def stream(self, *args: Any, **kwargs: Any) -> Generator[Step | dspy.Prediction, None, None]:
+    def stream(self, question: str) -> Generator[Step | dspy.Prediction, None, None]:
         """Answer a question step by step: `for step in program.stream(question="…")`.
 
         Once the loop is left, or the generator is closed, no further call to a model or an index begins; calls under
@@ -60,59 +67,30 @@ class Streamable:
         Raises:
             Exception: whatever calling the program raises, during the iteration.
         """
-        return _iterate(*self._prepared(*args, **kwargs))
+        return self._iterate(contextvars.copy_context(), question)
 
-    def arecorded(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
-        """Like `astream`, but yield each step as `Recorded`, with the passages that it added to the trace."""
-        return _iterate_async(*self._prepared(*args, **kwargs))
+    def _iterate(self, context: contextvars.Context, question: str) -> Generator[Step | dspy.Prediction, None, None]:
+        items, cancelled = queue.SimpleQueue[Any](), threading.Event()
+        self._submit(context, cancelled, question, lambda step, _: items.put(step)).add_done_callback(items.put)
+        try:
+            while isinstance(item := items.get(), Step):
+                yield item
+            yield item.result()
+        finally:
+            cancelled.set()
 
-    async def astream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Step | dspy.Prediction, None]:
+    async def astream(self, question: str) -> AsyncGenerator[Step | dspy.Prediction, None]:
         """Answer a question step by step without blocking the event loop; see `stream`.
 
         Cancelling the task that iterates stops the work as well: `async for step in program.astream(question="…")`.
         """
-        async with contextlib.aclosing(self.arecorded(*args, **kwargs)) as items:
-            async for item in items:
-                yield item.step if isinstance(item, Recorded) else item
-
-    def _prepared(self, *args: Any, **kwargs: Any) -> tuple[threading.Thread, queue.SimpleQueue[Any], threading.Event]:
-        """The thread that answers, its queue of steps and at last a future of the prediction, and what cancels it."""
-        items: queue.SimpleQueue[Recorded | Future[Any]] = queue.SimpleQueue()
-        cancelled, call = threading.Event(), functools.partial(cast("Any", self), *args, **kwargs)
-
-        def answer() -> None:
-            LISTENER.set(lambda step, passages: items.put(Recorded(step, passages)))
-            outcome: Future[Any] = Future()
-            try:
-                outcome.set_result(run_cancellable(cancelled, call))
-            except BaseException as error:
-                outcome.set_exception(error)
-            items.put(outcome)
-
-        work = functools.partial(contextvars.copy_context().run, answer)
-        return threading.Thread(target=work, name="knowgap-stream", daemon=True), items, cancelled
-
-
-def _iterate(
-    thread: threading.Thread, items: queue.SimpleQueue[Any], cancelled: threading.Event
-) -> Generator[Any, None, None]:
-    thread.start()
-    try:
-        while isinstance(item := items.get(), Recorded):
-            yield item.step
-        yield item.result()
-    finally:
-        cancelled.set()
-
-
-async def _iterate_async(
-    thread: threading.Thread, items: queue.SimpleQueue[Any], cancelled: threading.Event
-) -> AsyncGenerator[Any, None]:
-    thread.start()
-    loop, take = asyncio.get_running_loop(), cast("Callable[[], Any]", items.get)
-    try:
-        while isinstance(item := await loop.run_in_executor(_pool(), take), Recorded):
-            yield item
-        yield cast("Any", item).result()
-    finally:
-        cancelled.set()
+        items, loop = asyncio.Queue[Any](), asyncio.get_running_loop()
+        answer = self.acall(question, listener=lambda step, _: loop.call_soon_threadsafe(items.put_nowait, step))
+        task = asyncio.ensure_future(answer)
+        task.add_done_callback(items.put_nowait)
+        try:
+            while isinstance(item := await items.get(), Step):
+                yield item
+            yield item.result()
+        finally:
+            task.cancel()

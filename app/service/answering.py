@@ -19,9 +19,8 @@ from knowgap.programs.conversation import FollowUp, greet
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.statements import LMEntailment
-from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.rounds import rounds_of
-from knowgap.programs.trace.steps import Reasoned
+from knowgap.programs.trace.steps import Reasoned, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
@@ -159,13 +158,13 @@ class Answering:
 
     async def _told(self, question: str, tell: Callable[[dict[str, Any]], object]) -> Any:
         """The prediction for a question, whose steps are told as they happen."""
-        trace, item = Trace(program=self._program.name, question=question), None
-        async with contextlib.aclosing(self._program.arecorded(question=question)) as items:
-            async for item in items:
-                if isinstance(item, Recorded):
-                    trace.passages.update((passage.id, passage) for passage in item.passages)
-                    tell({**item.step.model_dump(mode="json"), "text": trace.describe(item.step)})
-        return item
+        trace, loop = Trace(program=self._program.name, question=question), asyncio.get_running_loop()
+
+        def listener(step: Step, passages: Sequence[Passage]) -> None:
+            trace.passages.update((passage.id, passage) for passage in passages)
+            loop.call_soon_threadsafe(tell, {**step.model_dump(mode="json"), "text": trace.describe(step)})
+
+        return await self._program.acall(question=question, listener=listener)
 
     def _record(self, question: str, prediction: Any, completed: Any, story: bool) -> dict[str, Any]:
         """The answer, JSON-ready; its citations are checked by the entailment model."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Number, Switch
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Real, Switch
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -55,7 +55,7 @@ class SearchSpace:
         self.num_demo_sets = dict(num_demo_sets or {})
         self.ranges: dict[str, tuple[float, float]] = {}
         for name, declaration in self.declared.items():
-            if isinstance(declaration, Number):
+            if isinstance(declaration, Real):
                 self.ranges[name] = self._range(name, declaration, config.ranges.get(name))
             elif name in config.ranges:
                 raise UsageError(f"{name} is not a number, so it cannot have a range")
@@ -83,7 +83,7 @@ class SearchSpace:
             if not declaration.active(full):
                 continue
             value = declaration.check(full[name])
-            if isinstance(declaration, Number) and declaration.optional:
+            if isinstance(declaration, Real) and declaration.optional:
                 parameters[f"{name}.set"] = value is not None
             if value is not None:
                 parameters[name] = value
@@ -95,7 +95,7 @@ class SearchSpace:
                 return trial.suggest_categorical(name, [False, True])
             case Choice():
                 return trial.suggest_categorical(name, list(declaration.choices))
-            case Number():
+            case Real():
                 if declaration.optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
                     return None
                 low, high = self.ranges[name]
@@ -105,7 +105,7 @@ class SearchSpace:
             case _:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 
-    def _range(self, name: str, declaration: Number[Any], given: tuple[float, float] | None) -> tuple[float, float]:
+    def _range(self, name: str, declaration: Real[Any], given: tuple[float, float] | None) -> tuple[float, float]:
         """The range of a number, wide enough for the default and the program's own value."""
         if isinstance(declaration, Integer) and not declaration.optional:
             search = (declaration.low, min(declaration.high, max(5, _MOST_TIMES * declaration.default)))

@@ -11,7 +11,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,20 +21,18 @@ import dspy
 
 from knowgap.lms.cancelling import run_cancellable
 from knowgap.lms.metering import UsageTracker
-from knowgap.programs.trace.steps import Prompted, Step
+from knowgap.programs.streaming import Listener
+from knowgap.programs.trace.steps import Retrieved, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 
 T = TypeVar("T")
 
-Listener = Callable[[Step, Sequence[Passage]], None]
-"""Called with each step and the passages that came with it right after both were recorded, in the same thread."""
+RECORDER: contextvars.ContextVar[TraceRecorder] = contextvars.ContextVar("knowgap_recorder")
+"""The recorder of the question that is being answered in this thread."""
 
-_SUMMED = ("unreadable", "retrievals", "unseen_searches", "knowledge_tokens")
-
-LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
-"""The listener of the next question that is asked in this context."""
-_RECORDER: contextvars.ContextVar[TraceRecorder] = contextvars.ContextVar("knowgap_recorder")
+THREADS = 1024
+"""So many threads of this process, over all questions, run tasks at once; further tasks run one after the other."""
 
 
 class CallsSpent(Exception):
@@ -66,7 +64,7 @@ class TraceRecorder:
         iteration: number of the iteration that the next steps belong to; `branch` is the path of their branch.
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
-        model_texts: texts of passages that the model wrote from memory, for the whole question.
+        cost: what is neither counted by the tracker nor to be seen from the steps.
         replies: the replies to requests of the whole question, by request.
     """
 
@@ -82,43 +80,35 @@ class TraceRecorder:
     passages: dict[str, Passage] = field(default_factory=dict)
     shown: dict[str, int] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
-    model_texts: set[str] = field(default_factory=set)
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
         step.iteration, step.branch = self.iteration, self.branch
         self.steps.append(step)
-        if isinstance(step, Prompted):
-            self.model_texts.add(step.text)
-        self._take(passages, {})
+        self._take({passage.id: passage for passage in passages}, {})
         if self.listener is not None:
             self.listener(step, passages)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages, with the length of the text in the prompt, as read by the language model."""
-        self._take(passages, {passage.id: len(passage.text) for passage in passages})
+        self._take({p.id: p for p in passages}, {passage.id: len(passage.text) for passage in passages})
+
+    def _take(self, passages: Mapping[str, Passage], shown: Mapping[str, int]) -> None:
+        self.passages |= {name: passage for name, passage in passages.items() if name not in self.passages}
+        self.shown |= {name: max(length, self.shown.get(name, 0)) for name, length in shown.items()}
 
     def request_once(self, key: Any, request: Callable[[], T]) -> T:
         """Make a request, unless the same one was made for this question; return its reply in either case."""
         mine = Future[T]()
         made = self.replies.setdefault(key, mine)
-        if made is not mine:
-            return made.result()
-        try:
-            reply = request()
-        except BaseException as error:
-            del self.replies[key]
-            mine.set_exception(error)
-            raise
-        mine.set_result(reply)
-        return reply
-
-    def _take(self, passages: Iterable[Passage], shown: Mapping[str, int]) -> None:
-        for passage in passages:
-            self.passages.setdefault(passage.id, passage)
-        for passage_id, characters in shown.items():
-            self.shown[passage_id] = max(characters, self.shown.get(passage_id, 0))
+        if made is mine:
+            try:
+                mine.set_result(request())
+            except BaseException as error:
+                del self.replies[key]
+                mine.set_exception(error)
+        return made.result()
 
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run concurrently with others."""
@@ -127,66 +117,43 @@ class TraceRecorder:
 
     def join(self, children: Sequence[TraceRecorder]) -> None:
         """Take over what the branches recorded, in their order; the longest branch determines the critical path."""
+        calls, before = [child.cost.critical_calls for child in children], self.cost.critical_calls
         for child in children:
             self.steps += child.steps
-            self._take(child.passages.values(), child.shown)
-            for name in _SUMMED:
-                setattr(self.cost, name, getattr(self.cost, name) + getattr(child.cost, name))
-            self.cost.iterations = max(self.cost.iterations, child.cost.iterations)
-        calls = [child.cost.critical_calls for child in children]
-        self.cost.critical_calls += max(calls) if self.concurrent else sum(calls)
+            self._take(child.passages, child.shown)
+            self.cost += child.cost
+        self.cost.critical_calls = before + (max(calls) if self.concurrent else sum(calls))
 
     def finish(self, program: str) -> Trace:
         """Make the trace of the whole question.
 
         If another program asked it, the searches are in this trace only, so they count as unseen in that of the other.
         """
-        outer = active_recorder()
-        if outer is not None and (self.cost.retrievals or self.cost.unseen_searches):
+        cost = self.cost.of_calls(self.tracker.usage)
+        cost.retrievals = sum(len(step.queries) for step in self.steps if isinstance(step, Retrieved))
+        cost.iterations = max((step.iteration for step in self.steps), default=0)
+        cost.passages, cost.seconds = len(self.shown), time.perf_counter() - self.started
+        if (outer := RECORDER.get(None)) is not None and (cost.retrievals or cost.unseen_searches):
             outer.cost.unseen_searches += 1
-        self.cost = self.cost.of_calls(self.tracker.usage)
-        self.cost.passages = len(self.shown)
-        self.cost.seconds = time.perf_counter() - self.started
-        facts: dict[str, Any] = {"steps": self.steps, "passages": self.passages, "shown": self.shown, "cost": self.cost}
+        facts: dict[str, Any] = {"steps": self.steps, "passages": self.passages, "shown": self.shown, "cost": cost}
         return Trace.model_construct(program=program, question=self.question, **facts)
 
 
-def active_recorder() -> TraceRecorder | None:
-    """The recorder of the question that is being answered in this thread; None if none is."""
-    return _RECORDER.get(None)
-
-
-def current_recorder() -> TraceRecorder:
-    """The recorder of the question that is being answered in this thread.
-
-    Raises:
-        LookupError: none is: a program's `forward` was called, not the program itself.
-    """
-    return _RECORDER.get()
-
-
 @contextmanager
-def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
-    """Make `recorder` the current one; questions that are asked in the meantime have no listener."""
-    listens, records = LISTENER.set(None), _RECORDER.set(recorder)
+def recording(recorder: TraceRecorder) -> Iterator[None]:
+    """Make `recorder` the current one."""
+    records = RECORDER.set(recorder)
     try:
-        yield recorder
+        yield
     finally:
-        LISTENER.reset(listens)
-        _RECORDER.reset(records)
-
-
-HELPERS = 512
-"""The most helper threads of this process at any moment, over all questions."""
-
-_free = threading.BoundedSemaphore(HELPERS)
+        RECORDER.reset(records)
 
 
 def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
-    """Run independent tasks in helper threads and return their results in order.
+    """Run independent tasks in threads of their own and return their results in order.
 
-    DSPy's settings and the recorder follow into the threads. Tasks may start tasks of their own to any depth. Where no
-    two helpers are free, with concurrency switched off, and under `max_calls`, so that the same calls are made each
+    DSPy's settings and the recorder follow into the threads. Tasks may start tasks of their own to any depth. Where too
+    many threads run already, with concurrency switched off, and under `max_calls`, so that the same calls are made each
     time, the tasks run one after the other in this thread.
 
     Args:
@@ -199,7 +166,7 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
     """
     if not tasks:
         return []
-    recorder, interrupted = current_recorder(), threading.Event()
+    recorder, interrupted = RECORDER.get(), threading.Event()
     forks = [recorder.fork(branch) for branch in branches or [""] * len(tasks)]
     dspy_trace = dspy.settings.trace  # from which an optimizer makes demonstrations
     parts: list[list[Any]] = [[] for _ in tasks]
@@ -210,11 +177,10 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
             return run_cancellable(interrupted, tasks[index])
 
     steps: list[Any] = [functools.partial(contextvars.copy_context().run, work, n) for n in range(len(tasks))]
-    helpers = sum(_free.acquire(blocking=False) for _ in steps) if recorder.concurrent else 0
     try:
-        if helpers < 2:
+        if len(tasks) < 2 or not recorder.concurrent or threading.active_count() + len(tasks) > THREADS:
             return [step() for step in steps]
-        with ThreadPoolExecutor(helpers, thread_name_prefix="knowgap") as pool:
+        with ThreadPoolExecutor(len(tasks), thread_name_prefix="knowgap") as pool:
             futures = [pool.submit(step) for step in steps]
             try:
                 wait(futures)
@@ -223,8 +189,6 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
                 raise
         return [future.result() for future in futures]
     finally:
-        if helpers:
-            _free.release(helpers)
         recorder.join(forks)
         if dspy_trace is not None:
             dspy_trace += [call for part in parts for call in part]

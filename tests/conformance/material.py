@@ -5,7 +5,7 @@ import re
 import dspy
 
 from knowgap.errors import KnowgapError
-from knowgap.programs.hyperparameters import Choice, Integer, Number, Switch
+from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch
 from knowgap.programs.trace.steps import Queried, Retrieved
 from knowgap.retrieval.passage import Passage
 
@@ -77,7 +77,7 @@ def other_value(declared):
     """A value within bounds that is not the default."""
     if isinstance(declared, Integer):
         return declared.low if declared.default != declared.low else declared.low + 1
-    if isinstance(declared, Number):
+    if isinstance(declared, Real):
         return (declared.low + declared.high) / 2 + 0.125 * (declared.high - declared.low)
     if isinstance(declared, Switch):
         return not declared.default

@@ -43,18 +43,6 @@ def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_
 # The ledger.
 
 
-@pytest.mark.parametrize("returned", ["Tarn", dspy.Prediction(answer="Tarn")])
-def test_a_forward_without_conclude_is_told_to_end_with_it(returned):
-    class Returns(Program):
-        needs_retriever = False
-
-        def forward(self, question):
-            return returned
-
-    with dspy.context(lm=scripted_lm(lambda *_: {})[0]), pytest.raises(TypeError, match=r"end it with self\.conclude"):
-        Returns()(question=QUESTION)
-
-
 @pytest.mark.parametrize("concurrent", [True, False])
 def test_searches_of_a_program_that_another_one_asks_are_not_known_to_that_one(rag, concurrent):
     class Asks(Program):

@@ -119,12 +119,6 @@ def changed(path, edit):
     return path
 
 
-def test_a_hyperparameter_that_a_saved_state_lacks_gets_its_default(tmp_path):
-    twin = Sure(mode="slow")
-    twin.load(changed(tmp_path / "program.json", lambda state: state.pop("mode")))
-    assert (twin.tries, twin.mode) == (7, "fast")
-
-
 def test_saved_value_outside_todays_bounds_is_refused_and_changes_nothing(tmp_path):
     twin = Sure()
     with pytest.raises(ValueOutOfBounds, match="tries=99"):

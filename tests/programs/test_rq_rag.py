@@ -219,7 +219,8 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
 
 def select_trajectory(strategy, leaves):
     """The prediction that is made of these leaves, and the scores that the trace shows."""
-    with recording(TraceRecorder(0.0, concurrent=False)) as recorder:
+    recorder = TraceRecorder(0.0, concurrent=False)
+    with recording(recorder):
         prediction = RQRAG(strategy=strategy)._select(leaves)
     [step] = [step for step in recorder.steps if isinstance(step, Selected)]
     return prediction, step.scores

@@ -13,6 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.streaming import _pool
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Retrieved
 from knowgap.retrieval.passage import Hit, Passage
@@ -125,9 +126,8 @@ def test_a_stream_that_is_left_calls_nothing_more(how):
             stream.close()
         else:
             asyncio.run(leave())
-    threads = [thread for thread in threading.enumerate() if thread.name == "knowgap-stream"]
     free.set()
-    for thread in threads:
-        thread.join(timeout=60)
+    _pool().shutdown()  # once all of it has ended
+    _pool.cache_clear()
     assert index.searches == 1
     assert len(engine.calls) <= 1

@@ -12,9 +12,9 @@ from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage
 from knowgap.programs.trace import recorder as recorder_module
 from knowgap.programs.trace.recorder import (
-    HELPERS,
+    RECORDER,
+    THREADS,
     TraceRecorder,
-    current_recorder,
     recording,
     run_concurrently,
 )
@@ -23,23 +23,25 @@ from knowgap.programs.trace.steps import Reasoned
 
 @pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
 def recorder(request):
-    with recording(TraceRecorder(time.perf_counter(), concurrent=request.param)) as recorder:
+    recorder = TraceRecorder(time.perf_counter(), concurrent=request.param)
+    with recording(recorder):
         yield recorder
 
 
 @pytest.fixture
 def concurrent():
-    with recording(TraceRecorder(time.perf_counter(), concurrent=True)) as recorder:
+    recorder = TraceRecorder(time.perf_counter(), concurrent=True)
+    with recording(recorder):
         yield recorder
 
 
 def say(text):
-    current_recorder().add(Reasoned(what="test", text=text))
+    RECORDER.get().add(Reasoned(what="test", text=text))
 
 
 def charge(calls):
-    cost = current_recorder().cost
-    current_recorder().tracker.add(Usage(calls=calls))
+    cost = RECORDER.get().cost
+    RECORDER.get().tracker.add(Usage(calls=calls))
     cost.critical_calls += calls
 
 
@@ -100,7 +102,8 @@ def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls):
         charge(2)
         charge(3)
 
-    with recording(TraceRecorder(0.0, concurrent=concurrent)) as recorder:
+    recorder = TraceRecorder(0.0, concurrent=concurrent)
+    with recording(recorder):
         charge(1)
         run_concurrently([flat, deep])
         charge(1)
@@ -131,10 +134,10 @@ def test_steps_and_what_an_optimizer_collects_are_in_the_order_of_the_tasks(conc
         assert [p.echo for p in run_concurrently([lambda: predictor(word="x")] * 2)] == ["x", "x"]
 
 
-@pytest.mark.parametrize("helpers", [0, 1, 5, HELPERS])
-def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
-    """However deep and wide: with any number of helping threads, also none."""
-    monkeypatch.setattr(recorder_module, "_free", threading.Semaphore(helpers))
+@pytest.mark.parametrize("threads", [0, 20, THREADS])
+def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, threads):
+    """However deep and wide, and however few threads there may be."""
+    monkeypatch.setattr(recorder_module, "THREADS", threads)
     before, most = threading.active_count(), 0
 
     def spread(depth):
@@ -143,7 +146,7 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
         return sum(run_concurrently([functools.partial(spread, depth - 1)] * 4)) if depth else 1
 
     assert spread(5) == 1024
-    assert most <= helpers
+    assert most <= 2 * threads, "those that begin at the same moment may not see one another"
     assert threading.active_count() == before
 
 
