@@ -1,33 +1,31 @@
 """The lines of a page of a PDF file: columns in their order, and the rows of tables with the names of their columns.
 
-A line of text that PDFium returns may run through several columns or cells. It is cut at wide gaps; the parts are
-sorted where the page has columns; and those within the rules of a table become its cells.
+The parts of a page's lines (`pdf_parts`) become cells where they stand within the rules of a table, or in rows below
+the names of columns. The others are read column after column, and joined to lines.
 """
 
 from __future__ import annotations
 
-import ctypes
 import itertools
+import math
 import re
-from bisect import bisect_right
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from statistics import median
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from knowgap.retrieval.documents.pdf_parts import HYPHEN, Part, Rule, parts_of, rules_of
 from knowgap.retrieval.documents.text import joined, line
 
-_HYPHEN = "\x02"  # PDFium's, for a hyphen at the end of a line and the line end
-_APART = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_]){4,}(?!\S)")
+_EDGE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
 _NEAR = 3.0  # points between rules that are the same
-_SHORTEST = 8.0  # points of a rule
-_MOST_RULES, _MOST_DRAWN = 500, 20_000  # rules of a page, and pieces of them; a drawing has more
-_GAP = 1.2  # of the size of letters, between two columns or cells
+_MOST_CELLS = 10_000  # of a table with rules
 _MOST_PARTS = 1500  # of a page; more are no columns of text
 _FEWEST = 3  # rows below the names of a table without rules
 _PROSE = 20  # characters of a line of a column on average; cells of a table have fewer
+_WORD = re.compile(r"[^\W\d_]")
 
 
 @dataclass
@@ -40,117 +38,99 @@ class Line:
     is_row: bool = False
 
 
-class _Part(NamedTuple):
-    """A part of a line without wide gaps, in points from the left and the bottom of the page."""
+@dataclass
+class Table:
+    """A table: the left end of each column, and in each row the parts of each cell.
 
-    text: str
-    left: float
-    right: float
-    y: float
-    size: float
+    The parts of a merged cell are in each of its places. `names` has the names of the columns once it was read.
+    """
+
+    columns: Sequence[float]
+    rows: Sequence[Sequence[Sequence[Part]]]
+    names: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.parts = {part for row in self.rows for cell in row for part in cell}
+        self.size = median(part.size for part in self.parts)
+        self.top = max(part.y for part in self.parts)
+        self.bottom = min(part.y for part in self.parts)
+        left, right = min(part.left for part in self.parts), max(part.right for part in self.parts)
+        self.place = Part(" ".join(part.text for part in self.parts), left, right, self.top, self.size)
+
+    def read(self, above: Table | None) -> list[str]:
+        """The rows as lines; the first row names the columns, unless the table goes on from `above`."""
+        grid, title = [[_text_of(cell) for cell in row] for row in self.rows], list[str]()
+        while len(grid) > 2 and len({*grid[0]}) == 1:
+            title.append(grid.pop(0)[0])  # one cell over the whole width
+        heads = 1
+        if above is not None and not title and self._continues(above):
+            self.names = above.names
+            heads = int(grid[0] == self.names)  # the names are repeated
+        else:
+            while heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]:
+                heads += 1  # names above several columns, with names of their own below
+            self.names = joined(grid[:heads])
+        if not all(_WORD.search(name) or not name for name in self.names):
+            self.names, heads = [], 0
+        names = dict(enumerate(self.names))
+        shown = [{n: text or ("" if names.get(n) else "–") for n, text in enumerate(row)} for row in grid[heads:]]
+        return [*title, *(each for row in shown if (each := line(row, names)))]
+
+    def _continues(self, above: Table) -> bool:
+        """Whether the columns are at the same places."""
+        pairs = zip(self.columns, above.columns, strict=False)
+        return len(self.columns) == len(above.columns) and all(abs(one - other) < 2 * _NEAR for one, other in pairs)
 
 
-class _Rule(NamedTuple):
-    at: float  # x of an upright rule, y of a level one
-    first: float
-    last: float
+def _text_of(cell: Sequence[Part]) -> str:
+    in_order = sorted(cell, key=lambda part: (-round(part.y), part.left))
+    return " ".join(part.text for part in in_order).replace(f"{HYPHEN} ", "")
 
 
-def lines_of(page: Any, number: int, above: _Table | None) -> tuple[list[Line], _Table | None]:
+def lines_of(page: Any, number: int, above: Table | None) -> tuple[list[Line], Table | None]:
     """The lines of a page, and the table at its end if there is one; `above` is the one at the end of the page before.
 
     A table that begins a page with the columns of the one above goes on with its names.
     """
-    words = page.get_textpage()
-    parts = list(_parts(words))
-    words.close()
-    tables, prose = list[_Table](), parts
-    for table in (*_ruled(page), *_aligned(parts)):
-        outside = table.take(prose)
-        if len(outside) < len(prose):
-            prose = outside
-            tables.append(table)
-    placed = [(part.y, [Line(part.text, part.size, number)]) for part in _joined(_in_order(prose))]
+    parts = parts_of(page)
+    ruled = [*_ruled(parts, *rules_of(page))]
+    tables = [*ruled, *_aligned([part for part in parts if not any(part in table.parts for table in ruled)])]
+    places = {part: table.place for table in tables for part in table.parts}
+    prose = [part for part in parts if part not in places]
+    found = dict[Part, list[Line]]()
     for table in tables:
-        is_first = not any(part.y > table.top for part in prose)
-        made = [Line(text, table.size, number, is_row=True) for text in table.lines(above if is_first else None)]
-        at = next((n for n, (y, _) in enumerate(placed) if y < table.top), len(placed))
-        placed.insert(at, (table.top, made))
-    last = min(tables, key=lambda table: table.bottom, default=None)
-    if last is not None and sum(part.y < last.bottom for part in prose) > 1:  # more than a page number is below
-        last = None
-    return [each for _, lines in placed for each in lines], last
-
-
-def _parts(words: Any) -> Iterator[_Part]:
-    """The text in PDFium's order, cut at line ends and at wide gaps."""
-    from pypdfium2 import raw
-
-    box = [ctypes.c_double() for _ in range(4)]
-    text, left, right, y, size, letters = "", 0.0, 0.0, 0.0, 0.0, list[tuple[float, float]]()
-    ended, torn, rest = False, False, False  # a line; a word at a hyphen; and whether its rest is being read
-    for index in range(words.count_chars()):
-        character = chr(raw.FPDFText_GetUnicode(words, index))
-        ended |= (character in "\r\n" and not torn) or (character.isspace() and rest)
-        if character.isspace() or character in ("\0", _HYPHEN):
-            torn |= character == _HYPHEN
-            text += " " if text and not text.endswith(" ") and not torn else ""
-            continue
-        raw.FPDFText_GetCharBox(words, index, *box)
-        x, end, bottom = (each.value for each in box[:3])
-        moved = abs(bottom - y) > 0.7 * size or x - right > _GAP * size or x < left - size
-        if text.strip() and (ended or (moved and not torn)):
-            yield _Part(_spelled(text, letters), left, right, y, size)
-            text, torn = "", False
-        rest = torn
-        if not text.strip():
-            text, left, right, y, size, letters = "", x, end, bottom, _size(words, index), []
-        text, ended = text + character, False
-        right = right if torn else max(right, end)
-        letters.append((x, end))
-    if text.strip():
-        yield _Part(_spelled(text, letters), left, right, y, size)
-
-
-def _size(words: Any, index: int) -> float:
-    """The size in points of a character."""
-    from pypdfium2 import raw
-
-    matrix = raw.FS_MATRIX()
-    raw.FPDFText_GetMatrix(words, index, ctypes.byref(matrix))
-    return round(raw.FPDFText_GetFontSize(words, index) * (matrix.b**2 + matrix.d**2) ** 0.5 * 2) / 2 or 1.0
-
-
-def _spelled(text: str, letters: Sequence[tuple[float, float]]) -> str:
-    """The text of a part; letters that are set apart are joined, and words are told by wider gaps.
-
-    `letters` are the left and right ends of the characters that are not spaces.
-    """
-
-    def join(found: re.Match[str]) -> str:
-        pieces, first = found[0].split(), len("".join(text[: found.start()].split()))
-        ends = itertools.pairwise(letters[first : first + len(pieces)])
-        gaps = [after - before for (_, before), (after, _) in ends]
-        words = (" " * (gap > 1.6 * median(gaps) + 0.5) + piece for gap, piece in zip(gaps, pieces[1:], strict=True))
-        return pieces[0] + "".join(words)
-
-    text = text.strip()
-    return _APART.sub(join, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _joined(parts: Sequence[_Part]) -> list[_Part]:
-    """Parts that follow each other on one line of the page become one."""
-    found: list[_Part] = []
-    for part in parts:
-        before = found[-1] if found else None
-        if before is not None and abs(before.y - part.y) < 0.5 * part.size and part.left >= before.right - 1:
-            found[-1] = before._replace(text=f"{before.text} {part.text}", right=part.right)
+        is_first = sum(part.y > table.top for part in prose) <= _EDGE
+        texts = table.read(above if is_first else None)
+        found[table.place] = [Line(text, table.size, number, is_row=True) for text in texts]
+    lines = list[Line]()
+    ordered = _in_order([*dict.fromkeys(places.get(part, part) for part in parts)])
+    for is_table, each in itertools.groupby(ordered, key=lambda part: part in found):
+        if is_table:
+            lines += itertools.chain.from_iterable(found[part] for part in each)
         else:
-            found.append(part)
-    return found
+            lines += [Line(part.text, part.size, number) for part in _lines(each)]
+    last = min(tables, key=lambda table: table.bottom, default=None)
+    is_last = last is not None and sum(part.y < last.bottom for part in prose) <= _EDGE
+    return lines, last if is_last else None
 
 
-def _in_order(parts: Sequence[_Part]) -> Sequence[_Part]:
+def _lines(parts: Iterable[Part]) -> list[Part]:
+    """Parts that follow each other on one line of the page become one; a divided word is whole in the first line."""
+    found: list[Part] = []
+    for part in parts:
+        before, text = found[-1] if found else None, part.text
+        if before is not None and abs(before.y - part.y) < 0.5 * part.size and part.left >= before.right - 1:
+            found[-1] = before._replace(text=f"{before.text} {text}", right=part.right)
+            continue
+        if before is not None and before.text.endswith(HYPHEN):
+            end, _, text = text.partition(" ")
+            found[-1] = before._replace(text=before.text[:-1] + end)
+        if text:
+            found.append(part._replace(text=text))
+    return [part._replace(text=part.text.replace(HYPHEN, "")) for part in found]
+
+
+def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
     """The parts of a page, column after column where there are columns, otherwise in PDFium's order.
 
     Columns are on both sides of a strip that hardly any part crosses. What crosses it, such as a title, divides the
@@ -159,8 +139,8 @@ def _in_order(parts: Sequence[_Part]) -> Sequence[_Part]:
     gutter = _gutter(parts)
     if gutter is None:
         return parts
-    ordered: list[_Part] = []
-    sides: tuple[list[_Part], list[_Part]] = ([], [])
+    ordered: list[Part] = []
+    sides: tuple[list[Part], list[Part]] = ([], [])
     for part in sorted(parts, key=lambda part: (-part.y, part.left)):
         if part.left < gutter < part.right:
             ordered += [*_in_order(sides[0]), *_in_order(sides[1]), part]
@@ -170,7 +150,7 @@ def _in_order(parts: Sequence[_Part]) -> Sequence[_Part]:
     return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
 
 
-def _gutter(parts: Sequence[_Part]) -> float | None:
+def _gutter(parts: Sequence[Part]) -> float | None:
     """The x between two columns; None if there are none."""
     if not 6 <= len(parts) <= _MOST_PARTS:
         return None
@@ -188,212 +168,133 @@ def _gutter(parts: Sequence[_Part]) -> float | None:
     return max(found)[2] if found else None
 
 
-def _is_prose(parts: Sequence[_Part]) -> bool:
+def _is_prose(parts: Sequence[Part]) -> bool:
     return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
 
 
-class _Table:
-    """A table between the x of its columns and the y of its rows, ascending.
+def _ruled(parts: Sequence[Part], upright: Sequence[Rule], level: Sequence[Rule]) -> Iterator[Table]:
+    """The tables with rules: each is where upright rules touch level ones, which may reach beyond them."""
+    for beside in _touching(upright):
+        low, high = beside[0].first - _NEAR, max(rule.last for rule in beside) + _NEAR
+        for rows in _touching([rule for rule in level if low <= rule.at <= high]):
+            left, right = rows[0].first, max(rule.last for rule in rows)
+            inner = [rule for rule in beside if left - _NEAR < rule.at < right + _NEAR]
+            xs, ys = _by_place([Rule(left, low, high), *inner, Rule(right, low, high)]), _by_place(rows)
+            if len(xs) > 2 and len(ys) > 2 and len(xs) * len(ys) < _MOST_CELLS and (table := _of_rules(parts, xs, ys)):
+                yield table
 
-    Cells are (row, column), the first row at the top. `merged` has for a cell the first of those without rules between.
+
+def _touching(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Groups of rules that are beside each other or go on where another one ends, each by where they begin."""
+    groups = list[list[Rule]]()
+    end = -math.inf
+    for rule in sorted(rules, key=lambda rule: rule.first):
+        if rule.first > end + _NEAR:
+            groups.append([])
+        groups[-1].append(rule)
+        end = max(end, rule.last)
+    return groups
+
+
+def _by_place(rules: Sequence[Rule]) -> dict[float, list[Rule]]:
+    """The rules at each place, ascending; some programs draw them cell by cell."""
+    found: dict[float, list[Rule]] = {}
+    for rule in sorted(rules):
+        last = next(reversed(found), None)
+        found.setdefault(rule.at if last is None or rule.at - last > _NEAR else last, []).append(rule)
+    return found
+
+
+def _of_rules(parts: Sequence[Part], xs: dict[float, list[Rule]], ys: dict[float, list[Rule]]) -> Table | None:
+    """The table between rules; None if there is not something in two rows and two columns of it.
+
+    Cells without a rule between them are one.
     """
-
-    def __init__(
-        self,
-        columns: Sequence[float],
-        rows: Sequence[float],
-        merged: Mapping[tuple[int, int], tuple[int, int]] = MappingProxyType({}),
-    ) -> None:
-        self.columns, self.rows, self.size, self.names = columns, rows, 0.0, list[str]()
-        self.top, self.bottom = rows[-1], rows[0]
-        self._merged, self._cells = merged, dict[tuple[int, int], list[_Part]]()
-
-    def take(self, parts: Sequence[_Part]) -> Sequence[_Part]:
-        """Take the parts that are inside, and return the others, or all if they are not in two rows and columns."""
-        outside, sizes = list[_Part](), list[float]()
-        for part in parts:
-            x, y = (part.left + part.right) / 2, part.y + part.size / 4
-            cell = len(self.rows) - 1 - bisect_right(self.rows, y), bisect_right(self.columns, x) - 1
-            if 0 <= cell[0] < len(self.rows) - 1 and 0 <= cell[1] < len(self.columns) - 1:
-                self._cells.setdefault(self._merged.get(cell, cell), []).append(part)
-                sizes.append(part.size)
+    lefts, highs = [*xs], [*ys][::-1]
+    cells = dict[tuple[int, int], list[Part]]()
+    for row, (high, low) in enumerate(itertools.pairwise(highs)):
+        for column, (left, right) in enumerate(itertools.pairwise(lefts)):
+            if column and not _is_drawn(xs[left], (low + high) / 2):
+                cells[row, column] = cells[row, column - 1]
+            elif row and not _is_drawn(ys[high], (left + right) / 2):
+                cells[row, column] = cells[row - 1, column]
             else:
-                outside.append(part)
-        self.size = median(sizes or [0.0])
-        return outside if all(len({cell[side] for cell in self._cells}) > 1 for side in (0, 1)) else parts
-
-    def has_columns(self, columns: Sequence[float]) -> bool:
-        """Whether the columns of another table are at the same places."""
-        pairs = zip(columns, self.columns, strict=False)
-        return len(columns) == len(self.columns) and all(abs(one - other) < 2 * _NEAR for one, other in pairs)
-
-    def lines(self, above: _Table | None) -> list[str]:
-        """The rows as lines; the first row names the columns, unless the table goes on from the page before."""
-        texts = {
-            cell: " ".join(part.text for part in sorted(parts, key=lambda part: (-round(part.y), part.left)))
-            for cell, parts in self._cells.items()
-        }
-        width, title = len(self.columns) - 1, list[str]()
-        cells = [[(row, column) for column in range(width)] for row in range(len(self.rows) - 1)]
-        owners = [[self._merged.get(cell, cell) for cell in row] for row in cells]
-        grid = [[texts.get(owner, "") for owner in row] for row in owners]
-        while len(grid) > 2 and len({*owners[len(title)]}) == 1:
-            title.append(grid.pop(0)[0])  # one cell over the whole width
-        if above is not None and not title and above.has_columns(self.columns):
-            self.names = above.names
-            heads = int(grid[0] == self.names)  # the names are repeated
-        else:
-            heads = 1
-            while heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]:
-                heads += 1  # names above several columns, with names of their own below
-            self.names = joined(grid[:heads])
-        if not all(any(map(str.isalpha, name)) or not name for name in self.names):
-            self.names, heads = [], 0
-        names = dict(enumerate(self.names))
-        shown = [{n: text or ("" if names.get(n) else "–") for n, text in enumerate(row)} for row in grid[heads:]]
-        return [*title, *(each for row in shown if (each := line(row, names)))]
+                cells[row, column] = []
+    for part in parts:
+        x, y = (part.left + part.right) / 2, part.y + part.size / 4
+        cells.get((bisect([-high for high in highs], -y) - 1, bisect(lefts, x) - 1), []).append(part)
+    filled = {id(cell): place for place, cell in reversed(cells.items()) if cell}
+    if any(len({place[side] for place in filled.values()}) < 2 for side in (0, 1)):
+        return None
+    rows = [[cells[row, column] for column in range(len(lefts) - 1)] for row in range(len(highs) - 1)]
+    return Table(lefts[:-1], rows)
 
 
-def _ruled(page: Any) -> list[_Table]:
-    """The grids of rules of a page with at least two rows and two columns, from top to bottom.
-
-    A grid is where upright rules stand beside or upon each other.
-    """
-    upright, level = map(_continued, _rules(page))
-    if len(upright) + len(level) > _MOST_RULES:
-        return []
-    bands = list[list[_Rule]]()
-    for rule in sorted(upright, key=lambda rule: rule.first):
-        if bands and rule.first <= max(other.last for other in bands[-1]) + _NEAR:
-            bands[-1].append(rule)
-        else:
-            bands.append([rule])
-    tables = []
-    for columns in bands:
-        low, high = columns[0].first - _NEAR, max(rule.last for rule in columns) + _NEAR
-        rows = [rule for rule in level if low <= rule.at <= high]
-        xs, ys = _places(columns), _places(rows)
-        if len(xs) > 2 and len(ys) > 2:
-            tables.append(_Table(xs, ys, _merged(xs, ys, columns, rows)))
-    return tables[::-1]
+def _is_drawn(rules: Sequence[Rule], place: float) -> bool:
+    """Whether one of the rules covers a place along them."""
+    return any(rule.first - _NEAR < place < rule.last + _NEAR for rule in rules)
 
 
-def _merged(
-    columns: Sequence[float], rows: Sequence[float], upright: Sequence[_Rule], level: Sequence[_Rule]
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """For each cell, the first of those that have no rule between."""
-    owner: dict[tuple[int, int], tuple[int, int]] = {}
-    for row, (high, low) in enumerate(itertools.pairwise(rows[::-1])):
-        for column, (left, right) in enumerate(itertools.pairwise(columns)):
-            owner[row, column] = (row, column)
-            if column and not _crossed(upright, left, (low + high) / 2):
-                owner[row, column] = owner[row, column - 1]
-            elif row and not _crossed(level, high, (left + right) / 2):
-                owner[row, column] = owner[row - 1, column]
-    return owner
-
-
-def _crossed(rules: Sequence[_Rule], at: float, place: float) -> bool:
-    """Whether a rule at a position covers a place along it."""
-    return any(abs(rule.at - at) < _NEAR and rule.first - _NEAR < place < rule.last + _NEAR for rule in rules)
-
-
-def _aligned(parts: Sequence[_Part]) -> list[_Table]:
+def _aligned(parts: Sequence[Part]) -> Iterator[Table]:
     """Tables without rules: below a row of three or more names, rows whose cells each stand below one of these."""
-    rows = list[list[_Part]]()
+    rows = list[list[Part]]()
     for part in sorted(parts, key=lambda part: (-part.y, part.left)):
         if rows and rows[-1][0].y - part.y <= 0.5 * part.size:
             rows[-1].append(part)
         else:
             rows.append([part])
     rows = [sorted(row, key=lambda part: part.left) for row in rows]
-    tables, n = list[_Table](), 0
-    while n < len(rows):
-        columns, last = [(part.left, part.right) for part in rows[n]], n
-        while len(columns) > 2 and last + 1 < len(rows):
-            row, step = rows[last + 1], rows[last][0].y - rows[last + 1][0].y
-            usual = rows[n][0].y - rows[n + 1][0].y
-            wider = _widened(columns, row)
-            if not wider or step > 2.5 * row[0].size or (len(row) == 1 and last > n and step > 1.3 * usual):
-                break
-            columns, last = wider, last + 1
-        below = rows[n + 1 : last + 1]
+    while rows:
+        columns, count = _columns(rows)
+        names, below = rows[0], rows[1:count]
         full = sum(len(row) >= len(columns) - 1 for row in below)
-        named = all(re.search(r"[^\W\d_]", part.text) for part in rows[n])
         cells = [part for row in below for part in row]
+        named = all(_WORD.search(part.text) for part in names)
         if named and len(below) >= _FEWEST and full >= len(below) / 2 and not _is_prose(cells):
-            tables.append(_of_rows(rows[n : last + 1], columns))
-        n = last + 1
-    return tables
+            yield _of_rows(rows[:count], columns)
+        rows = rows[count:]
 
 
-def _widened(columns: Sequence[tuple[float, float]], row: Sequence[_Part]) -> list[tuple[float, float]]:
-    """Columns, (left, right), as wide as the cells of one more row; empty if a cell is not below one of them alone."""
-    wider = list(columns)
-    for part in row:
-        hit = [n for n, (left, right) in enumerate(wider) if part.left < right and part.right > left]
-        if len(hit) != 1:
-            return []
-        wider[hit[0]] = (min(part.left, wider[hit[0]][0]), max(part.right, wider[hit[0]][1]))
-    return [] if any(right > left for (_, right), (left, _) in itertools.pairwise(wider)) else wider
+def _columns(rows: Sequence[Sequence[Part]]) -> tuple[list[tuple[float, float]], int]:
+    """The columns, (left, right), of the table that begins with the names in the first row, and how many rows it has.
 
-
-def _of_rows(rows: Sequence[Sequence[_Part]], columns: Sequence[tuple[float, float]]) -> _Table:
-    """The table of aligned rows.
-
-    A line of one cell that is not the first of its row belongs to the row that is nearer.
+    Columns are as wide as their cells.
     """
-    ys = [row[0].y for row in rows]
-    levels = [ys[-1] - rows[-1][0].size / 2]
-    for n in range(len(rows) - 1, -1, -1):
-        if len(rows[n]) > 1 or rows[n][0].left < columns[0][1]:
-            top = n
-            while top > 1 and len(rows[top - 1]) == 1 and ys[top - 2] - ys[top - 1] > ys[top - 1] - ys[top]:
-                top -= 1  # the line of one cell above is nearer to this row
-            levels.append(ys[top] + rows[top][0].size)
-    edges = [columns[0][0] - 1, *((right + left) / 2 for (_, right), (left, _) in itertools.pairwise(columns))]
-    return _Table([*edges, columns[-1][1] + 1], levels)
+    columns, count = [(part.left, part.right) for part in rows[0]], 1
+    while len(columns) > 2 and count < len(rows):
+        row, step = rows[count], rows[count - 1][0].y - rows[count][0].y
+        places = [_place(part, columns) for part in row]
+        is_far = step > 2.5 * row[0].size
+        is_after = len(row) == 1 and count > 1 and step > 1.3 * (rows[0][0].y - rows[1][0].y)
+        if None in places or is_far or is_after:
+            break
+        wider = list(columns)
+        for place, part in zip(places, row, strict=True):
+            left, right = wider[place or 0]
+            wider[place or 0] = (min(part.left, left), max(part.right, right))
+        if any(right > left for (_, right), (left, _) in itertools.pairwise(wider)):
+            break
+        columns, count = wider, count + 1
+    return columns, count
 
 
-def _places(rules: Sequence[_Rule]) -> list[float]:
-    """The positions of rules, ascending; those that are near each other are one."""
-    found: list[float] = []
-    for at in sorted(rule.at for rule in rules):
-        if not found or at - found[-1] > _NEAR:
-            found.append(at)
-    return found
+def _place(part: Part, columns: Sequence[tuple[float, float]]) -> int | None:
+    """The column that a part stands in; None if that is not one alone."""
+    hit = [n for n, (left, right) in enumerate(columns) if part.left < right and part.right > left]
+    return hit[0] if len(hit) == 1 else None
 
 
-def _continued(rules: Sequence[_Rule]) -> list[_Rule]:
-    """Rules of which those that go on where another one ends are one; some programs draw them cell by cell."""
-    found: list[_Rule] = []
-    for rule in sorted(rules, key=lambda rule: (round(rule.at), rule.first)):
-        if found and round(found[-1].at) == round(rule.at) and rule.first <= found[-1].last + _NEAR:
-            found[-1] = found[-1]._replace(last=max(found[-1].last, rule.last))
-        else:
-            found.append(rule)
-    return found
-
-
-def _rules(page: Any) -> tuple[list[_Rule], list[_Rule]]:
-    """The upright and the level rules of a page, also those that are thin rectangles."""
-    from pypdfium2 import raw
-
-    upright, level, x, y = list[_Rule](), list[_Rule](), ctypes.c_float(), ctypes.c_float()
-    for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1):
-        matrix, points = drawn.get_matrix(), list[tuple[float, float]]()
-        for index in range(min(raw.FPDFPath_CountSegments(drawn), _MOST_DRAWN)):
-            segment = raw.FPDFPath_GetPathSegment(drawn, index)
-            raw.FPDFPathSegment_GetPoint(segment, x, y)
-            if raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_MOVETO:
-                points = []
-            points.append(matrix.on_point(x.value, y.value))
-            back = points[:1] if raw.FPDFPathSegment_GetClose(segment) else []
-            for (left, low), (right, high) in itertools.pairwise([*points[-2:], *back]):
-                if abs(left - right) < 1 and abs(low - high) > _SHORTEST:
-                    upright.append(_Rule(left, min(low, high), max(low, high)))
-                elif abs(low - high) < 1 and abs(left - right) > _SHORTEST:
-                    level.append(_Rule(low, min(left, right), max(left, right)))
-        if len(upright) + len(level) > _MOST_DRAWN:
-            return [], []
-    return upright, level
+def _of_rows(lines: Sequence[Sequence[Part]], columns: Sequence[tuple[float, float]]) -> Table:
+    """The table of aligned lines. Lines of one cell between two rows are divided between these at the widest gap."""
+    full = [n for n, parts in enumerate(lines) if len(parts) > 1 or parts[0].left < columns[0][1]]
+    starts = [0]
+    for above, below in itertools.pairwise(full):
+        gaps = {n: round(lines[n - 1][0].y - lines[n][0].y, 1) for n in range(above + 1, below + 1)}
+        starts.append(max(gaps, key=lambda n: (gaps[n], n)))
+    rows = list[list[list[Part]]]()
+    for first, end in itertools.pairwise([*starts, len(lines)]):
+        row: list[list[Part]] = [[] for _ in columns]
+        for part in itertools.chain.from_iterable(lines[first:end]):
+            row[_place(part, columns) or 0].append(part)
+        rows.append(row)
+    return Table([left for left, _ in columns], rows)
