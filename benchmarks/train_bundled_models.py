@@ -40,8 +40,8 @@ def train(part: str, data: Path, output: Path, seed: int = 0) -> dict[str, Any]:
     if part == "relevance":
         from bundled_models.relevance import train_relevance
 
-        model, pairs = train_relevance(data, output, seed=seed, progress=progress)
-        return {"delta": model.delta, "pairs": pairs}
+        delta, pairs = train_relevance(data, output, seed=seed, progress=progress)
+        return {"delta": delta, "pairs": pairs}
     from bundled_models.reading import READING_CONFIG, train_reading
 
     config = READING_CONFIG.model_copy(update={"seed": seed})

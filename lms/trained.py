@@ -40,7 +40,7 @@ def load_trained(argument: str, where: str | Path) -> Any:
     if config.is_file() and "ForSequenceClassification" in config.read_text(encoding="utf-8"):
         if argument != "relevant":
             raise CheckpointError(f"{folder} scores pairs of texts and writes none: it cannot be {argument}")
-        from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
+        from knowgap.retrieval.rerankers.reranker import CrossEncoderReranker
 
         return CrossEncoderReranker(folder, default_threshold=0.0)
     if argument != "generator":

@@ -19,8 +19,8 @@ from .passage import Retriever as Retriever
 from .passage import rank_hits as rank_hits
 from .qdrant import QdrantIndex as QdrantIndex
 from .remote import RemoteRetriever as RemoteRetriever
-from .rerankers.cross_encoder import CrossEncoderReranker as CrossEncoderReranker
-from .rerankers.cross_encoder import make_reranker as make_reranker
 from .rerankers.relevance import EmbeddedReranker as EmbeddedReranker
+from .rerankers.reranker import CrossEncoderReranker as CrossEncoderReranker
 from .rerankers.reranker import Reranker as Reranker
+from .rerankers.reranker import make_reranker as make_reranker
 from .sentences import split_sentences as split_sentences

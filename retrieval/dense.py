@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -85,7 +84,7 @@ class DenseEncoder:
     def inside(cls, index: Path | None = None) -> Self:
         """The embedded MiniLM encoder, which is the same in every index."""
         embed = sentence_encoder().encode
-        return cls(EMBEDDED, MINILM_DIGEST, functools.partial(embed, remember=False), embed, embedded_window())
+        return cls(EMBEDDED, MINILM_DIGEST, embed, embed, embedded_window())
 
     @classmethod
     def fitted(cls, build: IndexBuild, store: PassageStore, progress: Progress) -> Self:

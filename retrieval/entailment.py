@@ -11,9 +11,13 @@ from knowgap.plugins import make
 from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.hub import loading_model
-from knowgap.retrieval.logistic import expit, softmax
-from knowgap.retrieval.rerankers.cross_encoder import check_trained, load_cross_encoder, predict_logits
-from knowgap.retrieval.rerankers.reranker import PairScorer, cached
+from knowgap.retrieval.rerankers.reranker import (
+    PairScorer,
+    cached,
+    check_trained,
+    load_cross_encoder,
+    predict_logits,
+)
 
 _BATCH_SIZE = 16
 _MAX_TOKENS = 2048
@@ -83,10 +87,11 @@ class NLICrossEncoder(PairScorer):
     @cached
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The probability of the label entailment for each (premise, hypothesis) pair."""
-        logits = predict_logits(self._model, pairs)
-        if logits.shape[1] == 1:
-            return expit(logits[:, 0]).tolist()
-        return softmax(logits)[:, self._entailment_label].tolist()
+        import torch
+
+        logits = torch.from_numpy(predict_logits(self._model, pairs))
+        probabilities = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
+        return probabilities[:, self._entailment_label].tolist()
 
 
 class T5TrueNLI(PairScorer):

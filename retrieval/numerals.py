@@ -6,29 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-MONTHS = {
-    name: month
-    for month, names in enumerate(
-        (
-            "january jan januar janvier enero gennaio janeiro januari",
-            "february feb februar fevrier febrero febbraio fevereiro februari",
-            "march mar marz mars marzo marco maart",
-            "april apr avril abril aprile",
-            "may mai mayo maggio maio mei",
-            "june jun juni juin junio giugno junho",
-            "july jul juli juillet julio luglio julho",
-            "august aug aout agosto augustus",
-            "september sept sep septembre septiembre settembre setembro",
-            "october oct oktober octobre octubre ottobre outubro",
-            "november nov novembre noviembre novembro",
-            "december dec dezember decembre diciembre dicembre dezembro",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
-"""The month of each of its names, in lower case and without accents."""
-
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
@@ -41,16 +18,32 @@ _ORDINAL = {f"{word.removesuffix('y') + 'ie' if n > 19 else word}th": n for word
 _ORDINAL |= {word: n for n, word in enumerate(_ORDINALS.split())} | {"hundredth": 100}
 _CARDINAL |= {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _WORDS = _CARDINAL | _ORDINAL
-_ELSEWHERE = {
-    word: n
-    for language in (
-        "eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
-        "un deux trois quatre cinq six sept huit neuf dix onze douze",
-        "uno dos tres cuatro cinco seis siete ocho nueve diez once doce",
-        "uno due tre quattro cinque sei sette otto nove dieci undici dodici",
-    )
-    for n, word in enumerate(language.split(), start=1)
-}
+_ELSEWHERE = """
+    eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf
+    un deux trois quatre cinq six sept huit neuf dix onze douze
+    uno dos tres cuatro cinco seis siete ocho nueve diez once doce
+    uno due tre quattro cinque sei sette otto nove dieci undici dodici
+"""
+_MONTHS = """
+    january jan januar janvier enero gennaio janeiro januari
+    february feb februar fevrier febrero febbraio fevereiro februari
+    march mar marz mars marzo marco maart
+    april apr avril abril aprile
+    may mai mayo maggio maio mei
+    june jun juni juin junio giugno junho
+    july jul juli juillet julio luglio julho
+    august aug aout agosto augustus
+    september sept sep septembre septiembre settembre setembro
+    october oct oktober octobre octubre ottobre outubro
+    november nov novembre noviembre novembro
+    december dec dezember decembre diciembre dicembre dezembro
+"""
+_MONTH_NUMBERS = {name: n for n, names in enumerate(_MONTHS.split("\n")) for name in names.split()}
+_VALUES = [  # of words; months are below 0
+    _WORDS,
+    {word: n for language in _ELSEWHERE.split("\n") for n, word in enumerate(language.split(), start=1)},
+    {name: -month for name, month in _MONTH_NUMBERS.items()},
+]
 _SCALES = {
     **dict.fromkeys(("thousand", "tausend", "mille", "mil", "千"), 10**3),
     **dict.fromkeys(("万", "萬", "만"), 10**4),
@@ -63,13 +56,17 @@ _CENTURY = r"\W?\s*(?:century|centuries|jahrhundert|siecle|世紀|世纪)"
 _JOIN = r"(?:(?:(?<=hundred)|(?<=thousand)|(?<=million))\sand)?[\s-]"
 _ONE, _FIRST = f"(?:{'|'.join(_CARDINAL)})", f"(?:{'|'.join(_ORDINAL)})"
 _IN_WORDS = re.compile(rf"\b(?:{_ONE}(?:{_JOIN}{_ONE})*(?:{_JOIN}{_FIRST})?|{_FIRST})\b({_CENTURY})?")
-_NAMES = "|".join(MONTHS)
+_NAMES = "|".join(_MONTH_NUMBERS)
 _MONTH = re.compile(rf"\d(?:st|nd|rd|th)?\W{{1,2}}(?:(?:de|of)\s)?({_NAMES})\b|\b({_NAMES})\W{{1,2}}(?:de\s)?\d")
+_SCALE = "|".join(rf"{word}\b" if word.isascii() else word for word in _SCALES)
 _DIGITS = re.compile(
     rf"""(?P<date>\b\d{{1,4}}([-./])\d{{1,2}}\2\d{{1,4}}\b)
     | (?P<first>\b(?P<age>1\d|20)\d\d)\s?[-–—/]\s?(?P<last>\d\d)(?![\d-]|[.,]\d)
     | (?P<groups>(?<![\d.,])\d{{1,3}}(?:[,.'’\s]\d{{3}})+(?![\d]))(?P<part>[.,]\d+)?
-    | (?P<plain>\d+(?:[.,]\d+)?)(?P<decade>(?<=\d\d\d0)(?:['’]?s|er)\b)?(?P<century>(?:th|st|nd|rd|e|\.)?{_CENTURY})?
+    | (?P<plain>\d+(?:[.,]\d+)?)
+      (?: [\s-]*(?P<scale>(?i:{_SCALE}))
+        | (?P<decade>(?<=\d\d\d0)(?:['’]?s|er)\b)
+        | (?P<century>(?:th|st|nd|rd|e|\.)?{_CENTURY}) )?
     """,
     re.VERBOSE,
 )
@@ -80,14 +77,14 @@ class Number(NamedTuple):
 
     Attributes:
         place: where in the text it is written, from and to.
-        ranges: what it may mean: a text says the same if it has a value in one of these ranges.
         values: the numbers that it says; that of a month is below 0.
+        ranges: what it may mean: a text says the same if it has a value in one of these ranges.
         certain: whether it is a number for sure, unlike "one" and "second".
     """
 
     place: tuple[int, int]
-    ranges: list[tuple[float, float]]
     values: set[float]
+    ranges: list[tuple[float, float]]
     certain: bool = True
 
     def is_in(self, values: set[float]) -> bool:
@@ -98,24 +95,24 @@ class Number(NamedTuple):
 def read_numbers(text: str) -> list[Number]:
     """The numbers and months of a text without accents."""
     lower = text.lower()
-    found = [number for match in _DIGITS.finditer(text) for number in _read_digits(match, text)]
+    found = list(_in_digits(text))
     inside = {place for number in found for place in range(*number.place)}
     for match in _IN_WORDS.finditer(lower):
         if match.start() in inside:  # the million of "1.5 million"
             continue
         value = _value([_WORDS[word] for word in re.findall(r"\w+", match[0]) if word in _WORDS])
         ranges = [(value, value), *([(100 * value - 100, 100 * value)] if match[1] else [])]
-        found.append(Number(match.span(), ranges, {value}, value >= _MOST))
+        found.append(Number(match.span(), {value}, ranges, value >= _MOST))
     for match in _MONTH.finditer(lower):
-        month, place = MONTHS[match[1] or match[2]], match.span(1 if match[1] else 2)
-        found.append(Number(place, [(-month, -month)], {month, -month}, text[slice(*place)] != "may"))
+        place = match.span(1 if match[1] else 2)
+        month = float(_MONTH_NUMBERS[lower[slice(*place)]])
+        found.append(Number(place, {month, -month}, [(-month, -month)], text[slice(*place)] != "may"))
     return found
 
 
-def other_values(words: set[str]) -> set[float]:
+def values_of_words(words: set[str]) -> set[float]:
     """The values that words in lower case may have as numerals of some language and, below 0, as months."""
-    months = {-float(MONTHS[word]) for word in words & MONTHS.keys()}
-    return months | {-month for month in months} | {float(t[w]) for t in (_ELSEWHERE, _WORDS) for w in words & t.keys()}
+    return {float(table[word]) for table in _VALUES for word in words & table.keys()}
 
 
 def is_numeral(word: str) -> bool:
@@ -144,36 +141,37 @@ def _value(parts: list[int]) -> float:
     return float(total + section)
 
 
-def _read_digits(match: re.Match[str], text: str) -> Iterator[Number]:
-    """The numbers of a match of `_DIGITS`: the parts of a date, both ends of a range of years, or one number."""
-    for part in re.finditer(r"\d+", match["date"] or ""):
-        place, value = (match.start() + part.start(), match.start() + part.end()), float(part[0])
-        yield Number(place, [(value, value)], {value, -value} if value <= 12 else {value})
-    if match["first"]:
-        first, last, whole = map(float, (match["first"], match["last"], match["age"] + match["last"]))
-        yield Number(match.span("first"), [(first, first)], {first})
-        yield Number(match.span("last"), [(last, last), (whole, whole)], {last, whole})
-    if match["groups"]:  # "1,800" may be 1.8, and "1 800" two numbers
-        value = float(re.sub(r"\D", "", match["groups"]) + (match["part"] or "").replace(",", "."))
-        others = [float(part) for part in re.sub(r"[^\d\s]", ".", match["groups"]).split() if part.count(".") < 2]
-        ranges = [(value, value), *((other, other) for other in others[:1] if len(others) == 1)]
-        yield Number(match.span(), ranges, {value, *others})
-    elif match["plain"]:
-        yield _one_number(match, text, match["plain"].replace(",", "."))
+def _in_digits(text: str) -> Iterator[Number]:
+    """The numbers that a text writes in digits: both ends of a range of years, the parts of a date, and others."""
+    for match in _DIGITS.finditer(text):
+        if match["date"]:
+            for part in re.finditer(r"\d+", match[0]):
+                place, value = (match.start() + part.start(), match.start() + part.end()), float(part[0])
+                yield Number(place, {value, -value}, [(value, value)])  # perhaps of a month
+        elif match["first"]:
+            yield _exactly(match.span("first"), float(match["first"]))
+            yield _exactly(match.span("last"), float(match["last"]), float(match["age"] + match["last"]))
+        elif groups := match["groups"]:
+            value = float(re.sub(r"\D", "", groups) + (match["part"] or "").replace(",", "."))
+            decimal = re.fullmatch(r"\d+[.,]\d+", groups)  # "1,800" may be 1.8
+            yield _exactly(match.span(), value, *([float(groups.replace(",", "."))] if decimal else []))
+        else:
+            yield _plain(match)
 
 
-def _one_number(match: re.Match[str], text: str, digits: str) -> Number:
+def _exactly(place: tuple[int, int], *values: float) -> Number:
+    return Number(place, {*values}, [(value, value) for value in values])
+
+
+def _plain(match: re.Match[str]) -> Number:
+    digits = match["plain"].replace(",", ".")
     value, step = float(digits), 10.0 ** -len(digits.partition(".")[2]) / 2
-    ranges = [(value, value)]
+    if match["scale"]:  # 1.5 million may be 1,512,000
+        factor = _SCALES[match["scale"].lower()]
+        return Number(match.span(), {value, value * factor}, [((value - step) * factor, (value + step) * factor)])
+    number = _exactly(match.span(), value)
     if match["decade"]:
-        ranges.append((value, value + 9))
+        number.ranges.append((value, value + 9))
     elif match["century"]:
-        ranges.append((100 * value - 100, 100 * value))
-    scale = re.match(r"[\s-]*([^\W\d]+)", text[match.end() :])
-    word = next((w for w in (scale[1].lower(), scale[1][0]) if w in _SCALES), "") if scale else ""
-    if scale and word:  # 1.5 million may be 1,512,000
-        factor, end = _SCALES[word], match.end() + scale.start(1) + len(word)
-        return Number(
-            (match.start(), end), [((value - step) * factor, (value + step) * factor)], {value, value * factor}
-        )
-    return Number(match.span(), ranges, {value})
+        number.ranges.append((100 * value - 100, 100 * value))
+    return number

@@ -50,7 +50,7 @@ def content_words(text: str) -> list[str]:
 
 
 class Stemmer:
-    """Reduces words to stems by a Snowball language of PyStemmer. Its objects are not thread-safe: each thread has one.
+    """Reduces words to stems by a Snowball language of PyStemmer. Thread-safe.
 
     Raises:
         ValueOutOfBounds: there is no such language.
@@ -61,15 +61,21 @@ class Stemmer:
 
         if language not in Stemmer.algorithms():
             raise ValueOutOfBounds(f"stemmer = {language!r}: known are {', '.join(Stemmer.algorithms())}, or None")
-        self._language, self._local = language, threading.local()
+        self._stemmer, self._lock = Stemmer.Stemmer(language), threading.Lock()
 
     def __call__(self, words: Sequence[str]) -> list[str]:
         """The stem of each word."""
-        if not hasattr(self._local, "stemmer"):
-            import Stemmer
+        with self._lock:
+            return self._stemmer.stemWords(words)
 
-            self._local.stemmer = Stemmer.Stemmer(self._language)
-        return self._local.stemmer.stemWords(words)
+
+_english = lru_cache(maxsize=1)(lambda: Stemmer("english"))
+
+
+@lru_cache(maxsize=65_536)
+def english_stem(word: str) -> str:
+    """The stem of an English word."""
+    return _english()([word])[0]
 
 
 class Analyzer:
@@ -88,19 +94,6 @@ class Analyzer:
         if not self._english:
             return self(text)
         return self._stem([word for word in words(text) if word not in FUNCTION_WORDS]) or self(text)
-
-
-class Stemmed:
-    """Reduces texts to the stems of their English words, with a cache of the latest texts. Thread-safe."""
-
-    def __init__(self) -> None:
-        stem = Stemmer("english")
-        self.word = lru_cache(65_536)(lambda word: stem([word])[0])
-        self._text = lru_cache(8_192)(lambda text: frozenset(map(self.word, words(text))))
-
-    def __call__(self, text: str) -> frozenset[str]:
-        """The stems of the words of a text."""
-        return self._text(text)
 
 
 class Name(NamedTuple):

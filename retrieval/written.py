@@ -8,8 +8,8 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 
-from knowgap.retrieval.numerals import is_numeral, other_values, read_numbers, roman_value
-from knowgap.retrieval.words import BESIDE, FUNCTION_WORDS, HANGUL, LETTERS, TITLES, UNSPACED, Stemmed, names
+from knowgap.retrieval.numerals import is_numeral, read_numbers, roman_value, values_of_words
+from knowgap.retrieval.words import BESIDE, FUNCTION_WORDS, HANGUL, LETTERS, TITLES, UNSPACED, english_stem, names
 
 _IDEOGRAPH = "[\u3400-\u9fff]"
 _GRAMMAR = {
@@ -28,8 +28,8 @@ _NATIONS = {
     "spanish": "spain", "swiss": "switzerland", "turkish": "turkey", "welsh": "wales",
 }  # fmt: skip
 _NATION = re.compile(r".{3,}(?:[ice]an|ese|ish)")
+_RUN = re.compile(r"[A-Z]\w*(?:[ -](?:(?:of|and|for|the|de|la) )*[A-Z]\w*)+")
 _ENDING = 3  # letters at most that inflection adds
-_stemmed = Stemmed()
 
 
 class Text:
@@ -46,57 +46,60 @@ class Text:
 
     def __init__(self, text: str) -> None:
         text = "".join(map(_without_accent, text))
-        found = list(LETTERS.finditer(text))
-        self._lower, lower = text.lower(), [match[0].lower() for match in found]
+        found = [match[0] for match in LETTERS.finditer(text)]
+        self._lower, lower = text.lower(), [word.lower() for word in found]
         counts = {name: sum(word in grammar for word in lower) for name, grammar in _GRAMMAR.items()}
         unspaced = sum(len(word) for word in lower if _is_unspaced(word))
         known = max(counts, key=counts.__getitem__) if any(counts.values()) else ""
         self.language = "cjk" if 4 * unspaced > sum(map(len, lower)) else known
         grammar = FUNCTION_WORDS | _GRAMMAR.get(self.language, frozenset())
-        parts = [part for match in found for part in _parts(match[0])]
+        parts = [part for word in found for part in _parts(word)]
         self.content = [part for part in parts if part.lower() not in grammar and not is_numeral(part.lower())]
         self.numbers, self.names = read_numbers(text), names(text)
         self._capitals = {word for name in self.names for word in name.words if word.isupper()}
-        self._initials = _initials(found)
+        self._initials = ["".join(re.findall(r"\b[A-Z]", run)) for run in _RUN.findall(text)]
         self._words = {*lower, *(part.lower() for part in parts), *(word.lower() for word in self._capitals)}
+        self._stems = set(map(english_stem, self._words))
         self._alike = defaultdict[str, list[str]](list)
         for word in self._words:
             self._alike[word[:4]].append(word)
-        self._stems = {_stemmed.word(word) for word in self._words}
-        romans = {float(roman_value(match[0])) for match in found} - {0.0}
-        self.values = other_values(self._words) | romans | {value for n in self.numbers for value in n.values}
+        self.values = values_of_words(self._words) | {value for number in self.numbers for value in number.values}
+        self.values |= {float(roman_value(word)) for word in found} - {0.0}
 
     def has_word(self, word: str) -> bool:
         """Whether the text has a word, an inflection of it, another word made from it, or a word that it is made of."""
         word = word.lower()
         if _is_unspaced(word):
             return word in self._lower
-        near = any(max(len(word), len(w)) - _common(word, w) <= _ENDING + 1 for w in self._alike[word[:4]])
+        inside = len(word) > 4 and word in self._lower
         made_of = len(word) > 8 and any(len(w) > 4 and w in word for w in self._words)
-        return near or made_of or (len(word) > 4 and word in self._lower) or self._has(word)
+        near = any(max(len(word), len(w)) - _common(word, w) <= _ENDING + 1 for w in self._alike[word[:4]])
+        return inside or made_of or near or self._has(word)
 
     def has_name(self, words: Sequence[str]) -> bool:
         """Whether the text has a name or a part of it that is not another's name, or its initials."""
         words = [word for word in words if word.lower() not in TITLES] or words
-        initials, first, last = "".join(word[0] for word in words), words[0], words[-1].lower()
-        if all(map(self._has_part, words)) or (len(words) > 1 and initials in self._capitals):
+        first, last = words[0], words[-1].lower()
+        if all(map(self._has_part, words)):
             return True
         if len(words) == 1:
-            return first.isupper() and any(each.startswith(first) for each in self._initials)
+            return first.isupper() and any(initials.startswith(first) for initials in self._initials)
+        if "".join(word[0] for word in words) in self._capitals:
+            return True
         same = [name.words for name in self.names if name.words[-1].lower() == last]
         before = [word for name in same for word in name[:-1]]
         return bool(same) and (not before or any(_is_first_name(first, word) for word in before))
 
-    def _has(self, word: str) -> bool:
-        nations = {*_NATIONS.get(word, "").split(), *(nation for nation, of in _NATIONS.items() if word in of.split())}
-        known = word in self._words or _stemmed.word(word) in self._stems or bool(nations & self._words)
-        return known or bool(self.values & other_values({word}))
-
     def _has_part(self, word: str) -> bool:
         """Whether the text has a word of a name, which may have an ending, or be an adjective made from the name."""
-        if len(word) == 1 or self.values & ({roman_value(word)} - {0}) or self._has(word.lower()):
+        if len(word) == 1 or (roman_value(word) or None) in self.values or self._has(word.lower()):
             return True
         return any(_same_name(word.lower(), w, self.language != "en") for w in self._alike[word[:4].lower()])
+
+    def _has(self, word: str) -> bool:
+        nations = {*_NATIONS.get(word, "").split(), *(nation for nation, of in _NATIONS.items() if word in of.split())}
+        known = word in self._words or english_stem(word) in self._stems or bool(nations & self._words)
+        return known or bool(self.values & values_of_words({word}))
 
 
 def _without_accent(character: str) -> str:
@@ -137,16 +140,3 @@ def _same_name(a: str, b: str, inflected: bool) -> bool:
     adjective = _NATION.fullmatch(a) or _NATION.fullmatch(b)
     common, most = _common(a, b), _ENDING + bool(adjective)
     return max(len(a), len(b)) - common <= most and bool(adjective or inflected or common in (len(a), len(b)))
-
-
-def _initials(found: Sequence[re.Match[str]]) -> list[str]:
-    """The initials of names, which may have function words inside."""
-    spelt, end = [""], 0
-    for match in found:
-        near = match.start() - end <= 1
-        if match[0][0].isupper():
-            spelt[-1:] = [spelt[-1] + match[0][0]] if near else [spelt[-1], match[0][0]]
-        elif not near or match[0] not in ("of", "and", "for", "the", "de", "la"):
-            spelt.append("")
-        end = match.end()
-    return [letters for letters in spelt if len(letters) > 1]

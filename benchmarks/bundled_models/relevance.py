@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from bundled_models.ranked_questions import QuestionSet, read_question_sets
 from knowgap.retrieval.colbert.fitting import fit_projection
-from knowgap.retrieval.minilm import sentence_encoder
+from knowgap.retrieval.minilm import sentence_encoder, write_weights
 from knowgap.retrieval.rerankers.relevance import (
+    FEATURES,
+    NAME,
     RelevanceFeatures,
-    RelevanceModel,
     late_interaction,
     stack_tokens,
 )
@@ -56,9 +57,7 @@ class _Candidates:
         return chosen
 
 
-def train_relevance(
-    data: str | Path, output: str | Path, *, seed: int, progress: Progress
-) -> tuple[RelevanceModel, int]:
+def train_relevance(data: str | Path, output: str | Path, *, seed: int, progress: Progress) -> tuple[float, int]:
     """Train the embedded reranker and write it.
 
     Args:
@@ -68,7 +67,7 @@ def train_relevance(
         progress: called with the number of texts encoded, their total, and what is done.
 
     Returns:
-        The model, and the number of pairs that it was trained on.
+        δ, and the number of pairs that the model was trained on.
 
     Raises:
         DataError: there is no training file, or one is not in its layout.
@@ -80,16 +79,21 @@ def train_relevance(
     delta = _delta(candidates, scores)
     coefficients, intercept = _fit(candidates)
     prior = _RETRIEVED * float(np.mean([own.gold.mean() for own in candidates]))
-    model = RelevanceModel(projection, coefficients.round(4), round(intercept, 4), delta, round(prior, 2))
-    model.save(output)
-    return model, sum(len(own.gold) for own in candidates)
+    settings = {
+        "coefficients": dict(zip(FEATURES, coefficients.round(4).tolist(), strict=True)),
+        "intercept": round(intercept, 4),
+        "delta": delta,
+        "prior": round(prior, 2),
+    }
+    write_weights(output, NAME, {"projection": projection}, settings)
+    return delta, sum(len(own.gold) for own in candidates)
 
 
 def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
     texts = sorted({text for own in sets for text in own.texts})
     chosen = np.random.default_rng(seed).permutation(len(texts))[:_PASSAGES_FOR_PROJECTION]
     states = sentence_encoder().encode_tokens([texts[i] for i in chosen])
-    return fit_projection(np.concatenate([text.states for text in states]), _WIDTH).astype(np.float16)
+    return fit_projection(np.concatenate([of_text for _, of_text in states]), _WIDTH).astype(np.float16)
 
 
 def _all_candidates(sets: Sequence[QuestionSet], features: RelevanceFeatures, progress: Progress) -> list[_Candidates]:

@@ -22,7 +22,7 @@ from knowgap.compiling.training.fit import Job, TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.hub import loading_model
-from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
+from knowgap.retrieval.minilm import minilm_folder, read_weights
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest, json_digest
 
@@ -131,11 +131,13 @@ def _embedded() -> TemporaryDirectory[str]:
     import torch
     from sentence_transformers import CrossEncoder
 
+    from knowgap.retrieval.bert import add_changes
+
     _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem)
     with loading_model(minilm_folder()) as (source, arguments):
         encoder = CrossEncoder(source, num_labels=1, **arguments)
     network: Any = encoder.model
-    add_changes(network.bert, tensors)
+    add_changes(dict(network.bert.named_parameters()), tensors)
     pooler, scores = network.bert.pooler.dense, network.classifier
     none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # start and end at the first position mean no answer
     with torch.no_grad():

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
+from knowgap.retrieval.minilm import minilm_folder, read_weights
 from knowgap.retrieval.window import tokenizer_of
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
@@ -54,14 +54,12 @@ class SpanHead:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        from knowgap.retrieval.bert import Bert, pack_linear_layers
+        from knowgap.retrieval.bert import Bert
 
         _, tensors = read_weights(folder or Path(__file__).parent, "span_head")
         self._output = tensors["output"].astype(np.float32)
         self._tokenizer = tokenizer_of(minilm_folder())
-        self._encoder = Bert.load(minilm_folder())
-        add_changes(self._encoder, tensors)
-        pack_linear_layers(self._encoder)
+        self._encoder = Bert(minilm_folder(), changes=tensors)
         self._lock = threading.Lock()
         self._known: LRUCache[tuple[str, str, str], list[Candidate]] = LRUCache(16_384)
 
@@ -78,10 +76,9 @@ class SpanHead:
         found: list[list[Candidate]] = [[] for _ in pairs]
         for window in windows:
             types = [int(i >= window.first) for i in range(len(window.ids))]
-            with torch.inference_mode():
-                ids = torch.tensor([window.ids])
-                states = self._encoder(ids, torch.ones_like(ids), torch.tensor([types]))[0]
-            logits = (states.float().numpy() @ self._output.T).astype(np.float64)
+            ids = torch.tensor([window.ids])
+            states = self._encoder(ids, torch.ones_like(ids), torch.tensor([types]))[0]
+            logits = (states.numpy() @ self._output.T).astype(np.float64)
             found[window.pair] += _spans(logits, window, *pairs[window.pair][1:])
         return [_without_overlaps(candidates) for candidates in found]
 

@@ -9,25 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.logistic import expit
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, unit, write_weights
+from knowgap.retrieval.minilm import read_weights, sentence_encoder, unit
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.retrieval.sentences import split_sentences
-from knowgap.retrieval.words import Stemmed, content_words
+from knowgap.retrieval.words import content_words, english_stem, words
 
+NAME = "relevance"
 FEATURES = ("similarity", "late interaction", "coverage")
 
-_NAME = "relevance"
 _FOUND, _SLOPE = 0.7, 10.0  # the cosine at which a query token counts as half found, and the steepness
 _LEAST_WEIGHT = 0.02  # added to the rarity of each query token
 _REMEMBERED = 2048
 _DECIMALS = 3  # from one processor to the next, logits differ by 2e-6, at most 6e-5
-_AT_ONCE = 256  # texts whose token vectors are in memory at once
+_FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
+_CHARACTER_RARITY = 0.3  # the rarity of single characters, which the vocabulary does not list by frequency
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,12 @@ class RelevanceFeatures:
 
         self._projection = torch.from_numpy(np.asarray(projection, dtype=np.float32))
         self._texts: LRUCache[str, EncodedText] = LRUCache(_REMEMBERED)
-        self._stemmed = Stemmed()
+        size = sentence_encoder().tokenizer.get_vocab_size()
+        tokens = [sentence_encoder().tokenizer.id_to_token(i) or "" for i in range(size)]
+        # those in brackets, such as [CLS], stand for no word
+        self._is_word = np.array([any(map(str.isalnum, token)) and not token.endswith("]") for token in tokens])
+        ids = np.arange(size)
+        self._rarity = np.where(ids < _FIRST_WORD, _CHARACTER_RARITY, rarity(ids)).astype(np.float32)
 
     def compute(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         """The features of each pair, [pairs, 3]; all 0 if query or text is blank."""
@@ -72,12 +78,11 @@ class RelevanceFeatures:
         for i, (query, text) in enumerate(pairs):
             if query.strip() and text.strip():
                 rows.setdefault(query, []).append(i)
-        self.encode([text for query, own in rows.items() for text in (query, *(pairs[i][1] for i in own))])
         for query, own in rows.items():
             about, *texts = self.encode([query, *(pairs[i][1] for i in own)])
             features[own, 0] = np.stack([text.mean for text in texts]) @ about.mean
             features[own, 1] = late_interaction(about, *stack_tokens(texts))
-            features[own, 2] = self._best_coverage(query, [pairs[i][1] for i in own])
+            features[own, 2] = [coverage(query, pairs[i][1]) for i in own]
         return features
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
@@ -85,31 +90,27 @@ class RelevanceFeatures:
         return self._texts.get(texts, self._encode)
 
     def _encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        parts = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
-        return [self._project(states) for part in parts for states in sentence_encoder().encode_tokens(part)]
+        return [self._project(*text) for text in sentence_encoder().encode_tokens(texts)]
 
-    def _project(self, text: TokenStates) -> EncodedText:
+    def _project(self, ids: list[int], states: npt.NDArray[np.float32]) -> EncodedText:
         import torch
 
-        kept = text.is_word if text.is_word.any() else np.ones_like(text.is_word)
-        weights = text.rarity[kept] + _LEAST_WEIGHT
+        is_word = self._is_word[ids]
+        kept = is_word if is_word.any() else np.ones_like(is_word)
+        weights = self._rarity[ids][kept] + _LEAST_WEIGHT
         # NumPy's own threads would contend with torch's for the cores
-        projected = torch.from_numpy(text.states[kept]) @ self._projection.T
-        tokens = unit(projected.numpy()).astype(np.float16)
-        return EncodedText(unit(text.states.mean(0)), tokens, weights / weights.sum())
+        tokens = (torch.from_numpy(states[kept]) @ self._projection.T).numpy()
+        return EncodedText(unit(states.mean(0)), unit(tokens).astype(np.float16), weights / weights.sum())
 
-    def _best_coverage(self, query: str, texts: Sequence[str]) -> list[float]:
-        words = content_words(query)
-        weights = [rarity**2 for rarity in sentence_encoder().rarity(words)]
-        return [
-            max((coverage(words, weights, part, self._stemmed) for part in self._parts(words, text)), default=0.0)
-            for text in texts
-        ]
 
-    def _parts(self, words: Sequence[str], text: str) -> list[str]:
-        """The sentences of a text; or the whole text if it has at most one of the words, for the same coverage."""
-        stems = self._stemmed(text)
-        return split_sentences(text) if sum(self._stemmed.word(word) in stems for word in words) > 1 else [text]
+def rarity(ids: Any) -> Any:
+    """The rarity in English of the words that BERT's vocabulary has at some places, from 0 ("the") to 1.
+
+    It is the inverse document frequency that Zipf's law predicts from a word's rank in the vocabulary, which is sorted
+    by frequency.
+    """
+    last = sentence_encoder().tokenizer.get_vocab_size() - _FIRST_WORD
+    return np.log(np.maximum(np.subtract(ids, _FIRST_WORD - 1), 1)) / np.log(last)
 
 
 def stack_tokens(texts: Sequence[EncodedText]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int_]]:
@@ -123,54 +124,31 @@ def late_interaction(
 ) -> npt.NDArray[np.float32]:
     """The feature "late interaction" of a query and each of the texts that `stack_tokens` stacked."""
     cosines = np.maximum.reduceat(query.tokens.astype(np.float32) @ tokens.T, starts, axis=1)
-    return query.weights @ expit(_SLOPE * (cosines - _FOUND))
+    return query.weights @ (1 / (1 + np.exp(-_SLOPE * (cosines - _FOUND))))
 
 
-def coverage(words: Sequence[str], weights: Sequence[float], text: str, stemmed: Stemmed) -> float:
-    """The weight of the words whose stems are in the text, as a fraction of the weight of all words; 0 for none."""
-    total, stems = sum(weights), stemmed(text)
-    covered = sum(weight for weight, word in zip(weights, words, strict=True) if stemmed.word(word) in stems)
-    return covered / total if total else 0.0
+def coverage(query: str, text: str) -> float:
+    """The feature "coverage" of a query and a text."""
+    weights = _weights(query)
+    total = sum(weights.values())
+    covered = (sum(weights[stem] for stem in weights if stem in _stems(part)) for part in split_sentences(text))
+    return max(covered, default=0.0) / total if total else 0.0
 
 
-@dataclass(frozen=True)
-class RelevanceModel:
-    """A logistic regression over the features.
+@lru_cache(maxsize=1024)
+def _weights(query: str) -> dict[str, float]:
+    """The weight of each content word of a query, by its stem: the square of its rarity, 1 for an unknown word."""
+    found: dict[str, float] = {}
+    for word in content_words(query):
+        place = sentence_encoder().tokenizer.token_to_id(word)
+        stem, weight = english_stem(word), 1.0 if place is None else float(rarity(place)) ** 2
+        found[stem] = found.get(stem, 0.0) + weight
+    return found
 
-    Attributes:
-        projection: the projection of token vectors, [width, 384].
-        coefficients: the coefficients of the features, [3].
-        intercept: the logit if all features are 0.
-        delta: the logit from which a text counts as relevant.
-        prior: how many of 50 retrieved texts were gold in training, on average; a logit is the log-odds at that prior.
-    """
 
-    projection: npt.NDArray[np.float16]
-    coefficients: npt.NDArray[np.float64]
-    intercept: float
-    delta: float
-    prior: float
-
-    def logits(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The logit of each row of features, [pairs]."""
-        return features @ self.coefficients + self.intercept
-
-    def save(self, folder: str | Path) -> None:
-        """Write `relevance.safetensors`, and `relevance.json` with its digest and the other numbers."""
-        coefficients = dict(zip(FEATURES, self.coefficients.tolist(), strict=True))
-        numbers = {"intercept": self.intercept, "delta": self.delta, "prior": self.prior}
-        write_weights(folder, _NAME, {"projection": self.projection}, {"coefficients": coefficients, **numbers})
-
-    @classmethod
-    def load(cls, folder: str | Path | None = None) -> RelevanceModel:
-        """Read the model that `save` wrote to a folder; None takes the one that comes with the package.
-
-        Raises:
-            CheckpointError: its files are missing or damaged, or belong to another encoder.
-        """
-        settings, tensors = read_weights(folder or Path(__file__).parent, _NAME)
-        coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
-        return cls(tensors["projection"], coefficients, settings["intercept"], settings["delta"], settings["prior"])
+@lru_cache(maxsize=8192)
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(map(english_stem, words(text)))
 
 
 class EmbeddedReranker(PairScorer):
@@ -188,16 +166,19 @@ class EmbeddedReranker(PairScorer):
             with the package.
 
     Raises:
-        CheckpointError: its files are missing or damaged.
+        CheckpointError: its files are missing or damaged, or belong to another encoder.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        super().__init__(Path(folder or Path(__file__).parent) / f"{_NAME}.json")
-        self._folder = folder
-        self._model, self._features = _load(folder)
+        here = Path(folder or Path(__file__).parent)
+        super().__init__(here / f"{NAME}.json")
+        settings, self._features = _load(here)
+        self._coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
+        self._intercept = settings["intercept"]
         self.name = "embedded MiniLM similarity, late interaction and word coverage"
-        self.default_threshold: float | None = self._model.delta
-        self.scale = f"log-odds that a text is gold, where {self._model.prior:g} of 50 retrieved are"
+        self.default_threshold: float | None = settings["delta"]
+        self.scale = f"log-odds that a text is gold, where {settings['prior']:g} of 50 retrieved are"
+        self._folder = folder
 
     def __reduce__(self) -> tuple[type[EmbeddedReranker], tuple[str | Path | None]]:
         return EmbeddedReranker, (self._folder,)
@@ -205,11 +186,12 @@ class EmbeddedReranker(PairScorer):
     @cached
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The logit of each (query, text) pair; the lowest possible one, the model's intercept, if either is blank."""
-        return self._model.logits(self._features.compute(pairs)).round(_DECIMALS).tolist()
+        logits = self._features.compute(pairs) @ self._coefficients + self._intercept
+        return logits.round(_DECIMALS).tolist()
 
 
 @lru_cache(maxsize=4)
-def _load(folder: str | Path | None) -> tuple[RelevanceModel, RelevanceFeatures]:
-    """A model and its features; all rerankers of a process share the cache of encoded texts."""
-    model = RelevanceModel.load(folder)
-    return model, RelevanceFeatures(model.projection)
+def _load(folder: Path) -> tuple[dict[str, Any], RelevanceFeatures]:
+    """A model's settings and its features; all rerankers of a process share the cache of encoded texts."""
+    settings, tensors = read_weights(folder, NAME)
+    return settings, RelevanceFeatures(tensors["projection"])

@@ -1,18 +1,28 @@
-"""The interface of rerankers, and the base class with a cache of models that score pairs of texts."""
+"""Rerankers: their interface, the base class of models that score pairs of texts, and cross-encoders."""
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import CheckpointError
+from knowgap.plugins import make
+from knowgap.retrieval.device import choose_device, half_precision
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.passage import NeverCopied
+from knowgap.retrieval.passage import SCORE_DECIMALS, NeverCopied
 from knowgap.storage.files import file_digest, folder_digest
 
 ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]]], list[float]])
 _CACHED_PAIRS = 262_144
+_BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as fit into its cache
+_prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model uses all cores anyway
 
 
 @runtime_checkable
@@ -61,6 +71,103 @@ def cached(compute: ScorePairs) -> ScorePairs:
     return cast("ScorePairs", score)
 
 
+class CrossEncoderReranker(PairScorer):
+    """A cross-encoder of sentence-transformers, such as `BAAI/bge-reranker-base`.
+
+    Scores are raw logits; a GPU computes them in half precision, accurate to two or three digits.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub.
+        default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
+            setting), and none for any other, whose δ `knowgap compile --optimizer calibrate` finds.
+
+    Raises:
+        CheckpointError: no such model, one that lacks weights, or one that gives more than one score per pair.
+    """
+
+    def __init__(self, model: str | Path, *, default_threshold: float | None = None) -> None:
+        super().__init__(model)
+        self._model, self.name = load_cross_encoder(model), str(model)
+        if self._model.num_labels != 1:
+            raise CheckpointError(f"{model} gives {self._model.num_labels} scores to a pair, but must give 1")
+        if default_threshold is None:
+            default_threshold = 3.0 if is_bge_base(self.name) else None
+        self.default_threshold: float | None = default_threshold
+        self.scale = f"raw logits of {self.name}"
+
+    @cached
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The logit of each (query, text) pair."""
+        return predict_logits(self._model, pairs)[:, 0].tolist()
+
+
+def make_reranker(name: str | Path) -> Reranker:
+    """Load a reranker by name.
+
+    Args:
+        name: `embedded`; the folder or hub name of a cross-encoder; or `module:Name` of a plugin.
+
+    Raises:
+        CheckpointError: no such model.
+        UsageError: a plugin cannot be imported or made, or is not a reranker.
+    """
+    if str(name) == "embedded":
+        from knowgap.retrieval.rerankers.relevance import EmbeddedReranker
+
+        return EmbeddedReranker()
+    return make("reranker", name, Reranker) or CrossEncoderReranker(name)
+
+
 def is_bge_base(reranker: object) -> bool:
     """Whether a reranker, or its folder or hub name, is BGE-reranker-base, on whose logits MIGRES states thresholds."""
     return Path(str(getattr(reranker, "name", reranker))).name.casefold() == "bge-reranker-base"
+
+
+def load_cross_encoder(model: str | Path) -> Any:
+    """Load a `sentence_transformers.CrossEncoder` by folder or hub name.
+
+    Raises:
+        CheckpointError: no such model, or one without some of its weights, such as a bi-encoder.
+    """
+    import torch
+
+    with loading_model(model) as (source, arguments):
+        from sentence_transformers import CrossEncoder
+
+        place = choose_device()
+        encoder: Any = CrossEncoder(source, device=place, activation_fn=torch.nn.Identity(), **arguments)
+        if not hasattr(encoder.transformers_model, "peft_config"):
+            check_trained(model, type(encoder.transformers_model), source, arguments)
+    for module in encoder.modules():
+        # RoBERTa's positions begin after that of padding, so that fewer are left than its tokenizer may state.
+        positions = getattr(module, "position_embeddings", None)
+        if isinstance(positions, torch.nn.Embedding) and positions.padding_idx is not None:
+            left = positions.num_embeddings - positions.padding_idx - 1
+            encoder.max_seq_length = min(encoder.max_seq_length or left, left)
+    return encoder
+
+
+def check_trained(model: str | Path, network: Any, source: str, arguments: dict[str, Any]) -> None:
+    """Refuse a model without some of the weights of its network, which Transformers would fill at random.
+
+    The network is a class of Transformers; its `from_pretrained` takes the source and the arguments.
+
+    Raises:
+        CheckpointError: weights are missing, or have another shape.
+    """
+    # On the device `meta`, names and shapes are compared and no weights are read.
+    _, report = network.from_pretrained(source, device_map="meta", output_loading_info=True, **arguments)
+    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
+    if missing:
+        raise CheckpointError(
+            f"{model}: not a model that scores pairs of texts: it lacks {len(missing)} of the weights of "
+            f"{network.__name__} ({missing[0]}{', …' if missing[1:] else ''}), so its scores would be random"
+        )
+
+
+def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    """Raw logits, [pairs, labels], rounded to `SCORE_DECIMALS`; a GPU computes them in half precision."""
+    batch_size = _BATCH_SIZE.get(encoder.device.type, _BATCH_SIZE["cuda"])
+    with _prediction_lock, half_precision(encoder.device.type):
+        logits = encoder.predict(list(pairs), batch_size=batch_size, show_progress_bar=False)
+    return np.asarray(logits, dtype=np.float64).reshape(len(pairs), -1).round(SCORE_DECIMALS)

@@ -1,36 +1,36 @@
-import copy
-
+import numpy as np
 import pytest
 import torch
 
-from knowgap.retrieval.bert import Bert, pack_linear_layers
-from knowgap.retrieval.minilm import minilm_folder
+from knowgap.retrieval.bert import Bert, add_changes
 
 
 @pytest.fixture
-def model():
+def tiny(tmp_path):
+    """A BERT of Transformers with random weights, saved in `tmp_path`."""
+    from transformers import BertConfig, BertModel
+
     torch.manual_seed(0)
-    layers = (torch.nn.Linear(48, 96), torch.nn.GELU(), torch.nn.Linear(96, 32, bias=False))
-    return torch.nn.Sequential(torch.nn.Sequential(*layers), torch.nn.LayerNorm(32)).eval()
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+    model = BertModel(BertConfig(vocab_size=40, **shape)).eval()
+    model.save_pretrained(tmp_path)
+    return model
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("rows", [1, 20, 1000])
-def test_results_stay_the_same_but_for_the_last_digits(model, rows):
-    packed = copy.deepcopy(model)
-    pack_linear_layers(packed)
-    assert not any(type(layer) is torch.nn.Linear for layer in packed[0])
-    values = torch.randn(2, rows, 48)
-    torch.testing.assert_close(packed(values), model(values), rtol=1e-4, atol=1e-5)
-
-
-def test_without_onednn_nothing_is_packed(model, monkeypatch):
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    pack_linear_layers(model)
-    assert type(model[0][0]) is torch.nn.Linear
-
-
-def test_loading_a_model_draws_no_random_weights():
-    before = torch.get_rng_state()
-    Bert.load(minilm_folder())
-    assert torch.equal(torch.get_rng_state(), before)
+@pytest.mark.parametrize("onednn", [True, False])
+def test_it_computes_what_transformers_does(tiny, tmp_path, monkeypatch, onednn):
+    if not onednn:
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    ids, attention = torch.randint(40, (3, 20)), torch.ones(3, 20, dtype=torch.long)
+    attention[1, 12:] = 0
+    types = (torch.arange(20) > 7).long().expand(3, -1)
+    changes = {"encoder.layer.1.output.dense.bias": np.full(32, 0.5, np.float16)}
+    for read in (None, types):
+        expected = tiny(ids, attention, read).last_hidden_state[attention.bool()]
+        found = Bert(tmp_path)(ids, attention, read)[attention.bool()]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    add_changes(dict(tiny.named_parameters()), changes)
+    changed = Bert(tmp_path, changes=changes)(ids, attention)
+    torch.testing.assert_close(changed[0], tiny(ids, attention).last_hidden_state[0], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(changed, Bert(tmp_path)(ids, attention))

@@ -13,7 +13,7 @@ import pytest
 from knowgap.errors import CheckpointError
 from knowgap.lms.embedded import span_head as module
 from knowgap.lms.embedded.span_head import SpanHead, span_head
-from knowgap.retrieval.minilm import unpack_nibbles
+from knowgap.retrieval.bert import unpack_nibbles
 
 _BRIDGE = (
     "Pont Halmay",

@@ -12,28 +12,24 @@ from scipy.special import expit
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedReranker
-from knowgap.retrieval.minilm import sentence_encoder
+from knowgap.retrieval.minilm import read_weights, sentence_encoder, write_weights
 from knowgap.retrieval.rerankers import relevance as module
 from knowgap.retrieval.rerankers.relevance import (
     EncodedText,
     RelevanceFeatures,
-    RelevanceModel,
     coverage,
     late_interaction,
+    rarity,
     stack_tokens,
 )
 from tests.retrieval.conformance import flip_last_bit
 
 PACKAGE = Path(module.__file__).parent
+SETTINGS, TENSORS = read_weights(PACKAGE, "relevance")
 QUERY = "Who directed the film Silver Harbour?"
 RELEVANT = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner."
 RELATED = "Golden Valley: Golden Valley is a 1975 comedy film directed by Tom Hale."
 UNRELATED = "Mount Kerrin: Mount Kerrin is a mountain in the north of the island."
-
-
-@pytest.fixture(scope="module")
-def features() -> RelevanceFeatures:
-    return RelevanceFeatures(RelevanceModel.load().projection)
 
 
 def _text(tokens: list[list[float]], weights: list[float]) -> EncodedText:
@@ -48,43 +44,46 @@ def test_late_interaction_weighs_the_best_match_of_each_query_token():
     assert both == pytest.approx([found, 0.75 * expit(10 * (0.6 - 0.7)) + 0.25 * expit(10 * (0.8 - 0.7))], abs=2e-3)
 
 
-def test_similarity_is_the_cosine_of_the_sentence_vectors(features):
+def test_similarity_is_the_cosine_of_the_sentence_vectors():
     vectors = sentence_encoder().encode([QUERY, RELEVANT, RELATED])
-    computed = features.compute([(QUERY, RELEVANT), (QUERY, RELATED)])
-    assert computed[:, 0] == pytest.approx(vectors[1:] @ vectors[0], abs=1e-5)
+    features = RelevanceFeatures(TENSORS["projection"]).compute([(QUERY, RELEVANT), (QUERY, RELATED)])
+    assert features[:, 0] == pytest.approx(vectors[1:] @ vectors[0], abs=1e-5)
+    assert features[:, 2] == pytest.approx([coverage(QUERY, text) for text in (RELEVANT, RELATED)])
 
 
-def test_coverage_is_that_of_the_best_sentence(features):
-    parted = "The film is old. Ida Brenner directed it. It shows the Silver Harbour."
-    stemmed, words = features._stemmed, ["directed", "film", "silver", "harbour"]
-    weights = [rarity**2 for rarity in sentence_encoder().rarity(words)]
-    best = coverage(words, weights, "It shows the Silver Harbour.", stemmed)
-    assert 0 < best < coverage(words, weights, parted, stemmed) == pytest.approx(1.0)
-    assert features.compute([(QUERY, parted)])[0, 2] == pytest.approx(best)
+def test_coverage_is_that_of_the_best_sentence():
+    parted = "The film is old. Ida Brenner directed it. It shows the Silver Harbours."
+    assert 0 < coverage(QUERY, parted) == coverage(QUERY, "It shows the Silver Harbour.") < coverage(QUERY, RELEVANT)
+    assert coverage(QUERY, RELEVANT) == pytest.approx(1.0)
+    assert coverage("Who is it?", RELEVANT) == 0.0
+
+
+def test_rarity_follows_frequency():
+    places = [sentence_encoder().tokenizer.token_to_id(word) for word in ("the", "film", "lighthouse")]
+    the, film, lighthouse = rarity(places)
+    assert the == 0.0 < film < lighthouse < 1.0
+    assert coverage("film zxqvorb", "a film") < 0.5  # a word that the vocabulary lacks is the rarest
 
 
 def test_what_answers_scores_highest_and_a_blank_lowest():
     reranker = EmbeddedReranker()
-    model = RelevanceModel.load()
     pairs = [(QUERY, RELEVANT), (QUERY, RELATED), (QUERY, UNRELATED), (QUERY, " "), ("?!", "— … —")]
     relevant, related, unrelated, blank, wordless = reranker.score(pairs)
     assert np.isfinite(wordless)
-    assert relevant > 0 > related > unrelated > blank == round(model.intercept, 3)
+    assert relevant > 0 > related > unrelated > blank == round(SETTINGS["intercept"], 3)
     assert relevant > (reranker.default_threshold or 0) > unrelated
-    assert reranker.default_threshold == model.delta
-    assert f"where {model.prior:g} of 50" in reranker.scale
+    assert reranker.default_threshold == SETTINGS["delta"]
+    assert f"where {SETTINGS['prior']:g} of 50" in reranker.scale
 
 
 def test_saved_weights_are_read_again(tmp_path):
     projection = np.random.default_rng(0).normal(size=(384, 384)).astype(np.float16).T  # columns lie together
-    model = RelevanceModel(projection, np.array([1.0, 2.0, 3.0]), -4.0, -1.5, 1.3)
-    model.save(tmp_path)
-    read = RelevanceModel.load(tmp_path)
-    assert (read.intercept, read.delta, read.prior) == (-4.0, -1.5, 1.3)
-    assert read.coefficients.tolist() == [1.0, 2.0, 3.0]
-    assert (read.projection == model.projection).all()
-    assert read.logits(np.array([[1.0, 1.0, 1.0]])).tolist() == [2.0]
-    assert EmbeddedReranker(tmp_path).default_threshold == -1.5
+    write_weights(tmp_path, "relevance", {"projection": projection}, {**SETTINGS, "delta": -1.5, "intercept": -4.0})
+    settings, tensors = read_weights(tmp_path, "relevance")
+    assert (tensors["projection"] == projection).all()
+    assert settings["delta"] == -1.5
+    reranker = EmbeddedReranker(tmp_path)
+    assert (reranker.default_threshold, reranker.score([("", "")])) == (-1.5, [-4.0])
 
 
 def test_damaged_foreign_and_missing_weights_are_refused(tmp_path):
@@ -93,20 +92,20 @@ def test_damaged_foreign_and_missing_weights_are_refused(tmp_path):
     weights, settings = tmp_path / "relevance.safetensors", tmp_path / "relevance.json"
     flip_last_bit(weights)
     with pytest.raises(CheckpointError, match="damaged"):
-        RelevanceModel.load(tmp_path)
+        EmbeddedReranker(tmp_path)
     shutil.copy(PACKAGE / "relevance.safetensors", tmp_path)
     settings.write_text(json.dumps(json.loads(settings.read_text("utf-8")) | {"encoder": "0" * 64}), "utf-8")
     with pytest.raises(CheckpointError, match="another encoder"):
-        RelevanceModel.load(tmp_path)
+        EmbeddedReranker(tmp_path)
     settings.write_text("{}", "utf-8")
     with pytest.raises(CheckpointError, match="no weights"):
-        RelevanceModel.load(tmp_path)
+        EmbeddedReranker(tmp_path)
     with pytest.raises(CheckpointError, match="no weights"):
-        RelevanceModel.load(tmp_path / "absent")
+        EmbeddedReranker(tmp_path / "absent")
 
 
 def test_the_card_states_the_model_that_is_there():
-    model, card = RelevanceModel.load(), (PACKAGE / "relevance_card.md").read_text("utf-8")
-    assert f"δ is {model.delta:g}" in card
-    assert f"intercept\n{model.intercept:g}" in card
-    assert all(f"{name} {value:g}" in card for name, value in zip(module.FEATURES, model.coefficients, strict=True))
+    card = (PACKAGE / "relevance_card.md").read_text("utf-8")
+    assert f"δ is {SETTINGS['delta']:g}" in card
+    assert f"intercept\n{SETTINGS['intercept']:g}" in card
+    assert all(f"{name} {value:g}" in card for name, value in SETTINGS["coefficients"].items())

@@ -74,7 +74,7 @@ def test_cross_encoder_scores_are_the_logits_of_the_model(cross_encoder):
 
 def test_half_precision_changes_little(cross_encoder, monkeypatch):
     single = CrossEncoderReranker(cross_encoder).score(PAIRS)
-    half_precision = "knowgap.retrieval.rerankers.cross_encoder.half_precision"
+    half_precision = "knowgap.retrieval.rerankers.reranker.half_precision"
     monkeypatch.setattr(half_precision, lambda device: torch.autocast("cpu", torch.bfloat16))  # as on a GPU
     assert np.corrcoef(CrossEncoderReranker(cross_encoder).score(PAIRS), single)[0, 1] > 0.99
 
