@@ -182,7 +182,7 @@ def _study(
         for name, program in by_name.items():
             SearchSpace(program, configs[name])  # refuses one with nothing to tune before anything is asked
     if len(by_name) > 2:
-        screening = evaluate(by_name, dev, metric, run=run.named("screening"))
+        screening = evaluate(by_name, dev, metric, run=run.part("screening"))
         order = sorted(by_name, key=lambda name: (-screening[name].mean(), screening[name].costs()["lm_calls"] or 0.0))
         _LOG.warning("%s are studied: as they are, they are the best of %d", " and ".join(order[:2]), len(order))
         by_name = {name: by_name[name] for name in order[:2]}
@@ -242,7 +242,7 @@ def _score(found: Compiled[P], data: Dataset, split: str, metrics: Metrics, run:
     programs = {f"{split} before": found.before, f"{split} after": after}
     return Evaluations(
         {
-            label: evaluate(program, data, metrics, run=run.named(label), split=split, traces=True)
+            label: evaluate(program, data, metrics, run=run.part(label), split=split, traces=True)
             for label, program in programs.items()
         }
     )

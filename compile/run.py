@@ -33,16 +33,12 @@ class Run:
     seed: int = 0
     progress: Progress | None = None
 
-    def part(self, before: int, total: int, name: str) -> Run:
-        """The same for a part of the task, `before` and `total` in the units of its progress."""
-        progress = self.progress
-        if progress is None:
-            return self
-        return replace(self, progress=lambda done, _, what: progress(before + done, total, f"{name}: {what}"))
+    def part(self, name: str, before: int = 0, total: int = 0) -> Run:
+        """The same for a part of the task, whose progress is told under a name.
 
-    def named(self, name: str) -> Run:
-        """The same for a step of the task, whose progress is told under a name."""
+        With a `total`, the part begins where `before` of it is done; without, its own numbers are told.
+        """
         progress = self.progress
         if progress is None:
             return self
-        return replace(self, progress=lambda done, total, what: progress(done, total, f"{name}: {what}"))
+        return replace(self, progress=lambda done, size, what: progress(before + done, total or size, f"{name}: {what}"))

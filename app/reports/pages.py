@@ -38,8 +38,7 @@ def render_report(source: Source) -> str:
     names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))
     return _render(
         "evaluation.html.jinja",
-        title=f"Evaluation of {', '.join(names[:6])}" + (" and others" if len(names) > 6 else ""),
-        place=Path(source).name if isinstance(source, (str, Path)) else "",
+        title=f"Evaluation of {', '.join(names)}",
         origin=next((e.provenance for e in evaluations.values()), Provenance()),
         groups=group_evaluations(evaluations),
     )

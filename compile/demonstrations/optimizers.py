@@ -84,7 +84,7 @@ def run_optimizer(
 
     Raises:
         UnknownName: no such optimizer, metric or option.
-        UsageError: no examples, or no predictor that examples could be shown to.
+        UsageError: no examples, or arguments that DSPy's optimizer refuses.
         LanguageModelError: the optimizer needs a language model that writes, and this one does not.
     """
     if optimizer not in OPTIMIZERS:
@@ -120,7 +120,7 @@ def run_optimizer(
         except KnowgapError:
             raise
         except Exception as error:
-            watch.look(error)
+            watch.on_module_end("", None, error)
             if watch.stop is None and isinstance(error, (AssertionError, ValueError)):  # how DSPy refuses arguments
                 raise UsageError(f"the optimizer {optimizer} cannot run: {error}") from error
             if watch.stop is None:
@@ -129,11 +129,6 @@ def run_optimizer(
         raise watch.stop
     compiled = cast("P", compiled)
     _clean(compiled, program)
-    if optimizer == "labeled" and not any(cast("Any", predictor).demos for predictor in compiled.predictors()):
-        raise UsageError(
-            f"the optimizer labeled cannot be used: examples have the outputs of no predictor of {program.name}; use "
-            "bootstrap, which gets them by running the program"
-        )
     return compiled
 
 
@@ -214,33 +209,19 @@ def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
 
 
 class _Watch(BaseCallback):
-    """Notices errors of an unreachable model, a refused key or a full disk.
+    """Notices errors of an unreachable model, a refused key or a full disk; `stop` is the first such error.
 
     DSPy's optimizers skip the questions with such errors, so that the demonstrations would depend on them.
-
-    Attributes:
-        stop: the first such error.
     """
 
-    def __init__(self) -> None:
-        self.stop: Exception | None = None
-        self._programs: set[str] = set()
-
-    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Remember a call of a program; the program handles the errors of its predictors itself."""
-        if isinstance(instance, Program):
-            self._programs.add(call_id)
+    stop: Exception | None = None
 
     def on_module_end(self, call_id: str, outputs: Any | None, exception: BaseException | None = None) -> None:
-        """Look at the error of a program that was asked."""
-        if call_id in self._programs and exception is not None:
-            self.look(exception)
-
-    def look(self, error: BaseException) -> None:
         """Keep an error that would prevent other questions as well."""
-        if self.stop is None and is_connection_error(error):
-            self.stop = LanguageModelUnreachable(f"the language model could not be reached: {error}")
-        self.stop = self.stop or fatal_cause(error)
+        if exception is not None and self.stop is None:
+            lost = is_connection_error(exception)
+            unreachable = LanguageModelUnreachable(f"the language model could not be reached: {exception}")
+            self.stop = unreachable if lost else fatal_cause(exception)
 
 
 def _clean(compiled: Program, program: Program) -> None:

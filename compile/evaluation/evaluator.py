@@ -119,7 +119,7 @@ def evaluate(
     results = Evaluations()
     for label, each in program.items():
         file = None if output is None else Path(output) / f"{file_name(label)}.jsonl"
-        results[label] = ask(each, file, run.part(len(results) * len(ids), len(program) * len(ids), label))
+        results[label] = ask(each, file, run.part(label, len(results) * len(ids), len(program) * len(ids)))
     return results
 
 

@@ -92,7 +92,7 @@ def run_experiment(
                     programs[row.label] = made
         answers = Path(output) / "answers" / file_name(column.title)
         metrics = [name for name in column.metrics if name not in COSTS]
-        options = {"run": run.named(column.title), "split": column.split, "limit": limit, "output": answers}
+        options = {"run": run.part(column.title), "split": column.split, "limit": limit, "output": answers}
         if programs:
             found.evaluations[column.title] = evaluate(share_results(programs), asked, metrics, **options)
     found.save(output)

@@ -104,42 +104,36 @@ class Objective(Generic[P]):
         """
         trial.set_user_attr(SPENT, {})  # a trial that is run again inherits what the one before it spent
         program = self.program_of(trial)
-        model = resolve_lm(self.run.lm, program)
+        model, scores, costs = resolve_lm(self.run.lm, program), list[float](), list[Cost]()
+        label, total = trial.user_attrs.get(LABEL, "sampled"), self.config.n_trials
+        compared, every = len(trial.study.directions) == 1, len(self.questions)
+
+        def tell(asked: int, _: int, mean: str) -> None:
+            if self.run.progress is not None:
+                told = f"trial {trial.number} ({label}): {mean} after {asked} of {every}"
+                self.run.progress(min(trial.number, total), total, told)
+
+        run, ahead = Run(model, self.run.num_threads, progress=tell), 2 * self.run.num_threads
+        records: Any = run_questions(program, self.questions, {self.metric: self._measure}, run, ahead=ahead)
         tracker = UsageTracker(token_prices(lm_name(model)))
         try:
-            with dspy.context(lm=model), without_history(), track_usage(tracker):
-                scores, costs = self._ask(trial, program)
+            with dspy.context(lm=model), without_history(), track_usage(tracker), closing(records):
+                for asked, record in enumerate(records, start=1):
+                    if record.lost:
+                        raise LanguageModelUnreachable(f"trial {trial.number}: question {record.id}: {record.error}")
+                    scores.append(cast("float", record.scores[self.metric]))
+                    costs.append(record.cost)
+                    if compared:
+                        trial.report(scores[-1], asked)
+                    # The defaults are never stopped, since others are compared with them.
+                    may_stop = compared and label != DEFAULT and asked < every and asked % _BLOCK == 0
+                    if may_stop and trial.should_prune():
+                        raise TrialPruned
         finally:
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
-        trial.set_user_attr(COSTS, mean_costs(costs, scores))
-        if len(scores) < len(self.questions):
-            raise TrialPruned
+            if costs:
+                trial.set_user_attr(COSTS, mean_costs(costs, scores))
         return float(np.mean(scores))
-
-    def _ask(self, trial: Trial, program: P) -> tuple[list[float], list[Cost]]:
-        """Ask the questions in their order, all of them unless the study's pruner stops the trial."""
-        scores, costs, every = list[float](), list[Cost](), len(self.questions)
-        label, total = trial.user_attrs.get(LABEL, "sampled"), self.config.n_trials
-        threads, metrics = self.run.num_threads, {self.metric: self._measure}
-        run = Run(dspy.settings.lm, threads)
-        stream: Any = run_questions(program, self.questions, metrics, run, ahead=2 * threads)
-        compared = len(trial.study.directions) == 1
-        with closing(stream):
-            for asked, record in enumerate(stream, start=1):
-                if record.lost:
-                    raise LanguageModelUnreachable(f"trial {trial.number}: question {record.id}: {record.error}")
-                scores.append(cast("float", record.scores[self.metric]))
-                costs.append(record.cost)
-                if self.run.progress is not None:
-                    mean = f"{self.metric} {np.mean(scores):.3f} after {asked} of {every}"
-                    self.run.progress(min(trial.number, total), total, f"trial {trial.number} ({label}): {mean}")
-                if compared:
-                    trial.report(scores[-1], asked)
-                # The defaults are never stopped, since others are compared with them.
-                may_stop = compared and label != DEFAULT and asked < every and asked % _BLOCK == 0
-                if may_stop and trial.should_prune():
-                    break
-        return scores, costs
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:
         """A copy of the program with the hyperparameters and demonstrations of a trial, such as `study.best_trial`."""

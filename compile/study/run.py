@@ -139,7 +139,7 @@ def _demonstrations(
 ) -> DemoSets:
     """The demonstration sets of a study; the first process makes and stores them."""
     if _DEMOS not in study.user_attrs:
-        bootstrapped, run = None, run.named("making demonstrations")
+        bootstrapped, run = None, run.part("making demonstrations")
         with track_usage(UsageTracker(token_prices(lm_name(teacher_lm or run.lm)))) as tracker:
             if trainset:
                 options: dict[str, Any] = {"max_bootstrapped_demos": NUM_SETS * MAX_DEMOS // 2, "run": run}

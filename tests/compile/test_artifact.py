@@ -115,37 +115,18 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
         assert any(f"compiled with another {what}" in line for line in said)
 
 
-def refused(folder, message, error=ArtifactError, **more):
-    with pytest.raises(error, match=message) as caught:
-        load(folder, **more)
-    assert "\n" not in str(caught.value)
-
-
-def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
-    refused(tmp_path / "none", "has no config.json")
-    refused(tmp_path, "has no config.json")
-    refused(artifact, "holds the program 'rag', not 'migres'", expect="migres")
-    refused(artifact, "holds the program 'rag', not 'direct'", expect=Direct)
-    for part in ("reranker", "entailment"):
-        message = f"holds the program 'rag', which has no {part}: leave it out"
-        refused(artifact, message, UsageError, retriever=index, **{part: "embedded"})
-    refused(artifact, "no-index", IndexMissing, retriever=tmp_path / "no-index")
-
-
 @pytest.mark.parametrize(
-    ("file", "change", "message"),
+    ("named", "options", "error", "message"),
     [
-        ("config.json", lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
-        ("program.json", lambda s: s["top_k"].update(value=99), "top_k=99 is out of bounds"),
-        ("program.json", lambda s: s.pop("answer"), "program.json is damaged"),
+        ("none", {}, ArtifactError, "none is not an artifact"),
+        (".", {}, ArtifactError, "is not an artifact"),
+        ("artifact", {"expect": "migres"}, ArtifactError, "'rag', not 'migres'"),
+        ("artifact", {"expect": Direct}, ArtifactError, "'rag', not 'direct'"),
+        ("artifact", {"reranker": "embedded"}, UsageError, "no reranker"),
+        ("artifact", {"retriever": "no-index"}, IndexMissing, "no-index"),
     ],
 )
-def test_a_damaged_file_is_named(artifact, index, file, change, message):
-    whole = (artifact / file).read_text()
-    (artifact / file).write_text(whole[:100])
-    refused(artifact, f"{file} is damaged", retriever=index)
-    (artifact / file).write_text(whole)
-    edit(artifact / file, change)
-    refused(artifact, message, retriever=index)
-    (artifact / file).unlink()
-    refused(artifact, file, retriever=index)
+def test_refusals(artifact, named, options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        load(artifact.parent / named, **options)
+    assert "\n" not in str(caught.value)

@@ -43,8 +43,7 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     before, after = tests_before_and_after.values()
     Evaluations(tests_before_and_after).save(tmp_path)
     page = read_page(render_report(tmp_path))
-    from_objects = read_page(render_report(tests_before_and_after)).text
-    assert page.text == from_objects.replace("Language model", f"From {tmp_path.name} Language model", 1)
+    assert page.text == read_page(render_report(tests_before_and_after)).text
     [*_, scores] = page.table("calls / right")
     assert scores[:3] == ["test after", str(after.interval()), str(after.interval("f1"))]
     wins = [r.id for r in after.records if r.scores["f1"] > before.scores("f1")[r.id]]

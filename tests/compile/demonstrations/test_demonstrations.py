@@ -145,9 +145,6 @@ def test_labeled_shows_examples_to_predictors_that_they_label(program, examples)
     assert [{*demo} for demo in shown["answer"]] == [{"question", "answer"}] * 3
     shown = demos(run(program, examples, optimizer="labeled"))
     assert (len(shown["answer"]), shown["split"]) == (4, [])  # examples do not say how a question is broken down
-    rag.answer = dspy.Predict("question -> verdict")
-    with pytest.raises(UsageError, match="use bootstrap"):
-        run(rag, examples, optimizer="labeled")
 
 
 @pytest.mark.parametrize(
