@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.files import UNFINISHED, sync
+from knowgap.storage.files import sync
 
 NAME = "sources.db"
 Item = TypeVar("Item")
@@ -42,6 +41,7 @@ create index passages_of_file on passages (file);
 """
 _LISTED = "(select value from json_each(?))"
 _BEGUN = (
+    "pragma synchronous = full",
     "update passages set digest = '' where (id, digest) not in (select id, digest from other.passages)",
     "insert or ignore into passages select id, '', file, unit, first, last from other.passages",
     "update files set digest = null where (path, digest) not in (select path, digest from other.files)",
@@ -143,7 +143,7 @@ class Sources:
         """Create a file without records, and replace an existing one."""
         path.unlink(missing_ok=True)
         sources = cls(path)
-        with sources._changing() as database:
+        with sources._open() as database:
             database.executescript(_SCHEMA)
             rows = [(name, json.dumps(value)) for name, value in settings.items()]
             database.executemany("insert into settings values (?, ?)", rows)
@@ -155,11 +155,12 @@ class Sources:
         os.replace(self.path, folder / NAME)
 
     @contextmanager
-    def _changing(self, other: Sources | None = None) -> Iterator[sqlite3.Connection]:
-        """Open the file for changes, with another one attached as `other`; `move_to` synchronizes it.
+    def _open(self, other: Sources | None = None) -> Iterator[sqlite3.Connection]:
+        """Open the file, with another one attached as `other`; `move_to` synchronizes what is changed.
 
         Raises:
             OSError: it cannot be written; the error names the file.
+            IndexDamaged: it cannot be read.
         """
         try:
             with closing(sqlite3.connect(self.path)) as database:
@@ -170,17 +171,21 @@ class Sources:
                     yield database
         except sqlite3.OperationalError as error:
             raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(self.path)) from error
+        except sqlite3.Error as error:
+            raise IndexDamaged(
+                f"{self.path}: the sources of passages cannot be read ({error}); remove this file, or build again"
+            ) from error
 
     def write(self, file: str, record: FileRecord, placed: Iterable[tuple[Passage, Source]] = ()) -> None:
         """Record a file, and passages of it with their places in addition to those that it has."""
         rows = ((passage.id, passage_digest(passage), *astuple(source)[:4]) for passage, source in placed)
-        with self._changing() as database:
+        with self._open() as database:
             database.execute("insert or replace into files values (?, ?, ?, ?, ?, ?)", (file, *astuple(record)))
             database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?)", rows)
 
     def copy_passages(self, file: str, old: Sources) -> None:
         """Record the passages of a file that other sources have."""
-        with self._changing(old) as database:
+        with self._open(old) as database:
             database.execute("insert into passages select * from other.passages where file = ?", (file,))
 
     def begin_change(self, after: Sources) -> None:
@@ -189,16 +194,13 @@ class Sources:
         Until `after` takes the place of these sources, the files that differ count as changed, and the passages that
         are added, replaced or removed have no digest, since the index may have them or not.
         """
-        changing = Sources(self.path.with_name(NAME + UNFINISHED))
-        shutil.copyfile(self.path, changing.path)
-        with changing._changing(after) as database:
+        with self._open(after) as database:
             for statement in _BEGUN:
                 database.execute(statement)
-        changing.move_to(self.path.parent)
 
     def changes_since(self, old: Sources) -> tuple[list[str], Update]:
         """The ids of the passages that `old` has and these sources do not, and how much has changed."""
-        with self._changing(old) as database:
+        with self._open(old) as database:
             gone = database.execute("select id from other.passages where id not in (select id from passages)")
             stale = [id for (id,) in gone]
             counts = "select " + ", ".join(f"(select count(*) from {counted})" for counted in _COUNTED)
@@ -206,13 +208,8 @@ class Sources:
         return stale, Update(changed + removed, new - kept, before - kept, kept)
 
     def _read(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        try:
-            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-                return database.execute(query, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise IndexDamaged(
-                f"{self.path}: the sources of passages cannot be read ({error}); remove this file, or build again"
-            ) from error
+        with self._open() as database:
+            return database.execute(query, arguments).fetchall()
 
     def settings(self) -> dict[str, Any]:
         """The settings of the index's build, by name."""
