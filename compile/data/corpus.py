@@ -72,7 +72,7 @@ def read_source(
             raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
     elif kind is None or (kind == "CSV" and _names_text(path)):
         record = FileRecord(file_digest(path) if path.is_file() else None)
-        parts = _parts(path, name, splitter if split else None, reading)
+        parts = _passages(path, name, splitter if split else None, reading)
         yield ReadFile(name, record, None if known.get(name) == record else parts)
         return
     else:
@@ -81,14 +81,6 @@ def read_source(
     if not known and not reading.documents:
         problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
         raise DataError(f"holds no documents that can be read{next(problems, '')}", path=path)
-
-
-def _parts(path: Path, name: str, splitter: Splitter | None, reading: Reading) -> Iterator[tuple[Passage, Source]]:
-    """The passages of a file of passages with their lines; the splitter splits those that are too long."""
-    for line, passage in read_passages(path):
-        reading.documents += 1
-        parts = [passage] if splitter is None else splitter.split_passage(passage)
-        yield from ((part, Source(name, "line", line, line)) for part in parts)
 
 
 def _names_text(table: Path) -> bool:
@@ -104,12 +96,12 @@ class _Row(Fields):
     text: str = Field(default="", validation_alias=AliasChoices("text", "contents"))
 
 
-def read_passages(path: Path) -> Iterator[tuple[int, Passage]]:
-    """Yield line numbers and passages of a file that is no document; errors are those of `read_corpus`."""
+def _passages(path: Path, name: str, splitter: Splitter | None, reading: Reading) -> Iterator[tuple[Passage, Source]]:
+    """The passages of a file that is no document, with their lines; the splitter splits those that are too long."""
     seen: set[str] = set()
     for record in read_records(path):
-        row = record.read(_Row)
-        id, title, text = row.id or str(record.line), row.title.strip(), row.text.strip()
+        row, line = record.read(_Row), record.line
+        id, title, text = row.id or str(line), row.title.strip(), row.text.strip()
         if not title and "contents" in record.data:
             title, text = split_title(text)
         if not title and not text:
@@ -117,4 +109,7 @@ def read_passages(path: Path) -> Iterator[tuple[int, Passage]]:
         if id in seen:
             raise record.error(f"the id {id!r} is used in an earlier line", "id")
         seen.add(id)
-        yield record.line, Passage(id, title, text)
+        reading.documents += 1
+        passage = Passage(id, title, text)
+        for part in [passage] if splitter is None else splitter.split_passage(passage):
+            yield part, Source(name, "line", line, line)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -77,7 +77,17 @@ class Dataset:
         return f"{self.name}-{self.fingerprint[:12]}-{engine}-format{FORMAT_VERSION}"
 
 
-def make_example(*, question: str, answers: Sequence[str], id: str = "", type: str, **more: Any) -> dspy.Example:
+def make_example(
+    *,
+    question: str,
+    answers: Sequence[str],
+    id: str = "",
+    type: str,
+    gold_ids: Iterable[str] = (),
+    candidates: Iterable[str] = (),
+    evidences: Iterable[Sequence[str]] = (),
+    **more: Any,
+) -> dspy.Example:
     """Make an example whose input is `question`, with every field that programs and metrics rely on.
 
     Args:
@@ -85,23 +95,16 @@ def make_example(*, question: str, answers: Sequence[str], id: str = "", type: s
         answers: all acceptable answers, at least one; the first becomes `answer`, all become `aliases`.
         id: unique within the data set; empty until one is made.
         type: kind of question.
-        **more: `gold_ids`, of the passages that hold the evidence for the answer; `candidates`, the ids of the
-            question's own paragraphs; `evidences`, triples [subject, relation, object]; and fields that only one data
-            set has.
+        gold_ids: the passages that hold the evidence for the answer.
+        candidates: the question's own paragraphs.
+        evidences: triples [subject, relation, object].
+        **more: fields that only one data set has.
     """
-    lists: dict[str, Any] = {name: [] for name in ("gold_ids", "candidates", "evidences")}
-    lists |= {name: list(dict.fromkeys(more.pop(name, ()))) for name in ("gold_ids", "candidates")}
     aliases = list(dict.fromkeys(answers))
-    known = {"id": id, "question": question, "answer": aliases[0], "aliases": aliases, "type": type}
-    evidences = [[*triple] for triple in more.pop("evidences", ())]
-    return dspy.Example(**known, **{**lists, "evidences": evidences, **more}).with_inputs("question")
-
-
-def question_id(question: str, seen: Counter[str]) -> str:
-    """Make an id from the question's digest, for layouts without ids; `seen` counts those that repeat."""
-    digest = hashlib.sha256(question.encode()).hexdigest()[:16]
-    seen[digest] += 1
-    return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    example = dspy.Example(id=id, question=question, answer=aliases[0], aliases=aliases, type=type, **more)
+    example.gold_ids, example.candidates = list(dict.fromkeys(gold_ids)), list(dict.fromkeys(candidates))
+    example.evidences = [[*triple] for triple in evidences]
+    return example.with_inputs("question")
 
 
 class PassagePool:
@@ -122,12 +125,9 @@ class PassagePool:
             DataError: another passage has the given id.
         """
         if id is None:
-            if (title, text) in self._ids:
-                return self._ids[title, text]
             name = title or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-            id, number = name, 2
-            while id in self._passages:
-                id, number = f"{name}#{number}", number + 1
+            names = itertools.chain([name], (f"{name}#{number}" for number in itertools.count(2)))
+            id = self._ids.get((title, text)) or next(each for each in names if each not in self._passages)
             self._ids[title, text] = id
         passage = Passage(id=id, title=title, text=text)
         if self._passages.setdefault(id, passage) != passage:

@@ -22,7 +22,6 @@ from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
 
 _AT_ONCE = 512  # passages
-_REPORTED = 10_000  # passages
 _MERGED_FROM = 0.2  # if more than this share of an index's passages is changed at once, its segments are merged
 
 
@@ -69,9 +68,8 @@ def build_index(
     """
     folder, report = Path(folder), progress or no_progress
     if not isinstance(source, (str, Path)):
-        passages = source.corpus if isinstance(source, Dataset) else source
-        build = engine_class(engine or NEW_INDEX).build
-        return build(_counted(passages, report), folder, overwrite=overwrite, progress=progress, **options)
+        passages, kind = source.corpus if isinstance(source, Dataset) else source, engine_class(engine or NEW_INDEX)
+        return kind.build(passages, folder, overwrite=overwrite, progress=progress, **options)
     source, reading = Path(source), Reading() if reading is None else reading
     with lock_index(folder):
         old = None if overwrite else Sources.of_index(folder)
@@ -85,13 +83,17 @@ def build_index(
         }
         kind = engine_class(engine_name)
         splitter = Splitter(kind.window_of(options.get("encoder")), passage_tokens)
-        if old is not None:
-            _check_same(folder, made_with, settings)
+        for name, value in settings.items() if old is not None else ():
+            if (was := made_with.get(name)) != value:
+                raise UsageError(
+                    f"{folder}: another index is already there ({name.replace('_', '-')} {was!r}, not {value!r}); "
+                    "choose another path, or overwrite it (--overwrite)"
+                )
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             known = old.files() if old is not None else {}
             files = read_source(source, splitter, reading, known, report)
-            new = _counted(_new_passages(files, old, beside), report)
+            new = _new_passages(files, old, beside)
             if old is None:
                 index: Any = kind.build(new, folder, overwrite=overwrite, progress=progress, **options)
             else:
@@ -137,16 +139,6 @@ def open_documents(
         return open_index(place / engine)
 
 
-def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Refuse to change an index that was built from another source or with other settings."""
-    for name, value in settings.items():
-        if (recorded.get(name) or None) != (value or None):
-            raise UsageError(
-                f"{folder}: another index is already there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
-                f"{value!r}); choose another path, or overwrite it (--overwrite)"
-            )
-
-
 def _new_passages(files: Iterable[ReadFile], old: Sources | None, beside: Sources) -> Iterator[Passage]:
     """Record the files and their passages, and yield the passages that the index has not, or with other content."""
     for file in files:
@@ -168,11 +160,3 @@ def _change(index: Any, new: Sequence[Passage], stale: Sequence[str], report: Pr
         index.delete(stale)
     if hasattr(index, "merge") and 0 < _MERGED_FROM * len(index) < len(new) + len(stale):
         index.merge()
-
-
-def _counted(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]:
-    """Yield the passages, and report how many there were."""
-    for count, passage in enumerate(passages, start=1):
-        if count % _REPORTED == 0:
-            report(count, 0, "reading passages")
-        yield passage

@@ -6,6 +6,7 @@ questions, and puts the passages that come with it into a pool.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 import dspy
 from pydantic import BeforeValidator, Field
 
-from knowgap.compiling.data.dataset import PassagePool, make_example, question_id
+from knowgap.compiling.data.dataset import PassagePool, make_example
 from knowgap.compiling.data.records import Fields, Id, Record, Text, read_records
 from knowgap.errors import DataError, shorten
 
@@ -254,7 +255,10 @@ def read_examples(path: Path, name: str, pool: PassagePool) -> Iterator[tuple[in
             raise record.lacks(str(error.args[0])) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise record.error(f"is not a record of this layout: {error}") from error
-        example.id = example.id or question_id(example.question, seen)
+        if not example.id:
+            digest = hashlib.sha256(example.question.encode()).hexdigest()[:16]
+            seen[digest] += 1
+            example.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
         yield record.line, example
 
 

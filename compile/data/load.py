@@ -11,7 +11,7 @@ import dspy
 from knowgap.compiling.data.corpus import read_corpus
 from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, PassagePool, fingerprint, split
 from knowgap.compiling.data.layouts import LAYOUTS, detect_layout, read_examples
-from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds, is_address
+from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage, document_id
 
 DATASETS: dict[str, str] = {
@@ -67,8 +67,6 @@ def load_dataset(
         raise UnknownName.among("split_as", split_as, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
-    if is_address(str(name_or_path)):
-        raise UsageError(f"{name_or_path} is a web address: name a file or folder on this machine instead")
     path, layout = (Path(name_or_path), None) if Path(name_or_path).exists() else _locate(str(name_or_path))
     files = _find_files(path) if path.is_dir() else {_UNDIVIDED: path}
     own = (file for file in sorted(path.iterdir()) if re.match("corpus|psgs", file.name)) if path.is_dir() else ()
@@ -114,14 +112,12 @@ def _find_files(folder: Path) -> dict[str, Path]:
             continue
         words = [word for word in re.split(r"[^a-z]+", path.stem.lower()) if word in _SPLIT_WORDS]
         split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
-        if split in files:
-            what = f"hold the {split} split" if words else "have no split in their names"
-            raise DataError(f"{files[split].name} and {path.name} both {what}: name one of them", path=folder)
+        if files and (split in files or _UNDIVIDED in (split, *files)):
+            others = ", ".join(other.name for other in files.values())
+            raise DataError(f"{path.name} and {others}: name one of them, or a split in each name", path=folder)
         files[split] = path
     if not files:
         raise DataError(f"holds no data files ({', '.join(_SUFFIXES)})", path=folder)
-    if _UNDIVIDED in files and len(files) > 1:
-        raise DataError(f"{files[_UNDIVIDED].name}: its name has no split (train, dev or test)", path=folder)
     return files
 
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-import functools
 import itertools
-import json
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import ijson
-import ujson
+import orjson
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
@@ -82,10 +79,9 @@ class Record:
         field = ".".join(map(str, first["loc"]))
         if first["type"] == "missing":
             raise self.lacks(field)
-        problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-        if first["type"] != "value_error":
-            problem += f", but is {_shorten(first['input'])}"
-        raise self.error(problem, field or None)
+        problem = first["msg"].removeprefix("Value error, ")
+        given = "" if first["type"] == "value_error" else f", but is {_shorten(first['input'])}"
+        raise self.error(problem + given, field or None)
 
 
 def _shorten(value: Any) -> str:
@@ -104,16 +100,15 @@ def _open(path: Path) -> Iterator[BufferedReader]:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line numbers from 1 and lines without their ends."""
+def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line numbers from 1 and lines with their ends."""
     with _open(path) as file:
         for number, raw in enumerate(file, start=1):
             try:
-                line = raw.decode()
+                yield number, raw.decode()
             except UnicodeDecodeError as error:
                 place = f"byte 0x{raw[error.start]:02x} at column {error.start + 1}"
                 raise DataError(f"is not UTF-8: {place}; convert the file to UTF-8", path=path, line=number) from error
-            yield number, line.rstrip("\r\n")
 
 
 def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
@@ -123,21 +118,21 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     for each row if it ends in `.parquet`. Others are a JSON array or JSON Lines, as the first visible character shows.
     If a file holds an object, `key` names the array in it (`{"Data": [...]}`).
     """
-    read = _read_lines_of_json
     if path.suffix == ".parquet":
-        read = _read_parquet
+        found = _read_parquet(path)
     elif path.suffix.lower() in (".tsv", ".csv"):
-        read = _read_table
+        found = _read_table(path)
     elif key is not None or _starts_array(path):
-        read = functools.partial(_read_array, key=key)
-    empty = True
-    for line, data in read(path):
+        found = _read_array(path, f"{key}.item" if key else "item")
+    else:
+        found = _read_lines_of_json(path)
+    first = next(found, None)
+    if first is None:
+        raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
+    for line, data in itertools.chain([first], found):
         if not isinstance(data, dict):
             raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=line)
-        empty = False
         yield Record(data, path, line)
-    if empty:
-        raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
@@ -155,30 +150,20 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _read_lines_of_json(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in read_lines(path):
+    for number, line in _read_lines(path):
         if line.strip():
             try:
-                yield number, _parse(line)
-            except json.JSONDecodeError as error:
-                problem = f"is not JSON: {error.msg} at column {error.colno}"
-                if number == 1:
-                    problem += "; a file with this name is read as JSON Lines, with one record per line"
+                yield number, orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                problem = f"is not JSON Lines, with one record per line: {error.msg} at column {error.colno}"
                 raise DataError(problem, path=path, line=number) from error
 
 
-def _parse(line: str) -> Any:
-    """Parse a line by ujson, which is faster than `json`; `json` then says what is wrong with a line."""
-    try:
-        return ujson.loads(line)
-    except ujson.JSONDecodeError:
-        return json.loads(line)
-
-
-def _read_array(path: Path, key: str | None) -> Iterator[tuple[int, Any]]:
+def _read_array(path: Path, place: str) -> Iterator[tuple[int, Any]]:
     number = 0
     with _open(path) as file:
         try:
-            for number, data in enumerate(ijson.items(file, f"{key}.item" if key else "item", use_float=True), start=1):
+            for number, data in enumerate(ijson.items(file, place, use_float=True), start=1):
                 yield number, data
         except ijson.JSONError as error:
             reason = str(error).splitlines()[0].strip()
@@ -196,23 +181,20 @@ def _starts_array(path: Path) -> bool:
 
 def _read_table(path: Path) -> Iterator[tuple[int, Any]]:
     """The rows of a table, which are quoted as in CSV; values are strings, and names in lower case."""
-    header: list[str] | None = None
-    lines = (line + "\n" for _, line in read_lines(path))
-    first, tabs = next(lines, ""), path.suffix.lower() == ".tsv"
-    mark = "\t" if tabs else max(",;", key=first.count)
+    lines = (line for _, line in _read_lines(path))
+    header = next(lines, "")
+    mark = "\t" if path.suffix.lower() == ".tsv" else max(",;", key=header.count)
     csv.field_size_limit(_LONGEST_CELL)
-    rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)
+    rows = csv.DictReader(itertools.chain([header], lines), delimiter=mark, strict=True)
     try:
+        names = [name.strip().lower() for name in rows.fieldnames or ()]
+        if twice := [name for name in names if name and names.count(name) > 1]:
+            raise DataError(f"has two columns named {twice[0]!r}; rename one", path=path, line=1)
+        rows.fieldnames = names
         for row in rows:
-            if header is None:
-                header = [name.strip().lower() for name in row]
-                if twice := [name for name, count in Counter(header).items() if name and count > 1]:
-                    raise DataError(f"has two columns named {twice[0]!r}; rename one", path=path, line=1)
-            elif row:
-                if len(row) != len(header):
-                    raise DataError(
-                        f"has {len(row)} cells, but the header has {len(header)}", path=path, line=rows.line_num
-                    )
-                yield rows.line_num, dict(zip(header, row, strict=True))
+            if None in row or None in row.values():
+                problem = f"has {'more' if None in row else 'fewer'} cells than the header, which has {len(names)}"
+                raise DataError(problem, path=path, line=rows.reader.line_num)
+            yield rows.reader.line_num, row
     except csv.Error as error:
-        raise DataError(f"cannot be read as a row of a table: {error}", path=path, line=rows.line_num) from error
+        raise DataError(f"cannot be read as a row of a table: {error}", path=path, line=rows.reader.line_num) from error

@@ -1,6 +1,7 @@
 """Every layout: a small file of it is told apart, read whole, and its faults are named by record and field."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,8 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
     records = numbered(name, 3)
     records[2][field] = value
     path = save(tmp_path, name, records)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=re.escape(f"{path}:3" + (f" ({named})" if named else ":"))):
         load_dataset(f"{name}:{path}")
-    assert (Path(caught.value.path), caught.value.line, caught.value.field) == (path, 3, named)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,5 @@ def test_popqa(tmp_path):
     assert (example.id, example.aliases, example.type) == ("42", ["builder", "engineer"], "occupation")
     for row in ("1\tAda\n", "1\ta\tb\tc\t5\tWho?\tbuilder\n", '1\ta\tb\tc\t5\t"Who?\t["x"]\n'):
         path.write_text(header + row)
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(DataError, match=r"popQA\.tsv:2"):
             load_dataset(f"popqa:{path}")
-        assert caught.value.line == 2
