@@ -19,7 +19,7 @@ from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, embedded_window, sentence_encoder, unit
-from knowgap.retrieval.window import EMBEDDED, Window, model_window
+from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.progress import Progress
 
 Embed: TypeAlias = Callable[[list[str]], Any]
@@ -63,7 +63,7 @@ class DenseEncoder:
             return call
 
         encode, encode_query = locked(model.encode_document), locked(model.encode_query)
-        return cls(str(encoder), model_digest(folder), encode, encode_query, model_window(model))
+        return cls(str(encoder), model_digest(folder), encode, encode_query, _window(model))
 
     @classmethod
     def _of_function(cls, embed: Embed) -> Self:
@@ -118,3 +118,12 @@ class DenseEncoder:
     def encode_query(self, query: str) -> npt.NDArray[np.float32]:
         """A unit vector [1, dim]; the latest 8,192 queries are cached."""
         return self._cache.get([query], lambda texts: list(unit(self.queries(texts))[:, None]))[0]
+
+
+def _window(model: Any) -> Window:
+    """The window of a loaded model of sentence-transformers; its prompt for documents counts among the marks."""
+    tokenizer = tokenizer_of(model.tokenizer)
+    prompts = getattr(model, "prompts", {})
+    prompt = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
+    marks = len(tokenizer.encode("").ids) + len(tokenizer.encode(prompt, add_special_tokens=False).ids)
+    return Window(tokenizer, int(model.max_seq_length or model.tokenizer.model_max_length), marks)

@@ -1,13 +1,10 @@
-"""The device, the precision and the batches with which torch computes."""
+"""The device, the precision and the threads with which torch and NumPy compute."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
-
-_WIDTH_STEP = 16
 
 
 def one_thread() -> AbstractContextManager[Any]:
@@ -51,29 +48,3 @@ def half_precision(device: str) -> AbstractContextManager[Any]:
     import torch
 
     return torch.autocast("cuda", torch.float16) if device.startswith("cuda") else nullcontext()
-
-
-def padded_batches(texts: Sequence[Sequence[int]], capacity: int, padding: int) -> Iterator[tuple[list[int], Any, Any]]:
-    """Divide tokenized texts into batches of one width, each with at most `capacity` tokens or a single text.
-
-    The width of a text is its length rounded up to a multiple of 16, whatever else is in the batch, so that the last
-    digits of its vectors do not depend on its neighbours. It is filled up with the token id `padding`.
-
-    Yields:
-        The positions of the batch's texts; their token ids and their attention mask, tensors [texts, width].
-    """
-    import torch
-
-    by_width: dict[int, list[int]] = {}
-    for i, ids in enumerate(texts):
-        by_width.setdefault(-(-len(ids) // _WIDTH_STEP) * _WIDTH_STEP, []).append(i)
-    for width, members in sorted(by_width.items()):
-        size = max(1, capacity // width)
-        for start in range(0, len(members), size):
-            batch = members[start : start + size]
-            ids = torch.full((len(batch), width), padding)
-            attention = torch.zeros_like(ids)
-            for row, i in enumerate(batch):
-                ids[row, : len(texts[i])] = torch.tensor(texts[i])
-                attention[row, : len(texts[i])] = 1
-            yield batch, ids, attention

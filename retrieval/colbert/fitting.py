@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.colbert.embedded import PROJECTION, SETTINGS, TOKEN_WEIGHTS, EmbeddedModel
-from knowgap.retrieval.minilm import MINILM_DIGEST
+from knowgap.retrieval.minilm import CLS, MINILM_DIGEST
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED
 from knowgap.storage.files import write_json
@@ -57,7 +57,7 @@ def fit_checkpoint(
     np.save(folder / PROJECTION, fit_projection(np.concatenate(vectors), dim))
     sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)
     weights = fit_token_weights((model.token_ids([str(passage)])[0] for passage in sample), model.vocabulary)
-    weights[model.begin_token] = 1.0  # it represents the whole query, and is in every passage
+    weights[CLS] = 1.0  # it represents the whole query, and is in every passage
     np.save(folder / TOKEN_WEIGHTS, weights)
     write_json(done, settings)
 

@@ -46,19 +46,22 @@ class Reranker(Protocol):
 
 
 class PairScorer(NeverCopied):
-    """The base class of models that score pairs of texts; `weights` is the folder or file of the model's weights."""
+    """The base class of models that score pairs of texts.
 
-    def __init__(self, weights: str | Path | None = None) -> None:
-        self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
-        self._weights_path = None if weights is None else Path(weights)
+    Args:
+        name: the folder or file of the model's weights, or its name on the hub.
+    """
+
+    def __init__(self, name: str | Path) -> None:
+        self.name, self.cache = str(name), LRUCache[tuple[str, str], float](_CACHED_PAIRS)
+        self._weights = Path(name)
 
     @functools.cached_property
     def digest(self) -> str:
         """The SHA-256 of the weights, which tells scores of different trainings apart; empty for a model on the hub."""
-        path = self._weights_path
-        if path is None or not path.exists():
+        if not self._weights.exists():
             return ""
-        return folder_digest(path) if path.is_dir() else file_digest(path)
+        return folder_digest(self._weights) if self._weights.is_dir() else file_digest(self._weights)
 
 
 def cached(compute: ScorePairs) -> ScorePairs:
@@ -87,7 +90,7 @@ class CrossEncoderReranker(PairScorer):
 
     def __init__(self, model: str | Path, *, default_threshold: float | None = None) -> None:
         super().__init__(model)
-        self._model, self.name = load_cross_encoder(model), str(model)
+        self._model = load_cross_encoder(model)
         if self._model.num_labels != 1:
             raise CheckpointError(f"{model} gives {self._model.num_labels} scores to a pair, but must give 1")
         if default_threshold is None:

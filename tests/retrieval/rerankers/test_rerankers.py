@@ -60,7 +60,7 @@ def test_each_pair_is_scored_once():
             self.asked += tuple(pairs)
             return [float(len(text)) for _, text in pairs]
 
-    scorer = Counting()
+    scorer = Counting("counting")
     assert scorer.score([("q", "a"), ("q", "bb"), ("q", "a")]) == [1.0, 2.0, 1.0]
     assert scorer.score([("q", "bb"), ("q", "ccc")]) == [2.0, 3.0]
     assert scorer.asked == (("q", "a"), ("q", "bb"), ("q", "ccc"))
