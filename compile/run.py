@@ -38,7 +38,6 @@ class Run:
 
         With a `total`, the part begins where `before` of it is done; without, its own numbers are told.
         """
-        progress = self.progress
-        if progress is None:
+        if (tell := self.progress) is None:
             return self
-        return replace(self, progress=lambda done, size, what: progress(before + done, total or size, f"{name}: {what}"))
+        return replace(self, progress=lambda done, size, what: tell(before + done, total or size, f"{name}: {what}"))
