@@ -22,7 +22,7 @@ from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.hold_out import LEAST, Verdict, judge, split_off
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.result import StudyResult, choose
+from knowgap.compiling.study.result import StudyResult, changes, choose
 from knowgap.compiling.study.run import run_study
 from knowgap.compiling.study.space import SearchSpace
 from knowgap.compiling.thresholds import calibrate_delta
@@ -66,13 +66,8 @@ class Compiled(Generic[P]):
         """One line that says what was found."""
         if self.study is not None:
             return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict}"
-        before = self.before.values()
-        changed = [f"{name}={value}" for name, value in self.program.values().items() if value != before[name]]
-        if changed:
-            return ", ".join(changed)
-        predictors = self.program.predictors()
-        demos = sum(len(cast("Any", predictor).demos) for predictor in predictors)
-        return f"{demos} demonstrations in {len(predictors)} predictors"
+        found = changes(self.before, self.program).items()
+        return ", ".join(f"{name}: {before} → {after}" for name, (before, after) in found) or "new instructions"
 
 
 def compile(
@@ -125,7 +120,7 @@ def compile(
     >>> data, program = knowgap.load_dataset("sample"), knowgap.get_program("direct")()
     >>> run = knowgap.Run(lm=knowgap.make_lm("extractive"))
     >>> knowgap.compile(program, data, "f1", optimizer="labeled", run=run, k=2).summary
-    '2 demonstrations in 1 predictors'
+    'demonstrations of answer: 0 → 2'
     """
     several = cast("list[P]", [as_program(p) for p in ([programs] if isinstance(programs, dspy.Module) else programs)])
     if not isinstance(dataset, Dataset):

@@ -68,15 +68,12 @@ def split_off(dev: Sequence[T], train: Sequence[T], number: int | None, seed: in
         spare = spare if number + spare >= LEAST else 0
     if not 0 <= number <= max(0, size - 1):
         raise UsageError(f"hold_out = {number}: of {size} dev questions, from 0 to {max(0, size - 1)} can be held out")
-    dev, held = _draw(dev, number, seed)
-    train, more = _draw(train, spare, seed)
-    return dev, train, [*held, *more]
-
-
-def _draw(questions: Sequence[T], number: int, seed: int) -> tuple[list[T], list[T]]:
-    drawn = {*random.Random(seed).sample(range(len(questions)), number)}
-    parts = [question for place, question in enumerate(questions) if place not in drawn]
-    return parts, [questions[place] for place in sorted(drawn)]
+    left, held_out = list[list[T]](), list[T]()
+    for questions, drawn in ((dev, number), (train, spare)):
+        held = {*random.Random(seed).sample(range(len(questions)), drawn)}
+        left.append([question for place, question in enumerate(questions) if place not in held])
+        held_out += [questions[place] for place in sorted(held)]
+    return left[0], left[1], held_out
 
 
 def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: float = 0.0) -> Verdict:

@@ -20,10 +20,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "Language model": ", ".join([config["lm"] or "not said", *settings]),
         "Index": f"{index.get('name', 'none')}, {index.get('passages', '?')} passages, {_first(index.get('digest'))}",
         **{f"Model `{n}`": each.get("name") or _first(each.get("digest")) for n, each in config["models"].items()},
-        **{
-            f"From outside: {role}": f"`{n['name']}`, {_first(n.get('sha256'))}"
-            for role, n in config["outside"].items()
-        },
+        **{f"From outside: {n}": f"`{e['name']}`, {_first(e.get('sha256'))}" for n, e in config["outside"].items()},
         "Data": f"{data.get('name', 'not said')}, {_first(data.get('fingerprint'))}",
         "Made": f"{config['created']}, by knowgap {versions.get('knowgap', '?')} and DSPy {versions.get('dspy', '?')}",
     }

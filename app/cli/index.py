@@ -176,11 +176,9 @@ def questions(
     what is no good and save the rest. The same command continues a run that was stopped.
     """
     from knowgap.compiling import Run
-    from knowgap.compiling.questions.writing import CANNOT_WRITE, write_questions
+    from knowgap.compiling.questions.writing import write_questions
     from knowgap.reports.pages import write_questions_page
 
-    if options.lm in (None, "extractive"):
-        raise UsageError(f"{CANNOT_WRITE}: name a language model with --lm (openai/…, ollama_chat/…, hf/…)")
     if output.suffix != ".jsonl":
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]

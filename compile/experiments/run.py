@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data import Dataset, load_dataset, split
+from knowgap.compiling.data import load_dataset, split
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
 from knowgap.compiling.evaluation.metrics import get_metric
 from knowgap.compiling.evaluation.results import COSTS, Evaluations
@@ -77,11 +77,14 @@ def run_experiment(
         raise UsageError(f"no data for any column of {table.name}: name the files ({missing})")
     found = ExperimentResult(table)
     for column in columns:
-        asked = _load(column, data.get(column.dataset, "sample"), run.seed)
-        if column.dataset in indexes:
-            retriever = as_retriever(indexes[column.dataset])
-        else:
-            retriever = _own_index(asked, Path(output) / "indexes", engine or table.engine, run)
+        asked = load_dataset(data.get(column.dataset, "sample"), seed=run.seed, split_as=column.split)
+        if column.questions is not None:
+            drawn = split(asked.questions(column.split), {"drawn": column.questions}, run.seed)["drawn"]
+            asked = replace(asked, splits={**asked.splits, column.split: drawn})
+        retriever, kind = as_retriever(indexes.get(column.dataset)), engine or table.engine
+        if retriever is None and asked.corpus:
+            folder = Path(output) / "indexes" / asked.index_name(kind)
+            retriever = open_or_build(folder, asked.corpus, kind, progress=run.progress)
         programs: dict[str, Program] = {}
         for row in sorted(table.rows, key=lambda row: row.label != table.baseline):
             if rows is None or row.label in rows:
@@ -97,22 +100,6 @@ def run_experiment(
             found.evaluations[column.title] = evaluate(share_results(programs), asked, metrics, **options)
     found.save(output)
     return found
-
-
-def _load(column: Column, path: str | Path, seed: int) -> Dataset:
-    """The data of a column, with as many questions as it draws."""
-    data = load_dataset(path, seed=seed, split_as=column.split)
-    if column.questions is None:
-        return data
-    drawn = split(data.questions(column.split), {"drawn": column.questions}, seed)["drawn"]
-    return replace(data, splits={**data.splits, column.split: drawn})
-
-
-def _own_index(data: Dataset, folder: Path, engine: str, run: Run) -> Any:
-    """The index of the passages that come with the questions, which is built at first; None if there are none."""
-    if not data.corpus:
-        return None
-    return open_or_build(folder / data.index_name(engine), data.corpus, engine, progress=run.progress)
 
 
 def make_program(row: Row, column: Column, retriever: Any, models: Mapping[str, Any]) -> Program | str:

@@ -59,36 +59,27 @@ class Corpus:
 
     def _ordered(self, kind: str) -> list[Passage]:
         """The passages in the order of a kind: the first of every document, then the second ones."""
-        seen: Counter[str] = Counter()
-        turns: list[tuple[int, Passage]] = []
-        for passage in sorted(self._seeds, key=lambda p: self._rank(kind, p)):
-            turns.append((seen[_document(passage)], passage))
-            seen[_document(passage)] += 1
-        return [passage for _, passage in sorted(turns, key=lambda turn: turn[0])]
+        seen, turns = Counter[str](), list[int]()
+        ranked = sorted(self._seeds, key=lambda p: self._rank(kind, p))
+        for document in map(_document, ranked):
+            turns.append(seen[document])
+            seen[document] += 1
+        return [ranked[place] for place in sorted(range(len(ranked)), key=turns.__getitem__)]
 
     def materials(self, kind: str) -> Iterator[Material]:
         """Yield what questions of a kind can be written from, best first; pairs are searched for as they are taken.
 
-        Pairs of which one passage names the other come first, and of these, those that share no document with an
-        earlier pair.
+        Pairs of which one passage names the other come first.
         """
         if kind == "one_hop":
             yield from (Material(kind, (passage,)) for passage in self._ordered(kind))
             return
-        taken: set[frozenset[str]] = set()
+        taken: set[frozenset[Passage]] = set()
         for find in (self._linked, self._neighbour):
-            used, later = set[str](), list[Material]()
-            for pair in map(find, self._ordered(kind)):
-                if pair is None or (ids := frozenset(passage.id for passage in pair.passages)) in taken:
-                    continue
-                taken.add(ids)
-                documents = {_document(passage) for passage in pair.passages}
-                if used & documents:
-                    later.append(pair)
-                else:
-                    used |= documents
+            for pair in filter(None, map(find, self._ordered(kind))):
+                if (passages := frozenset(pair.passages)) not in taken:
+                    taken.add(passages)
                     yield pair
-            yield from later
 
     def _linked(self, passage: Passage) -> Material | None:
         """A passage and one that it names by its title, unless several documents have that title."""

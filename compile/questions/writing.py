@@ -24,7 +24,6 @@ from knowgap.retrieval.words import words
 from knowgap.storage.files import write_file
 from knowgap.storage.record_file import RecordFile
 
-CANNOT_WRITE = "the embedded reader writes no questions"
 _DRAFTS = 3
 """The most drafts for each question that is wanted; a kind that needs more gets fewer questions."""
 _ASKED_AGAIN = ("lost", "unreadable")
@@ -106,7 +105,7 @@ def write_questions(
     """
     wanted, path, lm = _shares(n, kinds), Path(output), resolve_lm(run.lm)
     if lm_name(lm) == EXTRACTIVE:
-        raise UsageError(f"{CANNOT_WRITE}: pass another language model, lm=make_lm(…)")
+        raise UsageError("the embedded reader writes no questions: name a language model, as in --lm openai/NAME")
     index: Any = as_retriever(retriever)
     if not isinstance(index, Iterable):
         name = getattr(index, "name", type(index).__name__)

@@ -77,8 +77,7 @@ class StudyResult(Generic[P]):
 
     def changes(self, trial: FrozenTrial | None = None) -> dict[str, tuple[Any, Any]]:
         """Hyperparameters and numbers of demonstrations, before and after, that a trial (the chosen one) changes."""
-        before, after = map(_settings, (self.objective.program, self.objective.program_of(trial or self.best)))
-        return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+        return changes(self.objective.program, self.objective.program_of(trial or self.best))
 
     def importances(self) -> dict[str, float]:
         """How much each parameter decides the score (Optuna's PED-ANOVA), in shares, the most important first.
@@ -93,9 +92,13 @@ class StudyResult(Generic[P]):
         return shares if len({*shares.values()}) > 1 else {}
 
 
-def _settings(program: Program) -> dict[str, Any]:
-    shown = {f"demonstrations of {name}": len(cast("Any", p).demos) for name, p in program.named_predictors()}
-    return {**program.values(), **shown}
+def changes(program: Program, other: Program) -> dict[str, tuple[Any, Any]]:
+    """The hyperparameters, and the numbers of demonstrations by predictor, in which two programs differ."""
+    before, after = (
+        {**each.values(), **{f"demonstrations of {n}": len(cast("Any", p).demos) for n, p in each.named_predictors()}}
+        for each in (program, other)
+    )
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
 
 
 def rank(trial: FrozenTrial) -> tuple[float, float, float, bool, int]:

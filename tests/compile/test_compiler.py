@@ -25,7 +25,9 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     assert loaded.values() == found.program.values()
     assert [len(p.demos) for p in loaded.predictors()] == [len(p.demos) for p in found.program.predictors()]
     assert found.before is program
-    assert found.summary.startswith("StudyResult(rag: 3 trials" if optimizer == "study" else "4 demonstrations")
+    assert found.summary.startswith(
+        "StudyResult(rag: 3 trials" if optimizer == "study" else "demonstrations of answer: 0 → 4"
+    )
 
 
 @pytest.mark.parametrize(

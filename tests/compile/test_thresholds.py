@@ -30,7 +30,7 @@ def test_the_largest_threshold_that_covers_the_share():
     assert reports[-1][:2] == (10, 10)
     found = compile(program, examples, trainset=examples, optimizer="calibrate", share=0.8)
     assert found.program.delta == 2.25
-    assert found.summary == "delta=2.25"
+    assert found.summary == "delta: None → 2.25"
     assert program.delta is None
     assert [calibrate_delta(program, examples, share=share) for share in (0.75, 0.2, 1.0)] == [2.25, 8.0, -1.0]
 

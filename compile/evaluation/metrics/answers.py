@@ -147,11 +147,8 @@ def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
 
     This is the accuracy of Mallen et al. (2023), section 3: a substring, without normalisation.
     """
-
-    def contains(answer: str, reference: str) -> float:
-        return float(any(form in answer for form in (reference, reference.lower(), reference.capitalize())))
-
-    return _best(example, prediction, contains)
+    forms = (str, str.lower, str.capitalize)
+    return _best(example, prediction, lambda answer, gold: float(any(form(gold) in answer for form in forms)))
 
 
 def str_em(example: Any, prediction: Any, trace: Any = None) -> float:

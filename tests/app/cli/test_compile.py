@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from knowgap.compiling import Evaluations
+
 STUDY = ("--program", "rag", "--limit", "2", "--num-threads", "1", "-o", "out")
 
 
@@ -11,20 +13,15 @@ def test_calibrates(knowgap):
     calibrate = ("compile", "--optimizer", "calibrate", "--limit", "3", "-o", "out")
     printed, _ = knowgap(*calibrate, "--part", "reranker=embedded", "--set", "retrieve_k=10", "--study", "share=1.0")
     saved = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())["hyperparameters"]["delta"]
-    assert f"delta={saved}" in printed
+    assert f"→ {saved}" in printed
 
 
 def test_finds_demonstrations_alone(knowgap):
     printed, _ = knowgap("compile", *STUDY, "--optimizer", "labeled", "--study", "k=1")
-    assert "1 demonstrations in 1 predictors" in printed
+    assert "demonstrations of answer: 0 → 1" in printed
     out = knowgap.folder / "out"
     assert (out / "artifact" / "config.json").exists()
-    assert {file.stem for file in (out / "evaluations").iterdir()} == {
-        "dev before",
-        "dev after",
-        "test before",
-        "test after",
-    }
+    assert [*Evaluations.load(out)] == ["dev before", "dev after", "test before", "test after"]
 
 
 def rows(printed: str, label: str) -> list[str]:

@@ -21,7 +21,7 @@ REFUSED = {
         ("ask Who? --lm openai/x", "--index sample"),
         (f"{ASK} --program migress", "did you mean 'migres'"),
         (f"{ASK} --program idx", "idx is not an artifact"),
-        (f"{ASK} --program art", "not part of knowgap"),
+        (f"{ASK} --program art", "art is not an artifact"),
         (f"{ASK} --program no/such", "no such folder"),
         (f"{ASK} --program mien:Twice", "there is no module mien"),
         (f"{ASK} --program rag --set top_k=500", "from 1 to 50"),
