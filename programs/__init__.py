@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowgap.errors import UsageError
 from knowgap.plugins import find, is_reference, reference_of
@@ -59,19 +59,16 @@ def get_program(name: str | ModuleLike) -> type[Program]:
         module, _, class_name = PROGRAMS[name].partition(":")
         return getattr(importlib.import_module(module), class_name)
     from knowgap.programs.base import Program
-    from knowgap.programs.modules import as_kind, wrap
+    from knowgap.programs.modules import is_plain, wrap
 
-    if not isinstance(name, str):
-        return as_kind(name)
-    found = find("program", name, PROGRAMS)
-    if as_kind(found) is not found:
-        return wrap(found, name, name=name if name.rpartition(":")[2] in PROGRAMS else "")
+    reference = name if isinstance(name, str) else ""
+    found: Any = find("program", reference, PROGRAMS) if reference else name
+    if is_plain(found):
+        return wrap(found, reference)
     if not isinstance(found, type) or not issubclass(found, Program) or not hasattr(found, "forward"):
         kind = f"the class {found.__name__}" if isinstance(found, type) else f"of the type {type(found).__name__}"
-        raise UsageError(
-            f"program {name} is {kind}; a program is a subclass of knowgap.Program that defines forward(self, "
-            "question), or a dspy.Module"
-        )
+        what = "a program is a subclass of knowgap.Program that defines forward(self, question), or a dspy.Module"
+        raise UsageError(f"program {name} is {kind}; {what}")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import dspy
 
+from knowgap import signatures
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import distinct
@@ -14,15 +15,6 @@ from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.statements import joined
 from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike, fuse
-from knowgap.signatures import (
-    NOTE_STYLES,
-    UNKNOWN,
-    AnswerFromNote,
-    CompareNotes,
-    InitNote,
-    ProposeQuestions,
-    UpdateNote,
-)
 
 _COLLECTING, _REVIEWING = {"collect": [True]}, {"collect": [True], "review": [True]}
 
@@ -65,11 +57,11 @@ class AdaptiveNote(Program):
 
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        self.init = dspy.Predict(InitNote)
-        self.propose = dspy.Predict(ProposeQuestions)
-        self.update = dspy.Predict(UpdateNote)
-        self.compare = dspy.Predict(CompareNotes)
-        self.generate = dspy.Predict(AnswerFromNote)
+        self.init = dspy.Predict(signatures.InitNote)
+        self.propose = dspy.Predict(signatures.ProposeQuestions)
+        self.update = dspy.Predict(signatures.UpdateNote)
+        self.compare = dspy.Predict(signatures.CompareNotes)
+        self.generate = dspy.Predict(signatures.AnswerFromNote)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
@@ -124,6 +116,6 @@ class AdaptiveNote(Program):
 
     def _generate(self, question: str, note: str, inlined: Sequence[Passage] = ()) -> str:
         """The answer from a note (equation 9), worded as table A4 asks for."""
-        style = NOTE_STYLES.get(self.style, self.wording)
+        style = signatures.NOTE_STYLES.get(self.style, self.wording)
         output = self.ask(self.generate, inlined=inlined, note=note, question=question, style=style)
-        return text_of(output) or UNKNOWN
+        return text_of(output) or signatures.UNKNOWN

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import dspy
 
+from knowgap import signatures
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch
 from knowgap.programs.passages import cited, distinct
@@ -14,16 +15,6 @@ from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Filtered, Reasoned
 from knowgap.retrieval.passage import Passage, RetrieverLike
-from knowgap.signatures import (
-    EXPECTED_RELEVANT,
-    UNKNOWN,
-    FilterKnowledge,
-    InternalKnowledge,
-    QuestionTopic,
-    ReasonedAnswer,
-    ReasonRelevance,
-    ShortenAnswer,
-)
 
 
 class BlendFilter(Program):
@@ -69,12 +60,12 @@ class BlendFilter(Program):
 
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(ReasonedAnswer)
-        self.internal_knowledge = dspy.Predict(InternalKnowledge)
-        self.name_topic = dspy.Predict(QuestionTopic)
-        self.reason = dspy.Predict(ReasonRelevance)
-        self.list_ids = dspy.Predict(FilterKnowledge)
-        self.shorten = dspy.Predict(ShortenAnswer)
+        self.answer = dspy.Predict(signatures.ReasonedAnswer)
+        self.internal_knowledge = dspy.Predict(signatures.InternalKnowledge)
+        self.name_topic = dspy.Predict(signatures.QuestionTopic)
+        self.reason = dspy.Predict(signatures.ReasonRelevance)
+        self.list_ids = dspy.Predict(signatures.FilterKnowledge)
+        self.shorten = dspy.Predict(signatures.ShortenAnswer)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the filtered passages of its searches; the prediction adds `reasoning`."""
@@ -103,7 +94,7 @@ class BlendFilter(Program):
             self.record(Reasoned(what="chain of thought", text=reasoning))
             text = f"{reasoning}\nThe answer is: {answer}".strip()
             answer = text_of(self.ask(self.shorten, question=question, text=text, style=self.wording)) or answer
-        return self.conclude(answer or UNKNOWN, union, reasoning=reasoning)
+        return self.conclude(answer or signatures.UNKNOWN, union, reasoning=reasoning)
 
     def _draft(self, question: str, passages: list[Passage]) -> str:
         """The reasoning and the answer from the passages that the question finds; empty if not searched with."""
@@ -133,7 +124,7 @@ class BlendFilter(Program):
         """The passages that the model lists as relevant (equation 7)."""
         if not passages or self.knowledge_filter == "none":
             return passages
-        inputs = {"question": question, "passages": passages, "expected": EXPECTED_RELEVANT[self.topic]}
+        inputs = {"question": question, "passages": passages, "expected": signatures.EXPECTED_RELEVANT[self.topic]}
         judged = text_of(self.ask(self.reason, **inputs, topic=topic), "reasoning")
         output = self.ask(self.list_ids, **inputs, assessment=judged)
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -96,19 +96,14 @@ class FollowUp(Program):
         return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])
 
     def _fits(self, complete: str, question: str) -> bool:
-        """Whether a text is a question, copies nothing from the conversation, and contains only names from it."""
+        """Whether a text is a question, copies nothing from the conversation, and names nothing that it does not.
+
+        Without capital letters, names look like other words, so all have to be heard, but for their endings.
+        """
         said = [text for turn in self.said for text in (turn.question, turn.answer)]
-        words = WORD.findall(complete[1:] if complete[:1].isupper() else complete)
         heard = {word.casefold() for word in WORD.findall(" ".join([*said, question]))}
+        words = WORD.findall(complete[:1].lower() + complete[1:])
+        names = [word for word in words if not word[0].islower() and word.casefold() not in heard]
+        new = [name for name in names if name[0].isupper() or name[0].isdigit() or not name.startswith(tuple(heard))]
         asks = complete.endswith(_MARKS) or not question.rstrip().endswith(_MARKS)
-        return bool(complete) and asks and complete not in said and all(_is_heard(word, heard) for word in words)
-
-
-def _is_heard(word: str, heard: Set[str]) -> bool:
-    """Whether a word is among those heard, or is no name.
-
-    Without capital letters, names look like other words, so all have to be heard, except for what is added at the end.
-    """
-    if word[0].islower() or word.casefold() in heard:
-        return True
-    return not word[0].isupper() and not word[0].isdigit() and word.startswith(tuple(heard))
+        return bool(complete) and asks and complete not in said and not new

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import dspy
 
+from knowgap import signatures
 from knowgap.programs.base import Program
 from knowgap.programs.filtering import Found, compress, filter_sentences, rerank, resolve_threshold
 from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch
@@ -18,16 +19,6 @@ from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
-from knowgap.signatures import (
-    UNKNOWN,
-    ExtractSnippet,
-    ExtractUsefulInfo,
-    LastAnswer,
-    MissingInfo,
-    PromptedKnowledge,
-    ProposeQueries,
-    SummarisePassage,
-)
 
 
 class MIGRES(Program):
@@ -91,13 +82,13 @@ class MIGRES(Program):
         super().__init__(retriever, **kwargs)
         self.reranker = reranker or EmbeddedReranker()
         self.entailment = entailment_of(entailment)
-        self.leaf = dspy.Predict(ExtractUsefulInfo)
-        self.main = dspy.Predict(MissingInfo)
-        self.query = dspy.Predict(ProposeQueries)
-        self.knowledge = dspy.Predict(PromptedKnowledge)
-        self.last = dspy.Predict(LastAnswer)
-        self.summarise = dspy.Predict(SummarisePassage)
-        self.snippet = dspy.Predict(ExtractSnippet)
+        self.leaf = dspy.Predict(signatures.ExtractUsefulInfo)
+        self.main = dspy.Predict(signatures.MissingInfo)
+        self.query = dspy.Predict(signatures.ProposeQueries)
+        self.knowledge = dspy.Predict(signatures.PromptedKnowledge)
+        self.last = dspy.Predict(signatures.LastAnswer)
+        self.summarise = dspy.Predict(signatures.SummarisePassage)
+        self.snippet = dspy.Predict(signatures.ExtractSnippet)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence` (1 to 5) and `known`."""
@@ -134,7 +125,7 @@ class MIGRES(Program):
             "explanation": text_of(said, "explanation"),
         }
         verdict = {"supported": reason == "answered", "missing": missing, "known": list(known)}
-        return self.conclude(text_of(said) or UNKNOWN, sources, **stated, **verdict)
+        return self.conclude(text_of(said) or signatures.UNKNOWN, sources, **stated, **verdict)
 
     def _search(self, queries: Sequence[str], read: set[str]) -> list[Found]:
         """Retriever and knowledge filter: what was not read before, reranked, filtered by δ (θ in 3.2), cut down."""

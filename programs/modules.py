@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -102,9 +102,6 @@ class ModuleProgram(Program):
         takes = _retriever_of(self.source)
         self.needs_retriever = searches or (takes is not None and takes.default is takes.empty)  # pyright: ignore
         self.question_input = _input_of(self.module)
-        for name, declared in self.hyperparameters().items():
-            if name not in vars(self.module):
-                setattr(self.module, name, declared.default)
         super().__init__(retriever, **{**self.values(), **hyperparameters})
 
     @classmethod
@@ -122,13 +119,11 @@ class ModuleProgram(Program):
             return self.source.deepcopy()
         takes = _retriever_of(self.source)
         wanted = takes is not None and (takes.default is takes.empty or retriever is not None)
+        given = {"retriever": ModuleRetriever(retriever)} if wanted else {}
         try:
-            return cast("Any", self.source)(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
+            return cast("Any", self.source)(**given)
         except TypeError as error:
-            raise UsageError(
-                f"{self.reference} cannot be made: {error}; give its arguments defaults, or make an object in its "
-                f"file, such as agent = {self.code.__name__}(…), and name that as module:agent"
-            ) from error
+            raise UsageError(f"{self.reference} cannot be made: {error}; name an object that is made") from error
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""
@@ -146,30 +141,26 @@ class ModuleProgram(Program):
                 recorder.cost.unreadable = tracker.usage.asked
                 self.record(Malformed(act=self.name, problem=without_surrogates(shorten(error, 300))))
         fields: dict[str, Any] = dict(output) if isinstance(output, (dspy.Prediction, dict)) else {}
-        answer = "" if output is None else self._answer_of(output, fields)
+        answer = self._answer_of(fields or output)
         passages = [*recorder.passages.values()]
         if not any(isinstance(step, Retrieved) for step in recorder.steps):
             recorder.cost.unseen_searches = int(_may_search(self.module))
             given = fields.get("passages")
             passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []
-        usage = tracker.usage
-        recorder.cost.critical_calls += usage.asked  # as if they waited for one another
-        if not (usage.asked or usage.uncounted_calls):  # no call was seen, so it was made around DSPy
+        recorder.cost.critical_calls += tracker.usage.asked  # as if they waited for one another
+        if not (tracker.usage.asked or tracker.usage.uncounted_calls):  # no call was seen: it was made around DSPy
             recorder.tracker.add(Usage(uncounted_calls=1))
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
 
-    def _answer_of(self, output: Any, fields: Mapping[str, Any]) -> str:
+    def _answer_of(self, output: Any) -> str:
         """The answer among the outputs of the module."""
-        chosen = output
-        if fields or not isinstance(output, str):
-            plain = [n for n, v in fields.items() if n not in _BESIDE and isinstance(v, (str, bool, int, float))]
-            name = "answer" if "answer" in fields else plain[0] if len(plain) == 1 else None
-            if name is None:
-                given = f"the outputs {', '.join(fields)}" if fields else f"{type(output).__name__} as its output"
-                raise UsageError(f"{self.name} has {given}: call the one that is the answer `answer`")
-            chosen = fields[name]
-        parts = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+        if isinstance(output, dict):
+            plain = [n for n, v in output.items() if n not in _BESIDE and isinstance(v, (str, bool, int, float))]
+            if "answer" not in output and len(plain) != 1:
+                raise UsageError(f"{self.name} has the outputs {', '.join(output)}: call its answer `answer`")
+            output = output["answer" if "answer" in output else plain[0]]
+        parts = output if isinstance(output, (list, tuple)) else [output]
         return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -177,33 +168,30 @@ class ModuleProgram(Program):
         return super().__deepcopy__(memo)
 
 
-def wrap(module: ModuleLike, reference: str = "", *, name: str = "") -> type[ModuleProgram]:
+def wrap(module: ModuleLike, reference: str = "") -> type[ModuleProgram]:
     """The class of programs that wrap a module, a class or an object.
 
     Args:
         module: a class that can be instantiated without arguments, except for `retriever`; or an object, which is
             copied for each program.
         reference: `module:Name` of the class or the object; default: that of the class.
-        name: the name of the programs; default: the last part of the reference.
     """
     code = module if isinstance(module, type) else type(module)
     reference = reference or reference_of(code)
     label = reference.rpartition(":")[2]
-    facts = {"source": module, "code": code, "reference": reference, "name": name or label, "__doc__": code.__doc__}
+    facts = {"source": module, "code": code, "reference": reference, "name": label, "__doc__": code.__doc__}
     return type(label, (ModuleProgram,), facts)
+
+
+def is_plain(program: Any) -> bool:
+    """Whether this is a `dspy.Module`, class or object, that is not a `Program`."""
+    code = program if isinstance(program, type) else type(program)
+    return issubclass(code, dspy.Module) and not issubclass(code, Program)
 
 
 def as_program(program: Any) -> Any:
     """Wrap a `dspy.Module` that is not a `Program`, as it is; return anything else unchanged."""
-    if isinstance(program, dspy.Module) and not isinstance(program, Program):
-        return wrap(program)(module=program)
-    return program
-
-
-def as_kind(kind: Any) -> Any:
-    """The class of programs that wrap a `dspy.Module`, class or object; a program's class and all else unchanged."""
-    code = kind if isinstance(kind, type) else type(kind)
-    return wrap(kind) if issubclass(code, dspy.Module) and not issubclass(code, Program) else kind
+    return wrap(program)(module=program) if is_plain(program) else program
 
 
 def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:

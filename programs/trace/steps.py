@@ -7,22 +7,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, Field, computed_field, model_validator
 
 
 class Step(BaseModel):
     """The base of all steps."""
 
-    model_config = ConfigDict(extra="forbid")
-
     iteration: int = Field(default=0, description="from 1; 0 before the first iteration")
     branch: str = Field(default="", description="path in a tree or recursion; empty outside of branches")
-
-    @computed_field
-    @property
-    def kind(self) -> str:
-        """The name of the class in lower case, by which JSON names it."""
-        return type(self).__name__.lower()
 
     words: ClassVar[str]
     """The step in words, with its fields in braces, as `Trace.describe` fills them in."""
@@ -30,6 +22,23 @@ class Step(BaseModel):
     def __init_subclass__(cls, *, words: str = "{kind}", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.words = words
+
+    @computed_field
+    @property
+    def kind(self) -> str:
+        """The name of the class in lower case, by which JSON names it."""
+        return type(self).__name__.lower()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, value: Any, read: Any) -> Any:
+        """Read a step from JSON as its kind says; direct subclasses of `Step` in other modules are read as well."""
+        kinds = {kind.__name__.lower(): kind for kind in Step.__subclasses__()}
+        if cls is not Step or isinstance(value, Step):
+            return read(value)
+        if value.get("kind") not in kinds:
+            raise ValueError(f"there is no step of the kind {value.get('kind')!r}")
+        return kinds[value["kind"]](**value)
 
 
 class Asked(Step, words="asked: {question}"):
@@ -175,17 +184,3 @@ class Stopped(Step, words="stopped: {reason}"):
     """End the search, and say why."""
 
     reason: str
-
-
-def read_step(value: Any) -> Step:
-    """Read a step from its JSON object; direct subclasses of `Step` in other modules are read as well.
-
-    Raises:
-        ValueError: there is no such step, or its fields do not match.
-    """
-    if isinstance(value, Step):
-        return value
-    kinds = {kind.__name__.lower(): kind for kind in Step.__subclasses__()}
-    if value.get("kind") not in kinds:
-        raise ValueError(f"there is no step of the kind {value.get('kind')!r}")
-    return kinds[value["kind"]].model_validate({name: part for name, part in value.items() if name != "kind"})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator
+from pydantic import BaseModel, Field, SerializeAsAny
 
 from knowgap.errors import shorten
 from knowgap.programs.trace import steps as s
-from knowgap.programs.trace.steps import Step, Stopped, read_step
+from knowgap.programs.trace.steps import Step
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ S = TypeVar("S", bound=Step)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class Cost(BaseModel):
+class Cost(BaseModel, extra="forbid"):
     """The cost of one question.
 
     A call answered from a cache counts in both `lm_calls` and `cached_calls`, and so do its tokens: the cost of a
@@ -34,8 +34,6 @@ class Cost(BaseModel):
     retrieved passages that the model reads, once per call. Questions, instructions, demonstrations and what the model
     wrote itself do not count.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     lm_calls: int = Field(default=0, description="calls of the language model, cached ones included")
     cached_calls: int = Field(default=0, description="calls of the language model that a cache answered")
@@ -84,20 +82,18 @@ class Cost(BaseModel):
 
     def __str__(self) -> str:
         spoilt = f"{self.unreadable} unreadable, {self.cut} cut off, " if self.unreadable or self.cut else ""
-        spoilt += f"{self.failed_calls} failed, " if self.failed_calls else ""
+        failed = f"{self.failed_calls} failed, " if self.failed_calls else ""
         around = f"{self.uncounted_calls} uncounted calls, " if self.uncounted_calls else ""
         searched = "searches unseen" if self.unseen_searches else f"{self.retrievals} retrievals"
-        tokens = "–" if self.unreported_calls else f"{self.tokens}"
+        tokens = "–" if self.unreported_calls else self.tokens
         return (
-            f"{self.lm_calls} LM call{'s' * (self.lm_calls != 1)} ({self.cached_calls} from cache, {spoilt}"
-            f"{self.critical_calls} in sequence), "
-            f"{around}{tokens} tokens\n"
-            f"{searched}, {self.passages} passages read, {self.knowledge_tokens} knowledge tokens, "
-            f"{self.seconds:.2f} s"
+            f"{self.lm_calls} LM call{'s' * (self.lm_calls != 1)} ({self.cached_calls} from cache, {spoilt}{failed}"
+            f"{self.critical_calls} in sequence), {around}{tokens} tokens\n{searched}, {self.passages} passages read, "
+            f"{self.knowledge_tokens} knowledge tokens, {self.seconds:.2f} s"
         )
 
 
-class Trace(BaseModel):
+class Trace(BaseModel, extra="forbid"):
     """What a program did for one question, step by step.
 
     Attributes:
@@ -116,19 +112,12 @@ class Trace(BaseModel):
     1
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     program: str
     question: str
     steps: list[SerializeAsAny[Step]] = []
     passages: dict[str, Passage] = {}
     shown: dict[str, int] = {}
     cost: Cost = Cost()
-
-    @field_validator("steps", mode="before")
-    @classmethod
-    def _read_steps(cls, steps: Any) -> Any:
-        return [read_step(step) for step in steps]
 
     def of(self, kind: type[S]) -> list[S]:
         """The steps of one kind, in order."""
@@ -142,7 +131,7 @@ class Trace(BaseModel):
                 return ["retrieved", *(f"{shorten(query)} → {self._titles(ids, 5)}" for query, ids in pairs)]
             case s.Reranked():
                 threshold = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
-                kept = [f"{self._titles([name])} ({score:.2f})" for name, score in step.kept.items()]
+                kept = [f"{self.title(name)} ({score:.2f})" for name, score in step.kept.items()]
                 return [f"reranked: kept {len(kept)}, dropped {len(step.dropped)}{threshold}", *kept]
             case s.Extracted():
                 pairs = zip(step.statements, step.sources, strict=True)
@@ -151,18 +140,21 @@ class Trace(BaseModel):
             case s.Queried():
                 return [step.how, *map(shorten, step.queries), *(f"asked before: {q}" for q in step.repeated)]
             case s.Judged():
-                about = f" of {self._titles([step.passage])}" if step.passage else ""
+                about = f" of {self.title(step.passage)}" if step.passage else ""
                 by = f" by {step.by}" if step.by else ""
                 because = f": {shorten(step.reason)}" if step.reason else ""
                 return [f"{step.what}{about}{by}: {'yes' if step.value else 'no'}{because}"]
             case s.Answered():
                 sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
-                doubt = " (not supported by what was read)" if step.supported is False else ""
-                return [f"answer: {step.answer or '(empty)'}{sure}{doubt}"]
-        fields = {name: self._titles(value) if isinstance(value, list) else value for name, value in step}
-        fields |= {"passage": self._titles([step.passage])} if isinstance(step, (s.Compressed, s.Prompted)) else {}
-        texts = {n: ("no", "yes")[v] if isinstance(v, bool) else shorten(v, 300) for n, v in fields.items()}
-        return [step.words.format(**texts, kind=step.kind)]
+                verdict = {None: "", True: " (supported by what was read", False: " (not supported by what was read"}
+                doubt = verdict[step.supported] + f"; missing: {step.missing}" * bool(step.missing)
+                return [f"answer: {step.answer or '(empty)'}{sure}{doubt + ')' if doubt else ''}"]
+            case _:
+                fields = {name: self._titles(value) if isinstance(value, list) else value for name, value in step}
+                if "passage" in fields:
+                    fields["passage"] = self.title(fields["passage"])
+                texts = {n: ("no", "yes")[v] if isinstance(v, bool) else shorten(v, 300) for n, v in fields.items()}
+                return [step.words.format(**texts, kind=step.kind)]
 
     def _titles(self, ids: list[str], most: int = 8) -> str:
         more = f" and {len(ids) - most} more" if len(ids) > most else ""
@@ -176,7 +168,7 @@ class Trace(BaseModel):
     @property
     def stopped(self) -> str:
         """The reason of the last `Stopped` step; empty if there is none."""
-        return next((step.reason for step in reversed(self.of(Stopped))), "")
+        return next((step.reason for step in reversed(self.of(s.Stopped))), "")
 
     def to_json(self) -> str:
         """The trace as JSON; `from_json` is the inverse."""
@@ -188,15 +180,19 @@ class Trace(BaseModel):
         return cls.model_validate_json(text)
 
     def __repr__(self) -> str:
-        tokens = self.cost.prompt_tokens + self.cost.completion_tokens
-        return f"Trace({self.program}: {len(self.steps)} steps, {self.cost.lm_calls} LM calls, {tokens} tokens)"
+        cost = self.cost
+        return f"Trace({self.program}: {len(self.steps)} steps, {cost.lm_calls} LM calls, {cost.tokens} tokens)"
 
     __str__ = __repr__
 
     def __rich__(self) -> Tree:
-        """A tree of iterations, branches and steps, and at the end the cost, and whether the answer is supported."""
+        """A tree of iterations, branches and steps, and at the end the cost."""
         from rich.text import Text
         from rich.tree import Tree
+
+        def printable(line: str, style: str = "") -> Text:
+            """A line without markup and without control characters of the terminal."""
+            return Text(_CONTROL.sub(" ", line), style=style)
 
         colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
         root = Tree(Text.assemble(printable(self.question, "bold"), "  ", printable(self.program, "dim")))
@@ -210,18 +206,4 @@ class Trace(BaseModel):
                     for line in details:
                         told.add(printable(line))
         root.add(Text(str(self.cost), style="dim"))
-        if self.steps and isinstance(last := self.steps[-1], s.Answered) and last.supported is not None:
-            said = "supported by what was read" if last.supported else "not supported by what was read"
-            missing = f"; missing: {last.missing}" if last.missing else ""
-            root.add(printable(said + missing, "green" if last.supported else "yellow"))
         return root
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Trace:
-        return self.model_copy()
-
-
-def printable(line: str, style: str = "") -> Text:
-    """A line from a model or a passage as text without markup and without control characters of the terminal."""
-    from rich.text import Text
-
-    return Text(_CONTROL.sub(" ", line), style=style)

@@ -82,7 +82,7 @@ def test_each_kind_goes_to_json_and_back_and_into_words(step, words):
     assert all(line in rendered for line in words)
 
 
-@pytest.mark.parametrize("steps", ['[{"kind": "unheard"}]', '[{"kind": "asked"}]', '[{"kind": "stopped", "x": 1}]'])
+@pytest.mark.parametrize("steps", ['[{"kind": "unheard"}]', '[{"kind": "asked"}]'])
 def test_foreign_json_is_refused(steps):
     with pytest.raises(ValidationError):
         Trace.from_json(f'{{"program": "p", "question": "q", "steps": {steps}}}')
