@@ -1,4 +1,4 @@
-"""A tiny causal language model that is trained on the spot; as a script, a run of it that is killed at a step."""
+"""A tiny causal language model that is trained on the spot; as a script, a run of it that is killed at step 13."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from safetensors.numpy import load_file
 
 from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.fit import Job, TrainingResult, fit
+from knowgap.compiling.training.fit import TrainingResult, fit
 
 SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in range(40)]
 CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps
@@ -27,26 +27,15 @@ def build_tiny_trainer(settings: dict[str, Any]) -> Any:
     return Trainer(model=GPT2LMHeadModel(config), args=TrainingArguments(**settings), train_dataset=rows)
 
 
-def tiny_job(output: Path, **changes: Any) -> Job:
-    """The training of the model."""
-    settings: dict[str, Any] = {
-        "output": output,
-        "config": CONFIG,
-        "build": build_tiny_trainer,
-        "facts": {"kind": "tiny"},
-        "save": lambda trainer, folder: trainer.model.save_pretrained(str(folder)),
-    }
-    return Job(**{**settings, **changes})
+def train_tiny(
+    output: Path, *, config: TrainingConfig = CONFIG, build: Any = build_tiny_trainer, progress: Any = None
+) -> TrainingResult:
+    """Train the model."""
 
+    def save(trainer: Any, folder: Path) -> None:
+        trainer.model.save_pretrained(str(folder))
 
-def train_tiny(output: Path, *, killed_at: int | None = None, **changes: Any) -> TrainingResult:
-    """Train the model; the process is killed at a step, if one is given."""
-
-    def progress(done: int, total: int | None = None, text: str = "") -> None:
-        if done == killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return fit(tiny_job(output, **changes), progress)
+    return fit(output, config, build, save, {"kind": "tiny"}, progress)
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -70,5 +59,10 @@ def write_tiny_bert(folder: Path) -> Path:
     return folder
 
 
+def _kill_at_13(done: int, total: int, text: str) -> None:
+    if done == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 if __name__ == "__main__":
-    train_tiny(Path(sys.argv[1]), killed_at=int(sys.argv[2]))
+    train_tiny(Path(sys.argv[1]), progress=_kill_at_13)

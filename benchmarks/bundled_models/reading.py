@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from bundled_models.reading_examples import ReadingExample, read_examples
 from bundled_models.reading_weights import export
 from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.fit import Job, TrainingResult, fit
+from knowgap.compiling.training.fit import TrainingResult, fit
 from knowgap.lms.embedded.span_head import joined, tokenize_pairs
 from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
@@ -151,4 +151,4 @@ def train_reading(
     def save(trainer: Trainer, folder: Path) -> None:
         export(trainer.model, folder)
 
-    return fit(Job(output=Path(output), config=config, build=build, facts=facts, save=save), progress)
+    return fit(output, config, build, save, facts, progress)

@@ -8,6 +8,7 @@ Under `accelerate launch`, every process calls `fit`; the main process writes th
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 import warnings
@@ -31,26 +32,6 @@ if TYPE_CHECKING:
 
 RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A model to train.
-
-    Attributes:
-        output: the folder of the finished model.
-        config: the settings.
-        build: makes model, examples and trainer from settings by the names of Transformers' `TrainingArguments`. Random
-            numbers are seeded before it is called.
-        facts: what else determines the weights, as JSON values: the kind of model, its base, digests of the data.
-        save: writes the trained model into a folder.
-    """
-
-    output: Path
-    config: TrainingConfig
-    build: Callable[[dict[str, Any]], Trainer]
-    facts: Mapping[str, Any]
-    save: Callable[[Any, Path], None]
 
 
 @dataclass(frozen=True)
@@ -83,8 +64,24 @@ def base_facts(base: str) -> dict[str, str]:
     return {"base": base, **({"base_digest": folder_digest(Path(base))} if Path(base).is_dir() else {})}
 
 
-def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
-    """Train a model, or resume its training, and write it to its folder; `progress` gets the steps done and all steps.
+def fit(
+    output: str | Path,
+    config: TrainingConfig,
+    build: Callable[[dict[str, Any]], Trainer],
+    save: Callable[[Any, Path], None],
+    facts: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Train a model, or resume its training, and write it to its folder.
+
+    Args:
+        output: the folder of the finished model.
+        config: the settings.
+        build: makes model, examples and trainer from settings by the names of Transformers' `TrainingArguments`. Random
+            numbers are seeded before it is called.
+        save: writes the trained model into a folder; it is given the trainer.
+        facts: what else determines the weights, as JSON values: the kind of model, its base, digests of the data.
+        progress: called with the steps done and all steps.
 
     Raises:
         UsageError: there are no examples, the folder holds something else, another process trains this model, or the
@@ -93,9 +90,9 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     """
     if missing := [name for name in ("accelerate", "datasets", "peft") if find_spec(name) is None]:
         raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
-    output = job.output if job.output.name else job.output.resolve()  # "." has no name
-    settings = job.config.model_dump(mode="json", include={*TrainingConfig.model_fields, "lora_rank"})
-    facts = json.loads(json.dumps({**settings, **job.facts, "processes": process_count()}))
+    output = Path(output) if Path(output).name else Path(output).resolve()  # "." has no name
+    settings = config.model_dump(mode="json", include={*TrainingConfig.model_fields, "lora_rank"})
+    facts = json.loads(json.dumps({**settings, **facts, "processes": process_count()}))
     with main_process_first():
         before = _trained_before(output, facts)
     if before is not None:
@@ -106,7 +103,8 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     with _quiet(), acquire_lock(work, taken=taken) if is_main_process() else nullcontext():
         checkpoints = work / json_digest(facts)[:16]
         checkpoint = _last_checkpoint(checkpoints)
-        trainer, started = _build(job, checkpoints, progress or no_progress), time.perf_counter()
+        trainer, started = build(_arguments(config, checkpoints)), time.perf_counter()
+        _watch(trainer, progress or no_progress)
         trainer.train(resume_from_checkpoint=checkpoint)
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         last = losses[-max(1, len(losses) // 10) :]
@@ -118,7 +116,7 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
         }
         if is_main_process():
             with write_folder(output) as folder:
-                job.save(trainer, folder)
+                save(trainer, folder)
                 write_json(folder / RECORD, {"made_from": facts, **done, "versions": versions()})
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
@@ -135,15 +133,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
-    """Build the trainer, quiet and offline; it keeps a checkpoint each tenth, and ends if its loss is no number."""
+def _arguments(config: TrainingConfig, checkpoints: Path) -> dict[str, Any]:
+    """The settings of a trainer that asks no hub and keeps a checkpoint each tenth; random numbers are seeded."""
     import torch
-    from transformers import PrinterCallback, set_seed
+    from transformers import set_seed
 
-    from knowgap.compiling.training.stock import Watch
-
-    config, cuda = job.config, torch.cuda.is_available()
-    settings: dict[str, Any] = {
+    set_seed(config.seed)
+    cuda = torch.cuda.is_available()
+    return {
         "output_dir": str(checkpoints),
         "num_train_epochs": config.epochs,
         "learning_rate": config.learning_rate,
@@ -161,11 +158,23 @@ def _build(job: Job, checkpoints: Path, progress: Progress) -> Trainer:
         "report_to": "none",
         "disable_tqdm": True,
     }
-    set_seed(config.seed)
-    trainer = job.build(settings)
+
+
+def _watch(trainer: Trainer, progress: Progress) -> None:
+    """Report the losses of a trainer, and end the run if one is no longer a number."""
+    from transformers import PrinterCallback, TrainerCallback
+
+    class Watch(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if (loss := (logs or {}).get("loss")) is None:
+                return
+            if not math.isfinite(loss):
+                lower = f"a learning rate lower than {args.learning_rate:g} may help"
+                raise UsageError(f"the loss is {loss} at step {state.global_step}: {lower}")
+            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
+
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Watch(progress))
-    return trainer
+    trainer.add_callback(Watch())
 
 
 def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | None:

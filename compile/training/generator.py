@@ -1,23 +1,29 @@
-"""Train RQ-RAG's generator: a causal model that learns to write transcripts.
+"""Train RQ-RAG's generator: a teacher writes transcripts, and a causal model learns to write them.
 
-Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", section 2.2, equation 2, appendix B.1.
+A transcript has queries, the passages found, and an answer based on these. Source: "RQ-RAG: Learning to Refine Queries
+for Retrieval Augmented Generation", sections 2.1 and 2.2, equation 2, appendices A.2, B.1 and B.4.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
+from pydantic import BaseModel
 
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold
+from knowgap.compiling.evaluation.provenance import retriever_facts
+from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.run import Run
+from knowgap.compiling.teacher import ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig
-from knowgap.compiling.training.fit import Job, TrainingResult, fit
-from knowgap.compiling.training.language_model import IGNORED, Conversation, Row, language_model_job
-from knowgap.compiling.training.transcripts import TranscriptRecord, construct_transcripts, count_transcripts
+from knowgap.compiling.training.fit import TrainingResult
+from knowgap.compiling.training.language_model import IGNORED, Conversation, Row, train_language_model
 from knowgap.lms.local import LocalModel
 from knowgap.lms.transcripts import (
     CONTROL_TOKENS,
@@ -28,12 +34,54 @@ from knowgap.lms.transcripts import (
     transcript,
     written,
 )
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.text import clean_lines, text_of
+from knowgap.programs.rq_rag import Trajectory
+from knowgap.retrieval.indexes import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
+from knowgap.signatures.rq_rag import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
+from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
+from knowgap.storage.progress import Progress
 
+Action = Literal["rewrite", "decompose", "disambiguate"]
+
+_STYLES = {"chat": "long", "instruction": "long", "long_form": "long", "multiple_choice": "choice"}
+"""The style of the answer by the type of a question; `short` for all others."""
+_MOST_QUERIES = 4  # of a transcript
+_UNREADABLE = "a reply of the teacher could not be read"
 _GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", re.DOTALL)
 """What a query found, in a transcript."""
+
+
+class SearchStep(BaseModel, extra="forbid"):
+    """A query as the teacher wrote it, and the passages that it found, best first."""
+
+    query: str
+    passages: list[Passage]
+
+
+class TranscriptRecord(BaseModel, extra="forbid"):
+    """The transcript of a question, or the reason why there is none.
+
+    Attributes:
+        id: the id of the question, and the beginning of its digest.
+        action: how its queries are refined.
+        question: what is asked.
+        style: how the answer is worded, a key of `STYLES`.
+        steps: queries in order; none if no search is needed.
+        answer: the teacher's answer from what the steps found.
+        dropped: why there is no transcript, in words; empty if there is one.
+    """
+
+    id: str
+    action: Action
+    question: str
+    style: str = "short"
+    steps: list[SearchStep] = []
+    answer: str = ""
+    dropped: str = ""
 
 
 def train_rq_rag(
@@ -48,30 +96,122 @@ def train_rq_rag(
     """Let a teacher write transcripts, and train RQ-RAG's generator on them; see `train`."""
     file = output.with_name(f"{output.name}-transcripts.jsonl")
     with main_process_first():
-        made = construct_transcripts(examples, retriever, corpus, file, config, run)
-    done = fit(generator_job(made.records, output, base=base, config=config), run.progress)
-    too_long = sum(not record.dropped for record in made.records) - done.examples
-    counts = [f"{count} {what}" for what, count in count_transcripts(made.records).items()]
-    counts += [f"{too_long} too long: left out"] if too_long else []
-    note = f"transcripts of {len(made.records)} questions: {', '.join(counts)}; {made.calls} calls of the teacher"
+        records, calls = construct_transcripts(examples, retriever, corpus, file, config, run)
+    done = train_generator(records, output, base, config, run.progress)
+    counts = Counter(f"dropped: {each.dropped}" if each.dropped else f"kept, {each.action}" for each in records)
+    counts["too long"] = sum(not record.dropped for record in records) - done.examples
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    note = f"transcripts of {len(records)} questions: {told}; {calls} calls of the teacher"
     return [replace(done, notes=(note,))]
 
 
-def generator_job(
-    records: Sequence[TranscriptRecord], output: str | Path, *, base: str, config: GeneratorConfig
-) -> Job:
-    """The job that trains a generator on transcripts, with the control tokens added to the vocabulary of the base.
+def action_of(example: dspy.Example) -> Action:
+    """How the queries of a question are refined: by its type in the data set, else by how many gold passages it has."""
+    if example.get("type") in ("ambiguous", "long_form"):
+        return "disambiguate"
+    return "decompose" if len(example.get("gold_ids") or ()) > 1 else "rewrite"
+
+
+def construct_transcripts(
+    examples: Sequence[dspy.Example],
+    retriever: Retriever,
+    corpus: Iterable[Passage],
+    output: str | Path,
+    config: GeneratorConfig,
+    run: Run,
+) -> tuple[list[TranscriptRecord], int]:
+    """Make a transcript of every question that the record file `output` does not have yet; see `write_records`.
+
+    The questions have an `id`; `gold_ids`, `candidates` and `type` are used if given. Where a question
+    names its candidates in the corpus, BM25 searches these alone (appendix B.4), and the teacher of a question of
+    several steps sees them (table 5).
+    """
+    ids = check_examples(examples)
+    by_id = {f"{id} {json_digest(each.question)[:8]}": each for id, each in zip(ids, examples, strict=True)}
+    passages = {passage.id: passage for passage in corpus}
+
+    def make(id: str) -> TranscriptRecord:
+        example = by_id[id]
+        style = _STYLES.get(str(example.get("type")), "short")
+        record = TranscriptRecord(id=id, action=action_of(example), question=example.question, style=style)
+        own = {
+            field: [passages[name] for name in dict.fromkeys(example.get(field) or ()) if name in passages]
+            for field in ("candidates", "gold_ids")
+        }
+        searched = BM25Index.from_passages(own["candidates"]) if own["candidates"] else retriever
+        shown = distinct([*own["candidates"], *own["gold_ids"]])
+        record.dropped = _write(record, {*(example.get("gold_ids") or ())}, shown, searched, config.top_k, run.lm)
+        return record
+
+    about = {"index": retriever_facts(retriever), "top_k": config.top_k}
+    return write_records(list(by_id), make, output, TranscriptRecord, about, "transcript", run)
+
+
+def _write(
+    record: TranscriptRecord,
+    gold: set[str],
+    shown: Sequence[Passage],
+    retriever: Retriever,
+    top_k: int,
+    teacher: dspy.BaseLM | None,
+) -> str:
+    """Let the teacher write the queries and the answer of a record; return why they cannot be used, if they cannot.
+
+    Args:
+        record: it gets the steps and the answer.
+        gold: the ids of the passages that answer the question.
+        shown: what the teacher of a question of several steps sees.
+        retriever: what the queries search.
+        top_k: passages that a query finds.
+        teacher: the language model.
+    """
+    inputs: dict[str, Any] = {"question": record.question, "max_queries": _MOST_QUERIES}
+    if record.action == "decompose":
+        planned = ask_teacher(dspy.Predict(QueriesForParts), teacher, **inputs, passages=shown)
+    elif record.action == "disambiguate":
+        [hits] = retriever.search([record.question], top_k)
+        found = [hit.passage for hit in hits]
+        planned = ask_teacher(dspy.Predict(QueriesForReadings), teacher, **inputs, passages=found)
+    else:
+        planned = ask_teacher(dspy.Predict(PlanSearches), teacher, **inputs)
+    if planned is None:
+        return _UNREADABLE
+    if planned.get("search", True):
+        queries, _ = clean_lines(planned.queries, _MOST_QUERIES)
+        if not queries:
+            return "the teacher wrote no query"
+        for query, hits in zip(queries, retriever.search(queries, top_k), strict=True):
+            record.steps.append(SearchStep(query=query, passages=[hit.passage for hit in hits]))
+        ids = [passage.id for step in record.steps for passage in step.passages]
+        if record.action == "decompose" and found_gold(ids, gold) < gold:  # appendix B.4
+            return "the queries did not find all gold passages"
+    path = Trajectory("", tuple(s.query for s in record.steps), tuple(tuple(s.passages) for s in record.steps))
+    asked = {"question": record.question, "style": STYLES[record.style]}
+    searched = {"searched": path.searched, "passages": path.passages}
+    answer = ask_teacher(dspy.Predict(AnswerFromSearches), teacher, **asked, **searched)
+    record.answer = text_of(answer)  # which need not be the known one (section 4.4)
+    return "" if record.answer else _UNREADABLE
+
+
+def train_generator(
+    records: Sequence[TranscriptRecord],
+    output: str | Path,
+    base: str,
+    config: GeneratorConfig,
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Train a generator on transcripts, with the control tokens added to the vocabulary of the base.
 
     Transcripts that were dropped are left out. With LoRA, the new embeddings of the control tokens are trained as well,
     and so is the last layer if it does not share them.
     """
-    conversations = [as_transcript(record) for record in records if not record.dropped]
-    return language_model_job(
-        conversations,
+    return train_language_model(
+        [as_transcript(record) for record in records if not record.dropped],
         output,
         base,
-        config=config,
+        config,
         facts={"kind": "rq-rag"},
+        progress=progress,
         encode=lambda local, conversation: encode(local.tokenizer, conversation),
         prepare=_add_control_tokens,
     )
@@ -79,7 +219,7 @@ def generator_job(
 
 def as_transcript(record: TranscriptRecord) -> list[dict[str, str]]:
     """The messages of a record's transcript."""
-    steps = [TranscriptStep(record.action, step.query, step.found) for step in record.steps]
+    steps = [TranscriptStep(record.action, step.query, step.passages) for step in record.steps]
     return transcript(STYLES[record.style], record.question, steps, written("answer", record.answer))
 
 

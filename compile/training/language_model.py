@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.training.config import LanguageModelConfig
-from knowgap.compiling.training.fit import Job, base_facts
+from knowgap.compiling.training.fit import TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
 from knowgap.lms.local import LocalModel, load_model
 from knowgap.storage.files import json_digest
+from knowgap.storage.progress import Progress
 
 IGNORED = -100
 """The label of a token that the loss leaves out."""
@@ -32,17 +33,18 @@ def conversation_row(local: LocalModel, conversation: Conversation) -> Row:
     return {"input_ids": [*prompt, *written], "labels": [IGNORED] * len(prompt) + written}
 
 
-def language_model_job(
+def train_language_model(
     conversations: Sequence[Conversation],
     output: str | Path,
     base: str,
-    *,
     config: LanguageModelConfig,
+    *,
     facts: Mapping[str, Any],
+    progress: Progress | None = None,
     encode: Callable[[LocalModel, Conversation], Row] = conversation_row,
     prepare: Callable[[LocalModel], dict[str, Any]] = lambda local: {},
-) -> Job:
-    """The job that trains a language model of Transformers and writes it in the dtype of its base checkpoint.
+) -> TrainingResult:
+    """Train a language model of Transformers, and write it in the dtype of its base.
 
     Examples that are longer than `max_length` are left out, since what is cut off is what is to be learnt.
 
@@ -51,18 +53,19 @@ def language_model_job(
         output: the folder of the finished model.
         base: the model to start from, by folder or hub name.
         config: the settings.
-        facts: see `Job`; the base and a digest of the conversations are added.
+        facts: see `fit`; the base and a digest of the conversations are added.
+        progress: see `fit`.
         encode: makes an example of a conversation.
         prepare: changes the model and its tokenizer before that, and returns further settings of LoRA.
     """
-    stored: Any = None  # the dtype of the base
+    dtype: Any = None  # that of the base
 
     def build(settings: dict[str, Any]) -> Any:
         from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
-        nonlocal stored
+        nonlocal dtype
         local = load_model(base, "cpu", "stored")
-        stored = local.model.dtype
+        dtype = local.model.dtype
         lora = prepare(local)
         every = [encode(local, conversation) for conversation in conversations]
         examples: Any = [row for row in every if len(row["input_ids"]) <= config.max_length]
@@ -92,8 +95,8 @@ def language_model_job(
         trained = trainer.accelerator.unwrap_model(trainer.model)
         if config.lora_rank is not None:
             trained = trained.merge_and_unload()
-        trained.to(stored).save_pretrained(str(folder))
+        trained.to(dtype).save_pretrained(str(folder))
         trainer.processing_class.save_pretrained(str(folder))
 
-    facts = {**base_facts(base), "data": json_digest(conversations), **facts}
-    return Job(output=Path(output), config=config, build=build, facts=facts, save=save)
+    made_from = {**base_facts(base), "data": json_digest(conversations), **facts}
+    return fit(output, config, build, save, made_from, progress)

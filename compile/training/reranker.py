@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import dspy
@@ -18,13 +16,14 @@ import dspy
 from knowgap.compiling.evaluation.metrics.answers import contains_answer, reference_answers
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.fit import Job, TrainingResult, base_facts, fit
+from knowgap.compiling.training.fit import TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.minilm import minilm_folder, read_weights
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest, json_digest
+from knowgap.storage.progress import Progress
 
 EMBEDDED = RerankerConfig.default_base
 """The name of the embedded reader's encoder."""
@@ -45,7 +44,7 @@ def train_reranker(
 ) -> list[TrainingResult]:
     """Train a reranker on questions that name their gold passages; see `train`."""
     pairs = training_pairs(examples, retriever, corpus, config)
-    return [fit(reranker_job(pairs, output, base=base, config=config), run.progress)]
+    return [train_on_pairs(pairs, output, base, config, run.progress)]
 
 
 def training_pairs(
@@ -91,21 +90,29 @@ def training_pairs(
     return pairs
 
 
-def reranker_job(
-    pairs: Sequence[tuple[str, str, float]], output: str | Path, *, base: str = EMBEDDED, config: RerankerConfig
-) -> Job:
-    """The job that trains a reranker on questions, passages and labels."""
+def train_on_pairs(
+    pairs: Sequence[tuple[str, str, float]],
+    output: str | Path,
+    base: str,
+    config: RerankerConfig,
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Train a reranker on questions, passages and labels."""
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
         from sentence_transformers import CrossEncoder
-        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
-        from knowgap.compiling.training.stock import OfflineTrainer
+        class OfflineTrainer(CrossEncoderTrainer):
+            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+                """Add none: it would ask the hub about the base."""
 
-        with loading_model(_embedded().name if base == EMBEDDED else base) as (source, arguments):
+        with loading_model(minilm_folder() if base == EMBEDDED else base) as (source, arguments):
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
+        if base == EMBEDDED:
+            _learn_reading(encoder.model)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
         return OfflineTrainer(
             model=encoder,
@@ -118,25 +125,19 @@ def reranker_job(
         trainer.model.save_pretrained(str(folder), create_model_card=False)
 
     own = {"base": base, "base_digest": file_digest(_WEIGHTS)} if base == EMBEDDED else base_facts(base)
-    facts = {"kind": "reranker", "data": json_digest(pairs), **own}
-    return Job(output=Path(output), config=config, build=build, facts=facts, save=save)
+    return fit(output, config, build, save, {"kind": "reranker", "data": json_digest(pairs), **own}, progress)
 
 
-@lru_cache(maxsize=1)
-def _embedded() -> TemporaryDirectory[str]:
-    """The reader's encoder as a cross-encoder, in a folder that is deleted when this process ends.
+def _learn_reading(network: Any) -> None:
+    """Give a cross-encoder of MiniLM the encoder of the embedded reader.
 
-    A pair's score is the reader's logit against "not in this passage", scaled down and bounded.
+    A pair's score is then the reader's logit against "not in this passage", scaled down and bounded.
     """
     import torch
-    from sentence_transformers import CrossEncoder
 
     from knowgap.retrieval.bert import add_changes
 
     _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem)
-    with loading_model(minilm_folder()) as (source, arguments):
-        encoder = CrossEncoder(source, num_labels=1, **arguments)
-    network: Any = encoder.model
     add_changes(dict(network.bert.named_parameters()), tensors)
     pooler, scores = network.bert.pooler.dense, network.classifier
     none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # start and end at the first position mean no answer
@@ -145,6 +146,3 @@ def _embedded() -> TemporaryDirectory[str]:
         scores.weight.zero_()
         scores.bias.zero_()
         scores.weight[0, 0] = 10 * _SCALE
-    folder = TemporaryDirectory(prefix="knowgap-")
-    encoder.save_pretrained(folder.name, create_model_card=False)
-    return folder

@@ -16,12 +16,11 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics.answers import exact_match
-from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
 from knowgap.compiling.run import Run
-from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
+from knowgap.compiling.teacher import ask_teacher, write_records
 from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
-from knowgap.compiling.training.fit import Job, TrainingResult, fit
-from knowgap.compiling.training.language_model import language_model_job
+from knowgap.compiling.training.fit import TrainingResult
+from knowgap.compiling.training.language_model import train_language_model
 from knowgap.errors import UsageError
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
@@ -29,6 +28,7 @@ from knowgap.programs.replies.text import clean_lines
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
+from knowgap.storage.progress import Progress
 
 Task = Literal["know", "relevant", "decompose"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -72,27 +72,22 @@ def train_ra_isf(
             found = retriever.search([example.question for example in examples], config.top_k)
             items = [(each, str(hit.passage)) for each, hits in zip(examples, found, strict=True) for hit in hits]
         with main_process_first():
-            made = label_items(items, task, program, file, run)
-        job = sub_model_job(task, getattr(program, task), base, made.records, file.with_suffix(""), config)
-        note = f"{task}: {len(made.records)} labels; {made.calls} calls of the teacher, {made.kept} from before"
-        done.append(replace(fit(job, run.progress), notes=(note,)))
+            labels, calls = label_items(items, task, program, file, run)
+        predictor, folder = getattr(program, task), output / task
+        trained = train_sub_model(task, predictor, labels, folder, base, config, run.progress)
+        note = f"{task}: {len(labels)} labels; {calls} calls of the teacher"
+        done.append(replace(trained, notes=(note,)))
     return done
 
 
 def label_items(
     items: Sequence[tuple[dspy.Example, str]], task: Task, program: RAISF, file: str | Path, run: Run
-) -> TeacherRecords[LabelledExample]:
+) -> tuple[list[LabelledExample], int]:
     """Label questions, each with the passage that is judged, if one is; see `write_records`.
 
     A question is known if the teacher answers it correctly without passages (appendix A.1; half of all yes/no questions
     are by chance). A passage is relevant if it says so (A.2), and sub-questions are its own (A.3).
-
-    Raises:
-        UsageError: there is no teacher, or the file has labels of another one.
     """
-    teacher = run.lm
-    if teacher is None:
-        raise UsageError(f"a language model labels the examples of {task}: give a teacher")
     by_id = {json_digest([example.question, passage])[:32]: (example, passage) for example, passage in items}
     predictor = program.answer if task == "know" else getattr(program, task)
     without = {"passages": [], "sub_answers": [], "style": program.wording} if task == "know" else {}
@@ -100,7 +95,7 @@ def label_items(
     def label(id: str) -> LabelledExample | None:
         example, passage = by_id[id]
         shown = {"passage": passage} if passage else without
-        output = ask_teacher(predictor, teacher, question=example.question, **shown)
+        output = ask_teacher(predictor, run.lm, question=example.question, **shown)
         if output is None:
             return None
         value: Label
@@ -112,20 +107,20 @@ def label_items(
             value, _ = clean_lines(output.questions, len(output.questions))
         return LabelledExample(id=id, question=example.question, passage=passage, label=value) if value != [] else None
 
-    asked = [lm_name(teacher), lm_settings(teacher), [predictor.dump_state()["signature"], without]]
-    about = {"task": task, "labeller": json_digest(asked)}
+    about = {"task": task, "prompt": json_digest([predictor.dump_state()["signature"], without])}
     return write_records(list(by_id), label, file, LabelledExample, about, f"{task} label", run)
 
 
-def sub_model_job(
+def train_sub_model(
     task: Task,
     predictor: dspy.Predict,
-    base: str,
     examples: Sequence[LabelledExample],
     output: str | Path,
+    base: str,
     config: LanguageModelConfig,
-) -> Job:
-    """The job that trains a sub-model to answer a predictor of RA-ISF.
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Train a sub-model to answer a predictor of RA-ISF.
 
     Raises:
         UsageError: there is only one label.
@@ -134,7 +129,7 @@ def sub_model_job(
         raise UsageError(f"all {len(examples)} examples of {task} have the same label: there is nothing to learn")
     conversations = [as_conversation(predictor, example) for example in examples]
     facts = {"kind": "ra-isf", "sub_model": task}
-    return language_model_job(conversations, output, base, config=config, facts=facts)
+    return train_language_model(conversations, output, base, config, facts=facts, progress=progress)
 
 
 def as_conversation(predictor: dspy.Predict, example: LabelledExample) -> list[dict[str, str]]:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from pydantic import BaseModel
-from training_helpers import CONFIG, build_tiny_trainer, same_weights, tiny_job, train_tiny
+from support import scripted_lm
+from training_helpers import CONFIG, build_tiny_trainer, same_weights, train_tiny
 
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import write_records
 from knowgap.compiling.training import fit as module
 from knowgap.compiling.training.config import GeneratorConfig, SubModelConfig
-from knowgap.compiling.training.fit import fit
 from knowgap.errors import MissingDependency, UsageError
-from knowgap.storage.record_file import RecordFile
+from knowgap.storage.files import acquire_lock
 
 HELPERS = Path(__file__).parents[2] / "training_helpers.py"
 
@@ -33,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory):
 @pytest.mark.long
 def test_a_killed_training_continues_before_a_checkpoint_that_was_cut_off(whole, tmp_path: Path):
     folder = tmp_path / "model"
-    run = subprocess.run([sys.executable, str(HELPERS), str(folder), "13"], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, str(HELPERS), str(folder)], capture_output=True, text=True)
     assert run.returncode == -9, run.stderr
     assert not folder.exists()
     found = (tmp_path / ".model.training").glob("*/checkpoint-*")
@@ -54,10 +54,10 @@ def test_it_says_what_it_did_and_does_it_once(whole, tmp_path: Path):
     assert record["final_loss"] == whole.final_loss
     assert record["made_from"]["learning_rate"] == 1e-3
     lines = []
-    fit(tiny_job(tmp_path / "model"), lambda *report: lines.append(report))
+    train_tiny(tmp_path / "model", progress=lambda *report: lines.append(report))
     assert [(done, total) for done, total, _ in lines] == [(step, 20) for step in range(1, 21)]
     assert all(text.startswith("loss ") for *_, text in lines)
-    again = fit(tiny_job(whole.folder), pytest.fail)
+    again = train_tiny(whole.folder, progress=pytest.fail)
     assert again.trained_before
     assert (again.steps, again.final_loss) == (whole.steps, whole.final_loss)
     other = CONFIG.model_copy(update={"epochs": 1.0})
@@ -74,7 +74,7 @@ def test_an_interrupted_training_with_other_settings_begins_at_the_first_step(tm
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        fit(tiny_job(tmp_path / "model"), stop)
+        train_tiny(tmp_path / "model", progress=stop)
     assert train_tiny(tmp_path / "model", config=CONFIG.model_copy(update={"epochs": 1.0})).resumed_from == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
@@ -115,8 +115,9 @@ def test_other_processes_read_what_the_first_one_has_written(tmp_path: Path, mon
         return _Line(id=id)
 
     file, about = tmp_path / "lines.jsonl", {"kind": "test"}
-    assert write_records(["a", "b"], make, file, _Line, about, "line", Run()).kept == 0
+    run = Run(scripted_lm(lambda outputs, inputs: {})[0])
+    assert [line.id for line in write_records(["a", "b"], make, file, _Line, about, "line", run)[0]] == ["a", "b"]
     monkeypatch.setenv("RANK", "1")
-    with RecordFile(file, _Line, about, "line"):  # which the first process may still hold
-        found = write_records(["b", "a"], make, file, _Line, about, "line", Run())
-    assert ([line.id for line in found.records], found.calls, found.kept) == (["b", "a"], 0, 2)
+    with acquire_lock(file, taken=UsageError("taken")):  # which the first process may still hold
+        found, calls = write_records(["b", "a"], make, file, _Line, about, "line", run)
+    assert ([line.id for line in found], calls) == (["b", "a"], 0)

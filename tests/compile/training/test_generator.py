@@ -11,9 +11,7 @@ from knowgap.compiling.data import Dataset
 from knowgap.compiling.run import Run
 from knowgap.compiling.training import train
 from knowgap.compiling.training.config import GeneratorConfig
-from knowgap.compiling.training.fit import fit
-from knowgap.compiling.training.generator import generator_job
-from knowgap.compiling.training.transcripts import SearchStep, TranscriptRecord
+from knowgap.compiling.training.generator import SearchStep, TranscriptRecord, train_generator
 from knowgap.lms.trained import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
@@ -29,7 +27,7 @@ def record(passage, action="rewrite"):
         id=f"{passage.id}-{action}",
         action=action,
         question=f"How old is {passage.id}?",
-        steps=[SearchStep(query="age", passages=[passage.to_dict()])],
+        steps=[SearchStep(query="age", passages=[passage])],
         answer="old",
     )
 
@@ -44,7 +42,7 @@ def base(tmp_path_factory):
 
 def test_held_out_transcripts_can_be_read(base, tmp_path):
     dropped = record(PASSAGES[5]).model_copy(update={"dropped": "no query", "id": "dropped"})
-    result = fit(generator_job([*RECORDS, dropped], tmp_path / "generator", base=base, config=CONFIG))
+    result = train_generator([*RECORDS, dropped], tmp_path / "generator", base, CONFIG)
     assert (result.examples, result.steps, result.folder) == (12, 60, tmp_path / "generator")
     generator = load_trained("generator", tmp_path / "generator")
     program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, depth=1, top_k=1)
@@ -57,7 +55,7 @@ def test_held_out_transcripts_can_be_read(base, tmp_path):
 
 def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_path):
     config = GeneratorConfig(epochs=2, learning_rate=1e-3, lora_rank=4, **SMALL)
-    fit(generator_job(RECORDS, tmp_path / "one", base=base, config=config))
+    train_generator(RECORDS, tmp_path / "one", base, config)
     before, after = load_file(f"{base}/model.safetensors"), load_file(tmp_path / "one" / "model.safetensors")
     words = before["model.embed_tokens.weight"].shape[0]
     assert after["model.embed_tokens.weight"].shape[0] == words + 7

@@ -10,8 +10,7 @@ from training_helpers import write_tiny_bert
 
 from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.fit import fit
-from knowgap.compiling.training.reranker import reranker_job, training_pairs
+from knowgap.compiling.training.reranker import EMBEDDED, train_on_pairs, training_pairs
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.passage import Passage
@@ -64,14 +63,14 @@ def test_a_reranker_learns_to_tell_gold_passages(base, tmp_path: Path):
         for n, each in enumerate(EXAMPLES)
         for passage in CORPUS[2 * n : 2 * n + 2]
     ]
-    fit(reranker_job(pairs[:12], tmp_path / "model", base=str(base), config=config))
+    train_on_pairs(pairs[:12], tmp_path / "model", str(base), config)
     scores = make_reranker(tmp_path / "model").score([(question, text) for question, text, _ in pairs])
     assert all(gold > wrong for gold, wrong in zip(scores[::2], scores[1::2], strict=True))
 
 
 def test_the_embedded_base_has_learnt_to_find_answers(tmp_path: Path):
     barely = RerankerConfig(epochs=1, learning_rate=1e-7, max_length=24)
-    fit(reranker_job(pairs_of(EXAMPLES[:1]), tmp_path / "model", config=barely))
+    train_on_pairs(pairs_of(EXAMPLES[:1]), tmp_path / "model", EMBEDDED, barely)
     question = "Who designed the Orle Bridge?"
     texts = ["The Orle Bridge was designed by Marta Kell.", "The Orle Bridge is long.", "Marta Kell was born in Wick."]
     scores = make_reranker(tmp_path / "model").score([(question, text) for text in texts])

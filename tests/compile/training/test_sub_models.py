@@ -13,12 +13,11 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training import train
 from knowgap.compiling.training.config import LanguageModelConfig
-from knowgap.compiling.training.fit import fit as run
 from knowgap.compiling.training.sub_models import (
     LabelledExample,
     as_conversation,
     label_items,
-    sub_model_job,
+    train_sub_model,
 )
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.lms.trained import load_trained
@@ -53,9 +52,9 @@ def label(items, task, lm, file, style="short", threads=1):
 
 def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
     lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"})
-    made = label([(WHO, ""), (WHERE, "")], "know", lm, tmp_path / "know.jsonl", "long")
-    assert {e.question: e.label for e in made.records} == {WHO.question: True, WHERE.question: False}
-    assert (made.calls, made.kept) == (2, 0)
+    labels, calls = label([(WHO, ""), (WHERE, "")], "know", lm, tmp_path / "know.jsonl", "long")
+    assert {e.question: e.label for e in labels} == {WHO.question: True, WHERE.question: False}
+    assert calls == 2
     assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
     assert all(inputs["passages"] == inputs["sub_answers"] == [] for _, inputs in engine.calls)
 
@@ -67,12 +66,12 @@ def test_a_teacher_judges_relevance_and_decomposes(tmp_path):
         return {"questions": ["1. Who painted it?", "2. Where was she born?", "3. Who painted it"]}
 
     lm, _ = scripted_lm(rule)
-    judged = label([(WHO, str(passage)) for passage in PASSAGES], "relevant", lm, tmp_path / "relevant.jsonl")
-    assert [e.label for e in judged.records] == [True, True, False]
-    assert judged.records[0].passage == str(PASSAGES[0])
-    parts = label([(WHERE, "")], "decompose", lm, tmp_path / "decompose.jsonl")
-    assert parts.records[0].label == ["Who painted it?", "Where was she born?"]
-    with pytest.raises(UsageError, match="give a teacher"):
+    judged, _ = label([(WHO, str(passage)) for passage in PASSAGES], "relevant", lm, tmp_path / "relevant.jsonl")
+    assert [e.label for e in judged] == [True, True, False]
+    assert judged[0].passage == str(PASSAGES[0])
+    parts, _ = label([(WHERE, "")], "decompose", lm, tmp_path / "decompose.jsonl")
+    assert parts[0].label == ["Who painted it?", "Where was she born?"]
+    with pytest.raises(UsageError, match="a teacher"):
         label([(WHO, "")], "know", None, tmp_path / "know.jsonl")
 
 
@@ -80,13 +79,12 @@ def test_what_is_missing_is_asked_for_again_and_of_the_same_teacher_only(tmp_pat
     items, file = [(example(f"Question {n}?"), "") for n in range(4)], tmp_path / "d.jsonl"
     replies: dict = {"Question 1?": UNREADABLE}
     lm, _ = scripted_lm(lambda outputs, inputs: replies.get(inputs["question"], {"questions": ["Who?"]}))
-    made = label([*items, items[0]], "decompose", lm, file)
-    assert (len(made.records), made.kept) == (3, 0)  # each item once; the unreadable one has no label
+    assert len(label([*items, items[0]], "decompose", lm, file)[0]) == 3  # each once; the unreadable one has no label
     replies.clear()
-    again = label(items, "decompose", lm, file)
-    assert (len(again.records), again.calls, again.kept) == (4, 1, 3)
+    again, calls = label(items, "decompose", lm, file)
+    assert (len(again), calls) == (4, 1)
     warm = dspy.LM("test/scripted", engine=lm.engine, cache=False, num_retries=0, temperature=0.7)
-    with pytest.raises(UsageError, match="about another labeller"):
+    with pytest.raises(UsageError, match="about another teacher"):
         label(items, "decompose", warm, file)
 
 
@@ -124,7 +122,7 @@ def bases(tmp_path_factory):
 
 
 def fit(base, task, examples, output, config=ONCE):
-    return run(sub_model_job(task, getattr(RAISF(), task), str(base), examples, output, config))
+    return train_sub_model(task, getattr(RAISF(), task), examples, output, str(base), config)
 
 
 @pytest.mark.long
