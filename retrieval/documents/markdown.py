@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 
 from knowgap.retrieval.documents.text import Heading, Table, Text, line_starts
 
@@ -11,49 +12,60 @@ _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*<!--.*?-->[ \t]*$", re.DOTALL | re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
-_LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w .-]+\)=\s*$|\[[^\]]+\]:\s+(?!https?:)\S+\s*$")
+_PICTURE = re.compile(r"!\[([^\[\]]*)\](?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])")
+_TARGET = re.compile(r"^[ \t]*\[([^\[\]]+)\]:[ \t]*<?(\S*?)>?(?:[ \t]+[\"'(].*)?[ \t]*$", re.MULTILINE)
+_REFERENCE = re.compile(r"(?<![\\\]])\[([^\[\]]+)\](?:\[([^\[\]]*)\]|(?![\[(:]))")
+_LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w .-]+\)=\s*$")
 _OF_CONTENTS = re.compile(r" {0,3}#{1,6}\s+(?:table of )?contents\s*#*\s*$", re.IGNORECASE)
 _ESCAPED = re.compile(r"(`+).+?\1|\\([_*\[\]<>.!+~&-])")  # code, in which nothing is escaped, or an escaped sign
 _PADDED = re.compile(r"(---)-+|( ) +")
-_NO_PICTURE = re.compile(
-    r"!\[([^\[\]]*)\]\(\s*\)|^[ \t]*\[[^\[\]]+\]:[ \t]*<?>?[ \t]*$", re.MULTILINE
-)  # its data are gone
 _MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
-_SPACED = re.compile(r"\s{3}")
 _UNDERLINED = re.compile(
     r"(?:^(?P<over>[=~^*#+-]{3,})\s*?\n[ \t]*|\A|(?<=\n\n)|(?<=\n\r\n))"
-    r"(?P<words>\w[^\n]{0,99})\n(?P<rule>([=~^*#+-])\4{2,})[ \t\r]*(?:\n|\Z)",
+    r"(?P<words>\w(?:(?!\s{3})[^\n]){0,99})\n(?P<rule>([=~^*#+-])\4{2,})[ \t\r]*(?:\n|\Z)",
     re.MULTILINE,
 )
 _INDENTED = ("    ", "\t")  # a line of code, or of a list within a list
 
 
 def read_markdown(source: str) -> Text:
-    """Remove front matter, comments, lists of links to the file's own headings, and link targets from Markdown.
+    """Remove front matter, comments, pictures, and lists of links to the file's own headings from Markdown.
 
-    Outside of code, escaped characters are unescaped, and padding is removed from the rows of tables. The title is
-    taken from the front matter.
+    The targets of links that stand apart from them are put into the links if they are web addresses, and removed
+    otherwise. Outside of code, escaped characters are unescaped, and padding is removed from the rows of tables. The
+    title is taken from the front matter.
     """
     source, title = source.replace("\r\n", "\n"), ""
     if front := _FRONT.match(source):
         found = _TITLE.search(front[1])
         source, title = source[front.end() :], found[1] if found else ""
-    parts, end = [], 0
+    targets = {name.casefold(): target for name, target in _TARGET.findall(_FENCED.sub("", source))}
+    parts, end = list[str](), 0
     for block in _FENCED.finditer(source):
-        parts += [_without_leading(source[end : block.start()]), block[0]]
+        parts += [_cleaned(source[end : block.start()], targets), block[0]]
         end = block.end()
-    text = "".join([*parts, _without_leading(source[end:])])
+    text = "".join([*parts, _cleaned(source[end:], targets)])
     return Text(text if text.strip() else source, title, markdown=True)
 
 
-def _without_leading(text: str) -> str:
-    text = _NO_PICTURE.sub(lambda found: found[1] or "", _COMMENT.sub("", text))
-    lines = text.split("\n")
-    kept = (line for line in lines if not _LEADING.match(line) and not _OF_CONTENTS.match(line))
-    kept = (
-        line if line.startswith(_INDENTED) else _ESCAPED.sub(lambda found: found[2] or found[0], line) for line in kept
-    )
-    return "\n".join(_PADDED.sub(r"\1\2", line) if line.startswith("|") else line for line in kept)
+def _cleaned(text: str, targets: Mapping[str, str]) -> str:
+    """Markdown without fenced code, cleaned as `read_markdown` says."""
+
+    def link(found: re.Match[str]) -> str:
+        target = targets.get((found[2] or found[1]).casefold())
+        if target is None:
+            return found[0]
+        return f"[{found[1]}]({target})" if target.startswith("http") else found[1]
+
+    text = _TARGET.sub("", _PICTURE.sub(r"\1", _COMMENT.sub("", text)))
+    kept = list[str]()
+    for line in (_REFERENCE.sub(link, text) if targets else text).split("\n"):
+        if _LEADING.match(line) or _OF_CONTENTS.match(line):
+            continue
+        if not line.startswith(_INDENTED):
+            line = _ESCAPED.sub(lambda found: found[2] or found[0], line)
+        kept.append(_PADDED.sub(r"\1\2", line) if line.startswith("|") else line)
+    return "\n".join(kept)
 
 
 def find_blocks(markdown: str) -> tuple[list[Heading], list[Table]]:
@@ -84,7 +96,7 @@ def underlined_headings(text: str) -> list[Heading]:
     headings: list[Heading] = []
     for found in _UNDERLINED.finditer(text):
         over, words, rule = found["over"], found["words"].rstrip(), found["rule"]
-        if over in (None, rule) and len(rule) >= 0.8 * len(words) and not _SPACED.search(words):
+        if over in (None, rule) and len(rule) >= 0.8 * len(words):
             level = levels.setdefault(f"{over and over[0]}{rule[0]}", len(levels) + 1)
             headings.append(Heading(min(6, level), words, *found.span()))
     return headings

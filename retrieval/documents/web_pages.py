@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from knowgap.retrieval.documents.text import Cell, Text, joined, markdown, spread
+from knowgap.retrieval.documents.text import Cell, Text, joined, spread
 
-_NESTED = "is nested too deeply for headings and tables; read as plain text"
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _NOT_FOUND = re.compile(r"^(?!\s*until-found\s*$)", re.IGNORECASE)
 """Values of the attribute `hidden` that hide an element; "until-found" does not, since a search shows it."""
@@ -22,8 +21,7 @@ def read_html(content: str) -> Text:
     """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
     Merged cells of a table are repeated in each place that they cover. Permalinks are left out. So are navigation and
-    the page's footer, unless nothing else is on the page. A page that is nested too deeply,
-    such as one of paragraphs that are never closed, is read as plain text, and a note says so.
+    the page's footer, unless nothing else is on the page.
     """
     from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
@@ -48,35 +46,31 @@ def read_html(content: str) -> Text:
             link.decompose()
     named = [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
     named += [link.parent for link in soup("a", rel=["next", "prev", "up"]) if link.parent]
-    leading = {id(element): element for element in named if _leads_around(element)}
-    texts = (text for text in soup(string=True) if text.strip())
-    if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
-        for element in leading.values():
-            element.decompose()
-    tables: list[str] = []
+    leading = [element.extract() for element in named if _leads_around(element)]
+    if not soup.get_text(strip=True):
+        soup.extend(leading)
     for table in soup("table"):
+        if caption := table.caption:
+            caption.name = "p"
+            table.insert_before(caption.extract())
         if table.find(_NOT_IN_CELLS) is not None:
             _dissolve(table)
         elif any(cell.get("rowspan") or cell.get("colspan") for cell in table(["td", "th"])):
-            place = soup.new_tag("p")
-            place.string = f"\ue000{len(tables)}\ue000"  # no page has such characters: they are dropped
-            tables.append(_spread_out(table))
-            table.replace_with(place)
-    title = title.replace("\xa0", " ")
-    try:
-        text = re.sub("\ue000(\\d+)\ue000", lambda found: tables[int(found[1])], _markdown(soup))
-    except RecursionError:
-        return Text(soup.get_text("\n", strip=True), title, note=_NESTED)
-    return Text(text.replace("\xa0", " ").strip(), title, markdown=True)
+            _spread_out(table, soup)
+    text = _markdown(soup).replace("\xa0", " ").strip()
+    return Text(text, title.replace("\xa0", " "), markdown=True)
 
 
-def _spread_out(table: Any) -> str:
-    """The Markdown of a table with merged cells, in which each cell is in all of its places."""
-    rows = [row(["td", "th"]) for row in table("tr")]
-    grid = spread([[_cell(cell) for cell in row] for row in rows])
-    heads = next((n for n, row in enumerate(rows) if any(cell.name == "td" for cell in row)), 0) or 1
-    caption = f"{table.caption.get_text(' ', strip=True)}\n\n" if table.caption else ""
-    return caption + markdown([joined(grid[:heads]), *grid[heads:]])
+def _spread_out(table: Any, soup: Any) -> None:
+    """Put each cell of a table with merged cells into all of its places, and join the rows of names."""
+    cells = [row(["td", "th"]) for row in table("tr")]
+    heads = next((n for n, row in enumerate(cells) if any(cell.name == "td" for cell in row)), 0) or 1
+    grid = spread([[_cell(cell) for cell in row] for row in cells])
+    table.clear()
+    for texts in [joined(grid[:heads]), *grid[heads:]]:
+        row = soup.new_tag("tr")
+        row.extend(soup.new_tag("td", string=text) for text in texts)
+        table.append(row)
 
 
 def _cell(cell: Any) -> Cell:

@@ -62,12 +62,16 @@ added: v1 -->
 - [kept](#too)
 ```
 
+See [the bridge][Other] or [site] of `a[0]`, [not this].
+
+![a picture](bridge.png)
+
 [other]: other.md
-[site]: https://orle.example
+[site]: https://orle.example "Orle"
 """
 OPENING = (
     "| town | year |\n| --- | --- |\n| Orle | 1931 |\n\n```html\n<!-- kept -->\n- [kept](#too)\n```\n\n"
-    "[site]: https://orle.example"
+    "See the bridge or [site](https://orle.example) of `a[0]`, [not this].\n\na picture"
 )
 ESCAPED = "(of the house)=\n# Orle\n\nBuilt for x86\\_64, \\[not\\] for `a\\_b`.\n\n    code\\_\n"
 UNDERLINED = (
