@@ -26,7 +26,7 @@ from knowgap.retrieval.documents.text import NotNow, Text, Unreadable, without_p
 from knowgap.retrieval.documents.web_pages import read_html
 
 _MEMORY = 6 * 2**30  # bytes of address space; the libraries only reserve most of it
-_DEEPEST = 30_000  # calls within calls, for pages of elements that are never closed
+_DEEPEST = 15_000  # calls within calls, for pages of elements that are never closed
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 _GUESSED_FROM = 1 << 16  # bytes
 _LEGACY = (
