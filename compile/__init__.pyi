@@ -3,8 +3,8 @@ from .artifact import save as save
 from .compiler import Compiled as Compiled
 from .compiler import compile as compile
 from .compiler import estimate_study as estimate_study
-from .evaluation.estimate import Estimate as Estimate
-from .evaluation.estimate import estimate as estimate
+from .evaluation.evaluator import Estimate as Estimate
+from .evaluation.evaluator import estimate as estimate
 from .evaluation.evaluator import evaluate as evaluate
 from .evaluation.results import Evaluation as Evaluation
 from .evaluation.results import Evaluations as Evaluations

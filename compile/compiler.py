@@ -13,8 +13,7 @@ import dspy
 from knowgap.compiling.artifact import check_savable, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.optimizers import run_optimizer
-from knowgap.compiling.evaluation.estimate import Estimate, estimate
-from knowgap.compiling.evaluation.evaluator import evaluate
+from knowgap.compiling.evaluation.evaluator import Estimate, estimate, evaluate
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, state_of
 from knowgap.compiling.evaluation.results import Evaluations

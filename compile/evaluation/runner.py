@@ -145,7 +145,7 @@ def run_questions(
     Raises:
         LanguageModelUnreachable: the language model could not be reached for several questions in a row.
         LanguageModelError: no reply to the first questions could be read.
-        KnowgapError: a failure that would affect every other question as well.
+        KnowgapError: see `run_example`.
     """
     main, patience = next(iter(metrics)), min(max(3, run.num_threads), len(questions))
     points, failed, last = 0.0, 0, deque[QuestionRecord](maxlen=patience)
@@ -185,14 +185,13 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer.
 
-    If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE`.
-
-    If the program fails, the record says why. A failure that would affect every other question as well is raised, such
-    as refused credentials, an index that cannot be read, or a program that is not put together correctly.
+    If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE`. If the program
+    fails, the record says why.
 
     Raises:
         DataError: the first metric is not defined for the question.
-        KnowgapError: a failure that would affect every other question as well.
+        KnowgapError: a failure that would affect every other question as well, such as refused credentials, an index
+            that cannot be read, or a program that is not put together correctly.
     """
     record = QuestionRecord(
         id=id,

@@ -85,12 +85,13 @@ def write_questions(
     Args:
         retriever: an index, or its folder; the questions name its passages.
         output: the file of questions, in the layout of users' own questions: JSON Lines. Written at the end.
-        n: how many questions are written in all, equally many of each kind.
+        n: how many questions are written in all, equally many of each kind, with one more of some of the first.
         kinds: keys of `KINDS`.
         run: the language model that writes and checks, how many drafts are made at a time, the seed of the choice of
             passages, and a callback that hears how many drafts are made.
 
     Raises:
+        UnknownName: there is no such kind.
         UsageError: the language model is the embedded reader, which cannot write; the passages of the index cannot be
             listed; the output was made with something else; or no question passed the checks.
         LanguageModelError: the language model does not answer; earlier drafts are kept.
@@ -103,7 +104,12 @@ def write_questions(
     ...     print("needs a language model")
     needs a language model
     """
-    wanted, path, lm = _shares(n, kinds), Path(output), resolve_lm(run.lm)
+    kinds = list(dict.fromkeys(kinds)) or list(KINDS)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UnknownName.among("kind of question", kind, KINDS)
+    wanted = {kind: n // len(kinds) + (place < n % len(kinds)) for place, kind in enumerate(kinds)}
+    path, lm = Path(output), resolve_lm(run.lm)
     if lm_name(lm) == EXTRACTIVE:
         raise UsageError("the embedded reader writes no questions: name a language model, as in --lm openai/NAME")
     index: Any = as_retriever(retriever)
@@ -124,17 +130,6 @@ def write_questions(
         raise UsageError(f"no question passed the checks: {reasons}")
     write_file(path, "".join(draft.to_line() for draft in done.kept))
     return done
-
-
-def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
-    """How many questions of each kind are wanted: equal shares, with one more for some of the first kinds."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise UnknownName.among("kind of question", kind, KINDS)
-    every = list(dict.fromkeys(kinds))
-    if n < 1 or not every:
-        raise UsageError(f"n = {n}, with {len(every)} kinds of questions: ask for at least one question of one kind")
-    return {kind: n // len(every) + (place < n % len(every)) for place, kind in enumerate(every)}
 
 
 def _draft_all(

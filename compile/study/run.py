@@ -35,8 +35,7 @@ from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.objective import DEFAULT, LABEL, Objective, spent_in
-from knowgap.compiling.study.pruning import GainPruner
+from knowgap.compiling.study.objective import DEFAULT, LABEL, GainPruner, Objective, spent_in
 from knowgap.compiling.study.result import FINISHED, StudyResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError, shorten, without_credentials
 from knowgap.lms.metering import UsageTracker, token_prices, track_usage

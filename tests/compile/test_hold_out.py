@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from compile_helpers import NAMES, Tunable, make_examples, make_retriever, quality_lm, reading_lm
-from support import scripted_lm
+from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
 
 from knowgap.compiling import Evaluations, StudyConfig, compile
 from knowgap.compiling.hold_out import split_off
@@ -31,11 +30,8 @@ def test_a_third_is_held_out_and_at_least_twenty(sizes, number, parts):
     assert tuple(map(len, found)) == parts
     assert sorted([*study, *train, *held_out]) == [*questions[0], *questions[1]]
     assert found == split_off(*questions, number, seed=3)
-
-
-def test_the_study_must_have_a_question_left():
-    with pytest.raises(UsageError, match="9"):
-        split_off(range(9), range(60), 9, seed=0)
+    with pytest.raises(UsageError):
+        split_off(*questions, sizes[0], seed=0)  # the study must have a question left
 
 
 def tuned(examples, dev=None, trainset=None, output=None, lm=None, program=None, **settings):
@@ -78,12 +74,6 @@ def test_a_choice_that_is_not_better_is_not_taken_and_says_how_many_questions_wo
     assert found.verdict.comparison.difference > 0
     assert "about " in str(found.verdict)
     assert {*found.evaluations} == {"held-out before", "held-out after"}
-
-
-def test_a_model_that_always_answers_the_same_deploys_nothing():
-    found = tuned(make_examples(40), lm=scripted_lm(lambda *_: {"answer": NAMES[0], "questions": []})[0], n_trials=3)
-    assert found.program.values() == found.before.values()
-    assert not found.verdict.better
 
 
 def test_within_a_tolerance_the_cheaper_program_is_taken():

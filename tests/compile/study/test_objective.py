@@ -6,7 +6,7 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from support import UNREADABLE, scripted_lm
 
 import knowgap
-from knowgap.compiling.study.pruning import LEAST_GAIN, GainPruner, expected_gain
+from knowgap.compiling.study.objective import LEAST_GAIN, GainPruner, expected_gain
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable
 
 PRUNED, COMPLETE, FAILED = (getattr(optuna.trial.TrialState, name) for name in ("PRUNED", "COMPLETE", "FAIL"))
