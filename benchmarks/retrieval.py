@@ -25,7 +25,7 @@ from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex, 
 from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.index.manifest import Segment
 from knowgap.retrieval.index.snapshot import Snapshot
-from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
+from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
 from knowgap.storage.manifest import seal
 
 ENGINES: dict[str, Any] = {"bm25": BM25Index, "dense": DenseIndex, "colbert": ColBERTIndex, "hybrid": HybridIndex}
@@ -186,11 +186,11 @@ def _copy(encoded: Path, folder: Path, size: int) -> None:
     def blocks() -> Iterator[Any]:
         for first in range(0, size, 1000):
             positions = np.arange(first, min(first + 1000, size)) % len(original)
-            rows = original.of(positions)
+            rows, lengths = original.of(positions)
             if first >= len(original):
                 noisy = rows / 32_767 + rng.standard_normal(rows.shape, dtype=np.float32) * (_NOISE / 128**0.5)
                 rows = fixed_point(noisy / np.linalg.norm(noisy, axis=1, keepdims=True))
-            yield rows, original.lengths[positions]
+            yield rows, lengths
 
     _, digest = PassageStore.build((Passage(str(number), "", "") for number in range(size)), segment)
     Vectors.write(segment, blocks(), 128)
@@ -207,9 +207,9 @@ def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> dict[str,
         times.append(time.perf_counter() - started)
         found.append({*positions[np.argsort(-scores)[:K]].tolist()})
     memory = psutil.Process().memory_info().rss / 2**20
-    [vectors], recalls = snapshot.vectors, []
+    recalls = []
     for query, own in zip(queries, found, strict=True):
-        best = np.argsort(-vectors.maxsim(query, every, np.float32), kind="stable")[:K]
+        best = np.argsort(-maxsim(snapshot.vectors, query, every, np.float32), kind="stable")[:K]
         recalls.append(len(own & {*best.tolist()}) / K)
     return {"seconds": times, "recall": fmean(recalls), "memory": memory}
 

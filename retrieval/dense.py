@@ -15,10 +15,9 @@ from typing_extensions import Self
 from knowgap.errors import UsageError
 from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
-from knowgap.retrieval.index.build import IndexBuild
-from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, embedded_window, sentence_encoder, unit
+from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.progress import Progress
 
@@ -87,7 +86,7 @@ class DenseEncoder:
         return cls(EMBEDDED, MINILM_DIGEST, embed, embed, embedded_window())
 
     @classmethod
-    def fitted(cls, build: IndexBuild, store: PassageStore, progress: Progress) -> Self:
+    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str, progress: Progress) -> Self:
         """The embedded MiniLM encoder, to which nothing is fitted."""
         return cls.inside()
 
@@ -101,13 +100,6 @@ class DenseEncoder:
         """The name and digest, as a manifest records them; for a function, also its vector of a fixed sentence."""
         probe = {} if self.digest else {"probe": np.round(self.encode_query(_PROBE)[0].astype(float), 3).tolist()}
         return {"name": self.name, "digest": self.digest, **probe}
-
-    def is_that_of(self, recorded: dict[str, Any]) -> bool:
-        """Whether the identity that a manifest records belongs to this encoder."""
-        mine, probe = self.identity.get("probe", []), recorded.get("probe", [])
-        if self.digest != recorded["digest"] or len(mine) != len(probe):
-            return False
-        return not probe or float(np.dot(mine, probe)) > 0.98
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Unit vectors [texts, dim], and the number of vectors of each text, which is always 1."""

@@ -7,11 +7,8 @@ import json
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from knowgap.errors import (
     IndexFolderError,
@@ -23,7 +20,6 @@ from knowgap.errors import (
     without_credentials,
 )
 from knowgap.retrieval.documents.sources import batches
-from knowgap.retrieval.index.manifest import MANIFEST
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
 
@@ -36,7 +32,7 @@ def open_outside(name: str | Path) -> Any:
     """Open an index of another toolkit; None for any other name.
 
     The name is `elasticsearch+http://host:9200/INDEX`, `opensearch+…`, `flashrag+http://host:8000`, `faiss:FOLDER`,
-    `lucene:FOLDER`, `plaid:FOLDER`, or a folder with the files of one of these.
+    `lucene:FOLDER` or `plaid:FOLDER`.
 
     Raises:
         IndexFolderError: there is no such folder, it lacks a file that is needed, or a package is not installed.
@@ -49,15 +45,12 @@ def open_outside(name: str | Path) -> Any:
         if kind not in servers:
             raise UnknownName.among("kind of server", kind, servers)
         return servers[kind](address)
-    kind, found, place = str(name).partition(":")
-    if found and kind in folders:
-        if not Path(place).is_dir():
-            raise IndexMissing(f"{name}: there is no such folder; it is named as in faiss:FOLDER")
-        return folders[kind](Path(place))
-    folder = Path(name)
-    signs = (("lucene", "segments_*"), ("plaid", "centroids.pt"), ("faiss", "*.faiss"), ("faiss", "*.index"))
-    own = next((kind for kind, sign in signs if any(folder.glob(sign))), None)
-    return folders[own](folder) if own and not (folder / MANIFEST).exists() else None
+    kind, _, place = str(name).partition(":")
+    if kind not in folders or not place:
+        return None
+    if not Path(place).is_dir():
+        raise IndexMissing(f"{name}: there is no such folder; it is named as in faiss:FOLDER")
+    return folders[kind](Path(place))
 
 
 def _open_plaid(folder: Path) -> Any:
@@ -75,7 +68,7 @@ class Adapter(NeverCopied):
 
     name: str
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
         """The `k` best passages for each query by the index's own scores; none for a blank one.
 
         Raises:
@@ -83,9 +76,6 @@ class Adapter(NeverCopied):
             IndexMissing: no server answers.
             IndexFolderError: a server refuses the search, or its answer does not hold passages.
         """
-        return self._search(queries, k)
-
-    def _search(self, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
         check_k(k)
         # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
@@ -93,7 +83,7 @@ class Adapter(NeverCopied):
         for asked in batches((query for query in dict.fromkeys(encodable) if query.strip()), _AT_ONCE):
             try:
                 found |= zip(asked, self._ask(asked, k, **options), strict=True)
-            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
                 problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
                 raise IndexFolderError(f"{self.name}: {problem}") from error
         return [rank_hits(found.get(query, ()), k) for query in encodable]
@@ -165,9 +155,12 @@ class Server(Adapter):
     """An index behind HTTP; user and password in its address are sent, and left out of messages."""
 
     def __init__(self, url: str, *, timeout: float = 60.0, headers: dict[str, str] | None = None) -> None:
+        import httpx  # whose import takes as long as a search
+
         self.url, self.name = url.rstrip("/"), without_credentials(url)
         # No proxy from the environment: an index server runs on this machine or in its network.
         self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
+        self._errors = (httpx.HTTPError, httpx.InvalidURL)
 
     def _send(self, method: str, url: str, **content: Any) -> Any:
         """Send a request, and return the JSON of the answer.
@@ -179,16 +172,11 @@ class Server(Adapter):
         """
         try:
             response = self._client.request(method, url, **content)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise IndexMissing(
-                f"{self.name}: no index server answers ({type(error).__name__}: {error}); "
-                "`knowgap serve --index FOLDER` starts one"
-            ) from error
+        except self._errors as error:
+            problem = f"no index server answers ({type(error).__name__}: {error})"
+            raise IndexMissing(f"{self.name}: {problem}; `knowgap serve --index FOLDER` starts one") from error
         if not response.is_success:
-            said = response.text
-            with suppress(ValueError, LookupError, TypeError):
-                said = response.json()["error"]["message"]
-            said = f"status {response.status_code}: {shorten(said, 200)}"
+            said = f"status {response.status_code}: {shorten(response.text, 200)}"
             raise IndexFolderError(f"{self.name}: refused the search ({said})")
         return response.json()
 
@@ -203,10 +191,8 @@ class FlashRAGServer(Server):
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         asked = {"query": queries, "top_n": k, "return_score": True}
         lists, scores = self._send("POST", f"{self.url}/batch_search", json=asked)
-        return [
-            [(passage_of(each["id"], each), float(score)) for each, score in zip(found, own, strict=True)]
-            for found, own in zip(lists, scores, strict=True)
-        ]
+        for found, own in zip(lists, scores, strict=True):
+            yield [(passage_of(each["id"], each), float(score)) for each, score in zip(found, own, strict=True)]
 
 
 class Elasticsearch(Server):

@@ -26,8 +26,7 @@ from typing_extensions import Self
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.stock_runtime import colbert
-from knowgap.retrieval.index.base import Index
-from knowgap.retrieval.index.build import IndexBuild
+from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
 from knowgap.retrieval.passage import Hit, Passage
@@ -55,8 +54,10 @@ class PlaidIndex(Index):
 
     engine: ClassVar[str] = "plaid"
 
-    def __init__(self, path: Path, manifest: Manifest, encoder: Any = None, passages: Lines | None = None) -> None:
-        super().__init__(path, manifest, encoder)
+    def __init__(self, path: Path, encoder: Any = None, passages: Lines | None = None) -> None:
+        super().__init__(path, encoder)
+        if passages is None:
+            self.manifest = Manifest.read(path, engine=self.engine)
         folder = path / "plaid" if passages is None else path
         self.name = f"plaid {path.name}"
         self._passages: Any = passages or PassageStore(path / FIRST_SEGMENT)
@@ -104,8 +105,8 @@ class PlaidIndex(Index):
         """
         if nbits not in (1, 2, 4):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
-        settings = {"nbits": nbits}
-        cls._build(passages, path, settings, _write, encoder=encoder, overwrite=overwrite, progress=progress)
+        more: Any = {"encoder": encoder, "overwrite": overwrite, "progress": progress}
+        cls._build(passages, path, {"nbits": nbits}, _write, prepare=_check_number, **more)
         return cls.open(path, encoder=encoder)
 
     @classmethod
@@ -133,7 +134,7 @@ class PlaidIndex(Index):
         recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
         beside = [*folder.glob("*.tsv"), *folder.glob("*.jsonl")]
         lines = Lines(folder if beside or not recorded.is_file() else recorded)
-        index = cls(folder, Manifest("plaid", ()), passages=lines)
+        index = cls(folder, passages=lines)
         index._encoder = encoder
         return index
 
@@ -183,12 +184,14 @@ def _load(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)  # a pickle without code
 
 
-def _write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report: Progress) -> None:
-    """Have colbert-ai sample, cluster and compress what `encoder` encodes; chunks that are there are kept."""
+def _check_number(build: Build) -> None:
     if len(build.store) < _FEWEST:
         raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(build.store)}: take colbert")
-    build.resume(manifest)
-    folder, nbits = build.folder / "plaid", manifest.settings["nbits"]
+
+
+def _write(build: Build) -> None:
+    """Have colbert-ai sample, cluster and compress what the encoder encodes; chunks that are there are kept."""
+    folder, nbits = build.folder / "plaid", build.manifest.settings["nbits"]
     written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
     if not (folder / "avg_residual.pt").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -196,10 +199,10 @@ def _write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report:
         written[-1].unlink()  # the last chunk may have been cut off
     folder.mkdir(exist_ok=True)
     config = _stock("colbert.infra").ColBERTConfig(
-        index_path=str(folder), dim=encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint"
+        index_path=str(folder), dim=build.encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint"
     )
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        _Indexer(config, build.store, encoder, report).run([])
+        _Indexer(config, build.store, build.encoder, build.report).run([])
 
 
 class _Indexer(_stock("colbert.indexing.collection_indexer").CollectionIndexer):

@@ -8,6 +8,7 @@ HotpotQA, 2WikiMultihopQA and StrategyQA. Words are identified by 64-bit hashes,
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from array import array
 from collections import Counter
@@ -18,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.index.passage_store import hash_text
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.progress import Progress, no_progress
@@ -32,6 +32,11 @@ _TITLE_WEIGHT = 2
 _ARRAYS = ("words", "starts", "passages", "times", "lengths")
 _MOST_TIMES = 65_535
 _REPORTED = 10_000  # passages
+
+
+def hash_text(text: str) -> int:
+    """A 64-bit hash of a text that is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,8 @@ from knowgap.errors import (
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.documents.sources import batches
-from knowgap.retrieval.index.base import Index
-from knowgap.retrieval.index.build import IndexBuild
-from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.base import Build, Index
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
@@ -53,9 +52,9 @@ class QdrantIndex(Index):
 
     engine: ClassVar[str] = "qdrant"
 
-    def __init__(self, path: Path, manifest: Manifest, points: Points, encoder: Any = None) -> None:
-        super().__init__(path, manifest, encoder)
-        self.points = points
+    def __init__(self, path: Path, points: Points, encoder: Any = None) -> None:
+        super().__init__(path, encoder)
+        self.manifest, self.points = Manifest.read(path, engine=self.engine), points
 
     @classmethod
     def encoders(cls) -> Any:
@@ -94,20 +93,23 @@ class QdrantIndex(Index):
         """
         if url is None:
             raise UsageError("name a Qdrant server or a folder, with --engine-option url=https://HOST:6333")
-        points, settings = Points(url, collection), {"url": url, "name": collection}
+        points, settings = Points(url, collection), {"url": url, "name": collection, **layout}
 
-        def write(build: IndexBuild, manifest: Manifest, encoder: TokenEncoder, report: Progress) -> None:
-            store, create = build.store, lambda: points.create(encoder.dim, layout, overwrite=overwrite)
-            resumed = build.resume(manifest, create, layout=layout)
-            done = points.ask("count").count // _AT_ONCE * _AT_ONCE if resumed else 0
+        def prepare(build: Build) -> None:
+            points.create(build.encoder.dim, layout, overwrite=overwrite)
+
+        def write(build: Build) -> None:
+            store = build.store
+            done = points.ask("count").count // _AT_ONCE * _AT_ONCE if build.resumed else 0
             for batch in batches((store[n] for n in range(done, len(store))), _AT_ONCE):
-                report(done, len(store), "encoding passages")
-                points.upload(batch, encoder)
+                build.report(done, len(store), "encoding passages")
+                points.upload(batch, build.encoder)
                 done += len(batch)
-            shutil.rmtree(build.segment)  # the points hold the passages
+            shutil.rmtree(build.folder / FIRST_SEGMENT)  # the points hold the passages
 
-        cls._build(passages, path, settings, write, encoder=encoder, overwrite=overwrite, progress=progress)
-        return cls(Path(path), Manifest.read(path), points, encoder)
+        more: Any = {"encoder": encoder, "overwrite": overwrite, "progress": progress}
+        cls._build(passages, path, settings, write, prepare=prepare, **more)
+        return cls(Path(path), points, encoder)
 
     @classmethod
     def open(cls, path: str | Path, *, url: str | None = None, encoder: str | Path | None = None) -> Self:
@@ -120,15 +122,15 @@ class QdrantIndex(Index):
             UsageError: QDRANT_URL does not name the server.
             KnowgapError: what `Points` and `Manifest.read` raise.
         """
-        manifest = Manifest.read(path, engine="qdrant")
-        named = str(manifest.settings["url"])
+        settings = Manifest.parse(path, engine=cls.engine).settings
+        named = str(settings["url"])
         if url is None and named.rstrip("/") != os.environ.get("QDRANT_URL", "").rstrip("/"):
             said = shorten(named, 100)
             raise UsageError(f"{path} names the Qdrant server {said}: allow it in the environment, QDRANT_URL={said}")
-        points = Points(url or named, manifest.settings["name"])
+        points = Points(url or named, settings["name"])
         if not points.exists:
             raise IndexDamaged(f"{path}: its collection {points.name!r} no longer exists; build the index again")
-        return cls(Path(path), manifest, points, encoder)
+        return cls(Path(path), points, encoder)
 
     def __len__(self) -> int:
         return self.points.ask("count").count

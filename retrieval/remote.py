@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from typing_extensions import Self
-
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.outside import Found, Server
 from knowgap.retrieval.passage import Hit, Passage
@@ -48,19 +46,11 @@ class RemoteRetriever(Server):
         return self._send("GET", urljoin(self.url, "/healthz")).get("index", {}).get(field)
 
     def search(self, queries: Sequence[str], k: int, *, files: Sequence[str] = ()) -> list[list[Hit]]:
-        """The `k` best passages for each query; none for a blank one.
+        """The `k` best passages for each query, as `Adapter.search` finds them.
 
-        Args:
-            queries: any strings.
-            k: at most this many hits, from 1.
-            files: which files of the index are searched, as for `only_documents`.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-            IndexMissing: no server answers.
-            IndexFolderError: the server refuses the search, or its answer does not hold passages.
+        `files` are the files of the index that are searched, as for `only_documents`.
         """
-        return self._search(queries, k, files=files)
+        return super().search(queries, k, files=files)
 
     def _ask(self, queries: list[str], k: int, files: Sequence[str] = ()) -> Iterable[Found]:
         answers = self._send("POST", self.url, json={"queries": queries, "k": k, "files": files})["results"]
@@ -76,12 +66,6 @@ class RemoteRetriever(Server):
         """The files and positions of recently found passages, as far as the server has reported them."""
         with self._lock:
             return {id: self._places[id] for id in ids if id in self._places}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _passage(record: dict[str, Any]) -> Passage:

@@ -113,7 +113,6 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     """
     from knowgap.retrieval.index.engines import as_retriever
     from knowgap.retrieval.index.manifest import MANIFEST
-    from knowgap.retrieval.outside import open_outside
 
     place = options.folder
     if place is None or (place == SAMPLE and not Path(place).exists()):
@@ -121,7 +120,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
             remark(_SAMPLE_NOTICE)
         retriever: Any = _open_own_index(dataset)
     elif Path(place).is_dir() and not (Path(place) / MANIFEST).exists():
-        retriever = open_outside(place) or _open_documents(place)
+        retriever = _open_documents(place)
     else:
         retriever = as_retriever(place, allow_hub=allowed_hub())
     with closing(retriever):

@@ -16,7 +16,7 @@ from knowgap.retrieval.documents.reading import ReadFile, Reading
 from knowgap.retrieval.documents.sources import Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
-from knowgap.retrieval.index.build import lock_index
+from knowgap.retrieval.index.base import lock_index
 from knowgap.retrieval.index.engines import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress

@@ -17,10 +17,9 @@ from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, is_embed
 from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
-from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.manifest import CHECKPOINT
-from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.progress import Progress
 
@@ -72,16 +71,12 @@ class TokenEncoder:
         return cls((index / CHECKPOINT).absolute(), EMBEDDED)
 
     @classmethod
-    def fitted(cls, build: IndexBuild, store: PassageStore, progress: Progress) -> Self:
-        """Fit the embedded checkpoint to the passages of a build, inside its folder, and load it."""
+    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str, progress: Progress) -> Self:
+        """Fit the embedded checkpoint to passages, whose digest is `corpus`, in a folder, and load it."""
         progress(0, 1, "fitting the embedded checkpoint")
-        fit_checkpoint(store, build.folder / CHECKPOINT, dim=cls.width, corpus=build.corpus_digest)
+        fit_checkpoint(passages, folder, dim=cls.width, corpus=corpus)
         progress(1, 1, "fitting the embedded checkpoint")
-        return cls.inside(build.folder)
-
-    def is_that_of(self, recorded: dict[str, Any]) -> bool:
-        """Whether the identity that a manifest records belongs to this encoder."""
-        return self.identity["digest"] == recorded["digest"]
+        return cls(folder.absolute(), EMBEDDED)
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Encode passages, without their punctuation if the checkpoint says so.

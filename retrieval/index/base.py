@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from typing_extensions import Self
 
-from knowgap.errors import CheckpointError
-from knowgap.retrieval.index.build import IndexBuild, start_build
-from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment
+from knowgap.errors import CheckpointError, DataError, IndexFolderError, IndexForeign, KnowgapError, UsageError
+from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest, Segment, building_folder
+from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.minilm import embedded_window
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 from knowgap.retrieval.window import EMBEDDED, Window
+from knowgap.storage.files import acquire_lock, naming, replace_folder
+from knowgap.storage.manifest import seal
 from knowgap.storage.progress import Progress, no_progress
 
 
@@ -30,8 +36,9 @@ class Index(NeverCopied, ABC):
 
     engine: ClassVar[str]
 
-    def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
-        self.path, self.manifest, self._given = path, manifest, encoder
+    def __init__(self, path: Path, encoder: Any = None) -> None:
+        self.path, self._given = path, encoder
+        self.manifest = Manifest(self.engine, ())
         self._lock = threading.RLock()
         self._encoder: Any = None
 
@@ -52,7 +59,7 @@ class Index(NeverCopied, ABC):
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
         """
-        return cls(Path(path), Manifest.read(path, engine=cls.engine), encoder)
+        return cls(Path(path), encoder)
 
     @classmethod
     def window_of(cls, encoder: Any) -> Window | None:
@@ -72,27 +79,45 @@ class Index(NeverCopied, ABC):
         passages: Iterable[Passage],
         path: str | Path,
         settings: Mapping[str, Any],
-        write: Callable[[IndexBuild, Manifest, Any, Progress], None],
+        write: Callable[[Build], None],
         *,
+        prepare: Callable[[Build], None] = lambda _: None,
         encoder: Any = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Build an index in its folder, or continue an interrupted build of the same passages with the same arguments.
 
-        `settings` go into its manifest. `write` writes what the engine needs beside the passages, or, after
-        `IndexBuild.resume`, the rest of it; it gets the loaded encoder.
+        `settings` go into its manifest. `write` writes what the engine needs beside the passages, or the rest of it.
+        `prepare` is called before that, but not again for a build that is continued.
         """
         report, kind, loaded, settings = progress or no_progress, cls.encoders(), None, dict(settings)
-        with start_build(path, passages) as build:
+        with lock_index(path) as target, _build_beside(target) as folder:
+            segment = folder / FIRST_SEGMENT
+            segment.mkdir(parents=True, exist_ok=True)
+            store, corpus = PassageStore.build(passages, segment)
+            if not len(store):
+                raise DataError("there are no passages to index")
             if kind is not None:
-                loaded = kind.load(encoder) if encoder else kind.fitted(build, build.store, report)
+                loaded = kind.load(encoder) if encoder else kind.fitted(folder / CHECKPOINT, store, corpus, report)
                 settings["dim"] = loaded.dim
-            segment = Segment(FIRST_SEGMENT, len(build.store), build.corpus_digest)
-            manifest = Manifest(cls.engine, (segment,), settings, {} if loaded is None else loaded.identity)
-            if not build.is_done(manifest, overwrite=overwrite):
-                write(build, manifest, loaded, report)
-                build.finish(manifest)
+            segments = (Segment(FIRST_SEGMENT, len(store), corpus),)
+            manifest = Manifest(cls.engine, segments, settings, {} if loaded is None else loaded.identity)
+            if not overwrite and (target / MANIFEST).exists():
+                if Manifest.read(target).digest != manifest.digest:
+                    raise UsageError(
+                        f"{target}: another index is already there; choose another path, or overwrite it (--overwrite)"
+                    )
+                shutil.rmtree(folder)
+                return
+            resumed = _is_begun(folder, manifest)
+            build = Build(folder, store, manifest, loaded, resumed, report)
+            if not resumed:
+                prepare(build)
+                manifest.write(folder)
+            write(build)
+            replace(manifest, files=seal(folder, leave_out=[MANIFEST])).write(folder)
+            replace_folder(folder, target)
 
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
         """The `k` passages that match each query best.
@@ -134,16 +159,85 @@ class Index(NeverCopied, ABC):
 
     def _load_encoder(self, kind: Any) -> Any:
         recorded = self.manifest.checkpoint
-        name = recorded["name"]
+        name, probe = recorded["name"], recorded.get("probe", [])
         if self._given is not None:
             encoder = kind.load(self._given)
         elif name == EMBEDDED:
             encoder = kind.inside(self.path)
-        elif "probe" in recorded:
+        elif probe:
             raise CheckpointError(f"{self.path}: encoded by the function {name}; open it with that as encoder=…")
         else:
             encoder = kind.load(name, named_by=self.path)
-        if not encoder.is_that_of(recorded):
-            given = encoder.identity["name"]
-            raise CheckpointError(f"{given}: not the encoder of {self.path} ({name}); give that one, or build again")
+        given = encoder.identity
+        mine = given.get("probe", [])
+        if given["digest"] != recorded["digest"] or len(mine) != len(probe) or (probe and np.dot(mine, probe) < 0.98):
+            raise CheckpointError(
+                f"{given['name']}: not the encoder of {self.path} ({name}); give that one, or build again"
+            )
         return encoder
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build in a folder: the manifest has no files yet, and `resumed` says whether a killed build has left some."""
+
+    folder: Path
+    store: PassageStore
+    manifest: Manifest
+    encoder: Any
+    resumed: bool
+    report: Progress
+
+
+@contextmanager
+def _build_beside(target: Path) -> Iterator[Path]:
+    """Yield the folder in which an index is built; if the block is interrupted, the files so far are kept.
+
+    They are removed if the block raises a `KnowgapError` before anything is encoded.
+
+    Raises:
+        IndexForeign: something other than an index is at the path.
+        OSError: a file cannot be written; the error names a file, and the same build goes on from there.
+    """
+    if target.is_file() or (target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file()):
+        raise IndexForeign(f"{target} holds other files, not an index; name a folder that does not exist")
+    folder = building_folder(target)
+    with naming(folder):
+        try:
+            yield folder
+        except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
+            if not (folder / MANIFEST).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _is_begun(folder: Path, manifest: Manifest) -> bool:
+    """Whether a killed build of the same index has left its files; if not, those of another one are removed."""
+    with suppress(IndexFolderError):  # there is none, or one of another version
+        if replace(Manifest.parse(folder), files={}) == manifest:
+            return True
+    kept = {FIRST_SEGMENT, CHECKPOINT} if "fitted" in manifest.checkpoint else {FIRST_SEGMENT}
+    for old in (*folder.iterdir(), *(folder / FIRST_SEGMENT).iterdir()):
+        if old.name not in kept and not old.name.startswith("passages."):
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    return False
+
+
+@contextmanager
+def lock_index(path: str | Path) -> Iterator[Path]:
+    """Keep other processes and threads from building an index in a folder during the block.
+
+    An index may be built there in the block. The parent folder is created, and the absolute path is yielded.
+
+    Raises:
+        UsageError: it is the current folder.
+        IndexFolderError: another process is building the same index.
+        OSError: the lock cannot be made.
+    """
+    if not Path(path).name:
+        raise UsageError(f"'{path}': an index cannot replace the current folder; name another one")
+    target = Path(path).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    taken = IndexFolderError(f"{target}: another process is building this index; wait for it to finish")
+    with acquire_lock(target, taken=taken, reentrant=True):
+        yield target

@@ -53,7 +53,7 @@ def open_index(
     >>> len(knowgap.open_index("more-towns"))
     1
     """
-    manifest = Manifest.read(path, engine=engine)
+    manifest = Manifest.parse(path, engine=engine)
     if is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
         options = {"encoder": name, **options}
     return engine_class(manifest.engine).open(path, **options)

@@ -20,20 +20,19 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import DataError, IndexFolderError, UsageError
-from knowgap.retrieval.index.base import Index
-from knowgap.retrieval.index.build import IndexBuild
-from knowgap.retrieval.index.manifest import CHECKPOINT, Manifest, Segment
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.retrieval.index.base import Build, Index
+from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
 from knowgap.retrieval.index.snapshot import WORDS, Snapshot
-from knowgap.retrieval.index.vectors import LENGTHS, Block, Vectors, fixed_point
+from knowgap.retrieval.index.vectors import LENGTHS, Block, Vectors, fixed_point, portions
 from knowgap.retrieval.passage import Hit, Passage, document_id
 from knowgap.retrieval.postings import write_words
 from knowgap.retrieval.window import Encoder
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.files import acquire_lock, sync
-from knowgap.storage.manifest import record_file, seal
-from knowgap.storage.progress import Progress
+from knowgap.storage.manifest import seal
+from knowgap.storage.progress import Progress, no_progress
 
 _MOST_SEGMENTS = 4
 _ENCODED_AT_ONCE = 512  # passages; a killed build loses no more
@@ -44,11 +43,11 @@ class FolderIndex(Index):
 
     has_words: ClassVar[bool] = False
 
-    def __init__(self, path: Path, manifest: Manifest, encoder: Any = None) -> None:
-        super().__init__(path, manifest, encoder)
+    def __init__(self, path: Path, encoder: Any = None) -> None:
+        super().__init__(path, encoder)
         self._writing = threading.RLock()
-        self._snapshot = self._open(manifest)
-        self.manifest = self._snapshot.manifest
+        self._snapshot = Snapshot(path, self.manifest)
+        self.refresh()
 
     @classmethod
     def build(
@@ -89,31 +88,23 @@ class FolderIndex(Index):
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         """The positions and scores of at least the `k` best of the admitted passages for a query that is not blank."""
 
-    def _open(self, manifest: Manifest, earlier: Snapshot | None = None) -> Snapshot:
-        """The index that a manifest describes, or a later one if another process has removed files meanwhile."""
-        while True:
+    def refresh(self) -> Self:
+        """Read the changes that other processes have made since the index was opened; return the index itself."""
+        while (manifest := Manifest.parse(self.path, engine=self.engine)) != self.manifest:
             try:
-                return Snapshot(self.path, manifest, earlier)
-            except FileNotFoundError:
-                newer = Manifest.read(self.path, engine=self.engine)
-                if newer == manifest:
+                self._switch(Manifest.read(self.path, engine=self.engine))
+            except (IndexDamaged, FileNotFoundError):
+                if Manifest.parse(self.path) == manifest:  # no other process has changed the index meanwhile
                     raise
-                manifest = newer
+        return self
 
     def _switch(self, manifest: Manifest) -> None:
         """Search the index that a manifest describes from now on; segments that are already open stay open."""
         with self._lock:
-            self._snapshot = self._open(manifest, self._snapshot)
-            if self._snapshot.manifest.checkpoint != self.manifest.checkpoint:  # it was built again
-                self._encoder = None
-            self.manifest = self._snapshot.manifest
-
-    def refresh(self) -> Self:
-        """Read the changes that other processes have made since the index was opened; return the index itself."""
-        manifest = Manifest.read(self.path, engine=self.engine)
-        if manifest != self.manifest:
-            self._switch(manifest)
-        return self
+            same = (manifest.settings, manifest.checkpoint) == (self.manifest.settings, self.manifest.checkpoint)
+            self._snapshot = Snapshot(self.path, manifest, self._snapshot if same else None)
+            self._encoder = self._encoder if same else None  # the index was built again
+            self.manifest = manifest
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -124,14 +115,14 @@ class FolderIndex(Index):
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """The ids that belong neither to a passage nor to a document that was split into passages."""
         snapshot = self._snapshot
-        missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
+        missing = [identifier for identifier in ids if not len(snapshot.positions([identifier]))]
         documents = {document_id(passage.id) for passage in snapshot} if missing else set()
         return [identifier for identifier in missing if identifier not in documents]
 
     def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
         with self._lock:  # a refresh may bring another encoder
             snapshot, encoder = self._snapshot, self.encoder
-        admitted = snapshot.select(ids)
+        admitted = snapshot.live if ids is None else snapshot.positions(ids)
         for query in queries:
             found = self._score(snapshot, encoder, query, k, admitted) if len(admitted) else (admitted, np.zeros(0))
             yield scored_hits(snapshot, *found, k)
@@ -147,13 +138,12 @@ class FolderIndex(Index):
         """
         new = list(passages)
         with self._writer() as snapshot:
-            found = ((passage.id, snapshot.position(passage.id)) for passage in new)
-            old = {id: position for id, position in found if position is not None}
-            if old and not replace:
-                raise DataError(f"the id {next(iter(old))!r} is already in use; ids must be unique", field="id")
+            old = snapshot.positions([passage.id for passage in new])
+            if len(old) and not replace:
+                raise DataError(f"the id {snapshot[old[0]].id!r} is already in use; ids must be unique", field="id")
             if new:
-                kept = _kept([*map(len, snapshot.segments), len(new)])
-                self._change(snapshot, kept, new, old.values())
+                kept = _kept([*(segment.passages for segment in self.manifest.segments), len(new)])
+                self._change(snapshot, kept, new, old)
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -163,8 +153,8 @@ class FolderIndex(Index):
             IndexFolderError: another process is changing the index.
         """
         with self._writer() as snapshot:
-            positions = {position for position in map(snapshot.position, ids) if position is not None}
-            if positions:
+            positions = snapshot.positions([*ids])
+            if len(positions):
                 self._change(snapshot, len(snapshot.segments), deleted=positions)
         return len(positions)
 
@@ -180,55 +170,47 @@ class FolderIndex(Index):
         with self._writer() as snapshot:
             if not len(snapshot):
                 raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
-            if len(snapshot.segments) > 1 or len(snapshot) < len(snapshot.alive):
+            if len(snapshot.segments) > 1 or self.manifest.deleted:
                 self._change(snapshot, 0)
 
     def _change(
-        self, snapshot: Snapshot, kept: int, new: Sequence[Passage] = (), deleted: Collection[int] = ()
+        self, snapshot: Snapshot, kept: int, new: Sequence[Passage] = (), deleted: Sequence[int] | Positions = ()
     ) -> None:
         """Replace the manifest and switch to the new one, which names the first `kept` segments of the snapshot.
 
         New passages, and what is left of the other segments, become one new segment. The positions `deleted` are
         deleted in the same step.
         """
-        old, change, path = snapshot.manifest, snapshot.manifest.changes + 1, self.path
-        gone = np.union1d(np.flatnonzero(~snapshot.alive), np.fromiter(deleted, dtype=np.int64))
-        left = np.setdiff1d(snapshot.live, gone)
-        left, gone = left[left >= snapshot.starts[kept]], gone[gone < snapshot.starts[kept]]
-        segments, tombstones = list(old.segments[:kept]), ""
+        old, change, end = snapshot.manifest, snapshot.manifest.changes + 1, snapshot.starts[kept]
+        gone = np.union1d(np.array(old.deleted, dtype=np.int64), np.array(deleted, dtype=np.int64))
+        left = np.setdiff1d(snapshot.live[snapshot.live >= end], gone)
+        segments = list(old.segments[:kept])
         named = {CHECKPOINT, *(segment.name for segment in segments)}
         files = {name: record for name, record in old.files.items() if name.split("/")[0] in named}
         if len(left) or new:
-            folder = path / f"segment-{change}"
+            folder = self.path / f"segment-{change}"
             shutil.rmtree(folder, ignore_errors=True)  # a killed writer may have left it
             folder.mkdir()
             store, digest = PassageStore.build(chain((snapshot[n] for n in left.tolist()), new), folder)
+            vectors: Iterable[Block] = ()
             if "dim" in old.settings:
-                blocks = [_encode(self.encoder, new)] if new else []
-                Vectors.write(folder, chain(snapshot.blocks(left), blocks), old.settings["dim"])
-            if "stemmer" in old.settings:
-                write_words(store, folder / WORDS, old.settings["stemmer"])
+                copied = (part.of(own) for part, own in portions(snapshot.vectors, left))
+                vectors = chain(copied, [_encode(self.encoder, new)] if new else [])
+            _write_segment(folder, store, old.settings, vectors)
             files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
             segments.append(Segment(folder.name, len(store), digest))
-        if len(gone):
-            tombstones = f"deleted-{change}.npy"
-            np.save(path / tombstones, gone)
-            sync(path / tombstones)
-            files[tombstones] = record_file(path / tombstones)
-        sync(path)
-        manifest = changed(
-            old, segments=tuple(segments), deleted=len(gone), tombstones=tombstones, changes=change, files=files
-        )
-        manifest.write(path)
+        sync(self.path)
+        deletions = gone[gone < end].tolist()
+        manifest = changed(old, segments=tuple(segments), deleted=deletions, changes=change, files=files)
+        manifest.write(self.path)
         self._sweep(manifest)
         self._switch(manifest)
 
     def _sweep(self, manifest: Manifest) -> None:
-        """Remove the files of earlier changes, which the manifest does not name."""
-        named = {manifest.tombstones, *(segment.name for segment in manifest.segments)}
-        for path in (*self.path.glob("segment-*"), *self.path.glob("deleted-*")):
-            if path.name not in named:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        """Remove the segments that the manifest does not name."""
+        for folder in self.path.glob("segment-*"):
+            if folder.name not in {segment.name for segment in manifest.segments}:
+                shutil.rmtree(folder)
 
     @contextmanager
     def _writer(self) -> Iterator[Snapshot]:
@@ -238,36 +220,41 @@ class FolderIndex(Index):
             yield self.refresh()._snapshot
 
 
-def _write(build: IndexBuild, manifest: Manifest, encoder: Encoder | None, report: Progress) -> None:
+def _write(build: Build) -> None:
     """Write the first segment of an index, or the rest of it; see `Index._build`."""
-    build.resume(manifest)
-    if encoder is not None:
-        Vectors.write(build.segment, _encoded(build, encoder, report), encoder.dim)
-    if "stemmer" in manifest.settings:
-        write_words(build.store, build.segment / WORDS, manifest.settings["stemmer"], report)
+    folder = build.folder / FIRST_SEGMENT
+    vectors = _encoded(folder, build) if build.encoder is not None else ()
+    _write_segment(folder, build.store, build.manifest.settings, vectors, build.report)
 
 
-def _encoded(build: IndexBuild, encoder: Encoder, report: Progress) -> Iterator[Block]:
+def _write_segment(
+    folder: Path, store: PassageStore, settings: dict[str, Any], vectors: Any, report: Progress = no_progress
+) -> None:
+    """Write what a segment has beside its passages; `vectors` are as `Vectors.write` takes them."""
+    if "dim" in settings:
+        Vectors.write(folder, vectors, settings["dim"])
+    if "stemmer" in settings:
+        write_words(store, folder / WORDS, settings["stemmer"], report)
+
+
+def _encoded(folder: Path, build: Build) -> Iterator[Block]:
     """Yield the vectors of the passages that a killed build has not encoded."""
-    total, first = len(build.store), (build.segment / LENGTHS).stat().st_size // 4
-    report(first, total, "encoding passages")
+    total, first = len(build.store), (folder / LENGTHS).stat().st_size // 4
+    build.report(first, total, "encoding passages")
     while first < total:
         some = range(first, min(first + _ENCODED_AT_ONCE, total))
-        yield _encode(encoder, [build.store[n] for n in some])
+        yield _encode(build.encoder, [build.store[n] for n in some])
         first = some.stop
-        report(first, total, "encoding passages")
+        build.report(first, total, "encoding passages")
 
 
 def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:
-    """The vectors of passages; equal texts get the same ones. Warns of passages that are longer than the window."""
+    """The vectors of passages. Warns of passages that are longer than the window."""
     texts = [str(passage) for passage in passages]
-    distinct = list(dict.fromkeys(texts))
     if encoder.window is not None:
-        encoder.window.warn_of_cut(distinct)
-    vectors, counts = encoder.encode_passages(distinct)
-    pieces = dict(zip(distinct, np.split(fixed_point(vectors), np.cumsum(counts)[:-1]), strict=True))
-    lengths = np.array([len(pieces[text]) for text in texts], dtype=np.int64)
-    return np.concatenate([pieces[text] for text in texts]), lengths
+        encoder.window.warn_of_cut(texts)
+    vectors, counts = encoder.encode_passages(texts)
+    return fixed_point(vectors), counts
 
 
 def _kept(sizes: list[int]) -> int:

@@ -7,7 +7,6 @@
             tokens.i16, lengths.i32, means.npy    vectors (`vectors`), if the settings have `dim`
             bm25/                  postings of words (`knowgap.retrieval.postings`), if they have `stemmer`
         segment-3/             what the third change added
-        deleted-5.npy          the positions of deleted passages, as the fifth change left them
         .checked.json          which files had the right digests, and their sizes and times at that moment
         .writer.lock           locked by the process that changes the index
     .index.building/           an unfinished build
@@ -17,17 +16,16 @@ No path is recorded, so the folder can be moved and copied. A checkpoint outside
 digest. The positions of passages are counted through the segments in the order of the manifest. A segment is written
 once and never changed; every recorded file must have its size and digest (`knowgap.storage.manifest`).
 
-**Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
-renames the folder to its target. A kill leaves no folder at the target; the same command, which `job.json` knows again,
-continues behind the passages whose vectors are on disk. An index that is overwritten is exchanged with the finished
-folder in one step, and is then removed. If the target already is the same index, nothing is built.
+**Building** (`base`). A build writes to `.index.building`, first a manifest without files, by which the same command
+knows it again: after a kill, it continues behind the passages whose vectors are on disk. When every byte is on disk,
+the manifest gets its files, and the folder replaces its target. If the target already is the same index, nothing is
+built.
 
-**Changing** (`folder_index`). A writer takes `.writer.lock`. It writes the added passages as a new segment, and the
-positions of all deleted passages as a new file. The change takes effect when it replaces the manifest, which names
-both; files that it no longer names are then removed. A kill leaves the old index or the new one, and perhaps files that
-the next change removes. A reader keeps the files that it has opened until it refreshes. If an addition would make more
-than four segments, it is merged with the last ones in the same step: the first segment that is not larger than all that
-follow it together, and those that follow.
+**Changing** (`folder_index`). A writer takes `.writer.lock`, and writes the added passages as a new segment. The change
+takes effect when it replaces the manifest, which names the segments and the deleted passages; segments that it no
+longer names are then removed. A kill leaves the old index or the new one, and perhaps a segment that the next change
+removes. A reader keeps the files that it has opened until it refreshes. If an addition would make more than four
+segments, it is merged with the last ones in the same step.
 """
 
 from __future__ import annotations
@@ -38,10 +36,10 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
-from knowgap.storage.files import json_digest, restore_folder, write_file
+from knowgap.storage.files import json_digest, write_file
 from knowgap.storage.manifest import FileRecord, find_damage
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 MANIFEST, FIRST_SEGMENT, CHECKPOINT = "manifest.json", "segment-0", "checkpoint"
 FORMAT = "knowgap-index"
 
@@ -70,8 +68,7 @@ class Manifest:
         segments: its segments, in order.
         settings: the settings of the build.
         checkpoint: name and digest of the encoder, if the engine has one; and what the embedded one was fitted to.
-        deleted: how many of the passages were deleted.
-        tombstones: the file of their positions; empty if there are none.
+        deleted: the positions of the passages that were deleted, ascending.
         changes: how many times the index was changed since it was built.
         files: relative path → size in bytes and SHA-256, for every file.
     """
@@ -80,24 +77,20 @@ class Manifest:
     segments: tuple[Segment, ...]
     settings: dict[str, Any] = field(default_factory=dict)
     checkpoint: dict[str, Any] = field(default_factory=dict)
-    deleted: int = 0
-    tombstones: str = ""
+    deleted: list[int] = field(default_factory=list)
     changes: int = 0
     files: dict[str, FileRecord] = field(default_factory=dict)
 
     @property
     def passages(self) -> int:
         """How many passages the index has."""
-        return sum(segment.passages for segment in self.segments) - self.deleted
+        return sum(segment.passages for segment in self.segments) - len(self.deleted)
 
     @property
     def corpus_digest(self) -> str:
         """The digest of the passages; with several segments or deletions, a digest of those of the segments."""
-        if len(self.segments) == 1 and not self.deleted:
-            return self.segments[0].corpus_digest
         parts = [segment.corpus_digest for segment in self.segments]
-        deleted = self.files[self.tombstones]["sha256"] if self.tombstones else ""
-        return json_digest([*parts, deleted])
+        return json_digest([*parts, self.deleted]) if self.deleted or len(parts) > 1 else parts[0]
 
     @property
     def digest(self) -> str:
@@ -114,23 +107,19 @@ class Manifest:
             IndexForeign: something else is there, or an index of another format or another engine.
             IndexDamaged: a file of the index is missing or damaged.
         """
-        while True:
-            manifest = cls.parse(folder, engine=engine)
-            damage = find_damage(Path(folder), manifest.files)
-            if damage is None:
-                return manifest
-            if cls.parse(folder, engine=engine) == manifest:  # no other process has changed the index meanwhile
-                raise IndexDamaged(f"{folder}: {damage}; copy the index again, or build it again (--overwrite)")
+        manifest = cls.parse(folder, engine=engine)
+        if damage := find_damage(Path(folder), manifest.files):
+            raise IndexDamaged(f"{folder}: {damage}; copy the index again, or build it again (--overwrite)")
+        return manifest
 
     @classmethod
     def parse(cls, folder: str | Path, *, engine: str | None = None) -> Manifest:
         """Read the manifest of an index without looking at its files; see `read`."""
         folder = Path(folder)
-        restore_folder(folder)
-        if not (folder / MANIFEST).is_file():
-            raise _no_index(folder)
         try:
             record = json.loads((folder / MANIFEST).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise _no_index(folder) from None
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
         kind = [record.pop("format", None), record.pop("version", None)]

@@ -31,6 +31,7 @@ from knowgap.retrieval.minilm import unit
 VECTORS, LENGTHS, MEANS = "tokens.i16", "lengths.i32", "means.npy"
 
 _AT_ONCE = 1 << 13  # vectors; as many as fit into a CPU's cache in 32 bits
+_COPIED_AT_ONCE = 1 << 16
 _STEPS = 32_767  # of the fixed-point numbers from 0 to 1
 _LEAST, _FACTOR, _POWER, _PER_HIT = 250, 0.8, 0.75, 5  # candidates: at least; of passages; for a hit that is asked for
 _WITH_BONUS = 100  # candidates by their bonus
@@ -79,16 +80,16 @@ class Vectors:
 
         They follow those of a killed call, which are on disk before their lengths are written.
         """
-        (folder / LENGTHS).touch()
-        done = np.fromfile(folder / LENGTHS, dtype=np.int32)
         with (folder / VECTORS).open("ab") as vectors_file, (folder / LENGTHS).open("ab") as lengths_file:
+            done = np.fromfile(folder / LENGTHS, dtype=np.int32)
             vectors_file.truncate(int(done.sum()) * 2 * dim)
             lengths_file.truncate(done.nbytes)
             for vectors, lengths in blocks:
-                for file, array in ((vectors_file, vectors), (lengths_file, lengths.astype(np.int32))):
-                    file.write(array.tobytes())
-                    file.flush()
-                    os.fsync(file.fileno())
+                vectors_file.write(vectors.tobytes())
+                vectors_file.flush()
+                os.fsync(vectors_file.fileno())
+                lengths_file.write(lengths.astype(np.int32).tobytes())
+                lengths_file.flush()
         lengths = np.fromfile(folder / LENGTHS, dtype=np.int32)
         vectors = np.memmap(folder / VECTORS, dtype=np.int16, mode="r").reshape(-1, dim)
         np.save(folder / MEANS, cls(vectors, lengths).means)
@@ -96,32 +97,52 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def of(self, positions: Positions) -> npt.NDArray[np.int16]:
-        """The vectors of some passages, passage after passage."""
+    def of(self, positions: Positions) -> Block:
+        """The vectors of some passages, and how many each has."""
         ends = self.starts[positions + 1].tolist()
         pieces = [self.vectors[a:b] for a, b in zip(self.starts[positions].tolist(), ends, strict=True)]
-        return np.concatenate([self.vectors[:0], *pieces])
-
-    def maxsim(
-        self, query: npt.NDArray[np.floating], positions: Positions, kind: type[np.floating] = np.float64
-    ) -> npt.NDArray[np.floating]:
-        """The scores of some passages, computed in a precision, for a query's vectors [vectors, dim]. [positions]."""
-        query, ends = query.astype(kind) / kind(_STEPS), np.cumsum(self.lengths[positions])
-
-        def score(part: slice) -> npt.NDArray[np.floating]:
-            lengths = self.lengths[positions[part]]
-            similarities = query @ self.of(positions[part]).astype(kind).T
-            return np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=1).sum(axis=0)
-
-        return np.concatenate([np.empty(0, kind), *_threads(os.getpid()).map(score, _portions(ends))])
+        return np.concatenate([self.vectors[:0], *pieces]), self.lengths[positions]
 
     def _scaled_means(self) -> npt.NDArray[np.float32]:
-        means = np.empty((len(self), self.vectors.shape[1]), dtype=np.float32)
-        for part in _portions(self.starts[1:]):
-            first, last = self.starts[part.start], self.starts[part.stop]
-            rows = self.vectors[first:last].astype(np.float32)
-            means[part] = np.add.reduceat(rows, self.starts[part] - first, axis=0)
-        return unit(means) * (self.lengths**_LENGTH).astype(np.float32)[:, None]
+        sums = [np.empty((0, self.vectors.shape[1]), dtype=np.float32)]
+        for _, own in portions([self], np.arange(len(self))):
+            vectors, lengths = self.of(own)
+            sums.append(np.add.reduceat(vectors.astype(np.float32), np.cumsum(lengths) - lengths, axis=0))
+        return unit(np.concatenate(sums)) * (self.lengths**_LENGTH).astype(np.float32)[:, None]
+
+
+def portions(
+    parts: Sequence[Vectors], positions: Positions, most: int = _COPIED_AT_ONCE
+) -> Iterator[tuple[Vectors, Positions]]:
+    """Divide positions, ascending, that are counted through the segments of an index.
+
+    A portion is of one segment, with the positions in it, and has at most `most` vectors, or one passage.
+    """
+    start = 0
+    for part in parts:
+        own = positions[(positions >= start) & (positions < start + len(part))] - start
+        start, ends, first = start + len(part), np.cumsum(part.lengths[own]), 0
+        while first < len(own):
+            done = ends[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, done + most, side="right")))
+            yield part, own[first:last]
+            first = last
+
+
+def maxsim(
+    parts: Sequence[Vectors], query: npt.NDArray[np.floating], positions: Positions, kind: type[np.floating]
+) -> npt.NDArray[np.floating]:
+    """The scores of some passages, ascending, for a query's vectors [vectors, dim], computed in a precision."""
+    query = query.astype(kind) / kind(_STEPS)
+
+    def score(portion: tuple[Vectors, Positions]) -> npt.NDArray[np.floating]:
+        part, own = portion
+        vectors, lengths = part.of(own)
+        similarities = query @ vectors.astype(kind).T
+        return np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=1).sum(axis=0)
+
+    scores = _threads(os.getpid()).map(score, portions(parts, positions, _AT_ONCE))
+    return np.concatenate([np.empty(0, kind), *scores])
 
 
 @functools.lru_cache(maxsize=1)
@@ -157,19 +178,8 @@ def nearest(
             others = _best(bonus[admitted], max(_WITH_BONUS, k))
             rows = np.union1d(rows, others[bonus[admitted[others]] > 0])
         chosen = admitted[rows]
-        chosen = chosen[_best(_in_parts(parts, query, chosen, np.float32) + added[chosen], k, _MARGIN)]
-        return chosen, _in_parts(parts, query, chosen, np.float64) + added[chosen].astype(np.float64)
-
-
-def _in_parts(
-    parts: Sequence[Vectors], query: npt.NDArray[np.float32], positions: Positions, kind: type[np.floating]
-) -> npt.NDArray[np.floating]:
-    """The MaxSim of positions, ascending, that are counted through the parts."""
-    ends = np.cumsum([len(part) for part in parts])
-    pieces = np.split(positions, np.searchsorted(positions, ends[:-1]))
-    starts = ends - [len(part) for part in parts]
-    scores = [p.maxsim(query, own - start, kind) for p, own, start in zip(parts, pieces, starts, strict=True)]
-    return np.concatenate(scores)
+        chosen = chosen[_best(maxsim(parts, query, chosen, np.float32) + added[chosen], k, _MARGIN)]
+        return chosen, maxsim(parts, query, chosen, np.float64) + added[chosen].astype(np.float64)
 
 
 def _best(scores: npt.NDArray[np.floating], count: int, margin: float = 0.0) -> npt.NDArray[np.int64]:
@@ -177,13 +187,3 @@ def _best(scores: npt.NDArray[np.floating], count: int, margin: float = 0.0) -> 
     if len(scores) <= count:
         return np.arange(len(scores))
     return np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count] - margin)
-
-
-def _portions(ends: npt.NDArray[np.integer]) -> Iterator[slice]:
-    """Slices of passages with at most `_AT_ONCE` vectors, or one passage; `ends` are where their vectors end."""
-    first = 0
-    while first < len(ends):
-        done = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
-        yield slice(first, last)
-        first = last

@@ -38,8 +38,8 @@ def write_faiss(folder: Path, index: Any = None) -> Path:
 
 
 @pytest.mark.parametrize("measure", [faiss.IndexFlatIP, faiss.IndexFlatL2])
-def test_a_folder_of_faiss_is_known_by_its_files(tmp_path: Path, measure: Any):
-    index = as_retriever(write_faiss(tmp_path / "faiss", measure(384)))
+def test_a_folder_of_faiss(tmp_path: Path, measure: Any):
+    index = as_retriever(f"faiss:{write_faiss(tmp_path / 'faiss', measure(384))}")
     town, nothing, insect = index.search(["Which town is on the Isk?", " ", "moth larvae"], k=5)
     assert [hit.passage.id for hit in town] == ["tarn", "moth"]
     assert town[0].score > town[1].score
@@ -65,7 +65,7 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path, name: str,
     folder = write_faiss(tmp_path / "faiss", faiss.IndexFlatIP(8) if name == "narrow" else None)
     (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(IndexForeign, match=problem):
-        open_outside(folder).search(["Tarn?"], 1)
+        open_outside(f"faiss:{folder}").search(["Tarn?"], 1)
 
 
 def respond(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -127,12 +127,11 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
         def doc(self, id: str) -> Any:
             return SimpleNamespace(raw=lambda: stored[id], contents=lambda: None)
 
-    (tmp_path / "segments_1").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyserini.search.lucene", None)  # not installed
     with pytest.raises(IndexFolderError, match="needs Java and `pip install pyserini`"):
-        open_outside(tmp_path)
+        open_outside(f"lucene:{tmp_path}")
     monkeypatch.setitem(sys.modules, "pyserini.search.lucene", SimpleNamespace(LuceneSearcher=LuceneSearcher))
-    (hits,) = open_outside(tmp_path).search(["Tarn?"], 1)
+    (hits,) = open_outside(f"lucene:{tmp_path}").search(["Tarn?"], 1)
     assert [(hit.passage.to_dict(), hit.score) for hit in hits] == [(TARN, 3.0)]
     for text, kind in ((None, IndexForeign), ('{"vector": [1]}', IndexFolderError)):
         stored["tarn"] = text

@@ -1,7 +1,7 @@
 """An index behind `knowgap serve` as a retriever."""
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import httpx
 import pytest
@@ -32,7 +32,7 @@ class TestRemote(RetrieverConformance):
     @classmethod
     def make(cls, passages, folder):
         server = cls.running.enter_context(serving(BM25Index.from_passages(passages)))
-        return cls.running.enter_context(RemoteRetriever(server.url))
+        return cls.running.enter_context(closing(RemoteRetriever(server.url)))
 
 
 def test_remote_equals_local():
@@ -41,11 +41,11 @@ def test_remote_equals_local():
     with serving(index, key="sesame") as server:
         described = httpx.get(f"{server.url}/healthz").json()
         assert described == {"status": "ok", "program": "knowgap/rag", "index": {"engine": "bm25", **digests}}
-        with RemoteRetriever(server.url, key="sesame") as remote:
+        with closing(RemoteRetriever(server.url, key="sesame")) as remote:
             assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
             assert {"digest": remote.digest, "corpus_digest": remote.corpus_digest} == digests
             assert remote.search([f"{QUERIES[0]}\ud800"], 2) == index.search([f"{QUERIES[0]}?"], 2)
-        with RemoteRetriever(server.url) as remote, pytest.raises(IndexFolderError, match="send the key"):
+        with closing(RemoteRetriever(server.url)) as remote, pytest.raises(IndexFolderError, match="send the key"):
             remote.search(QUERIES, 7)
 
 
@@ -64,7 +64,7 @@ def test_answers_of_servers(answer, expected):
     def respond(path, body):
         return 200 if path == "/api/search" else 404, {}, answer
 
-    with serve(respond) as url, RemoteRetriever(f"{url}/api/search") as remote:
+    with serve(respond) as url, closing(RemoteRetriever(f"{url}/api/search")) as remote:
         if isinstance(expected, Passage):
             assert remote.search(["a"], 1)[0][0].passage == expected
         else:
@@ -77,7 +77,7 @@ def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
     for name in ("tarn.md", "orle.txt"):
         (tmp_path / "docs" / name).write_text(f"# Town\n\nThe town of {name[:4]} lies on a river.\n", encoding="utf-8")
     index = build_index(tmp_path / "docs", tmp_path / "index", engine="bm25")
-    with serving(index) as server, RemoteRetriever(server.url) as remote:
+    with serving(index) as server, closing(RemoteRetriever(server.url)) as remote:
         [hits] = search_all(remote, ["town"], 5)
         assert {place.file for place in places_of(remote, [hit.passage.id for hit in hits]).values()} == {
             "tarn.md", "orle.txt",
@@ -100,7 +100,7 @@ def test_places_are_kept_of_the_passages_found_last(monkeypatch):
         records = [{"pid": id, "passage": id, "score": 1, "source": {"file": id}} for id in query]
         return 200, {}, json.dumps({"results": [records]}).encode()
 
-    with serve(respond) as url, RemoteRetriever(url) as remote:
+    with serve(respond) as url, closing(RemoteRetriever(url)) as remote:
         remote.search(["ab"], 2)
         remote.search(["ac"], 2)
         assert [*remote.places("abc")] == ["a", "c"]

@@ -11,7 +11,7 @@ from support import UNREADABLE, scripted_lm
 
 from knowgap.cli.factories import home
 from knowgap.programs.prediction import NOT_SUPPORTED
-from knowgap.retrieval.index.build import lock_index
+from knowgap.retrieval.index.base import lock_index
 
 ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
 

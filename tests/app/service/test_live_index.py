@@ -11,7 +11,7 @@ from support import scripted_lm
 
 from knowgap.errors import DataError, IndexMissing
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.index.build import lock_index
+from knowgap.retrieval.index.base import lock_index
 from knowgap.service import Server
 from knowgap.service import live_index as module
 from knowgap.service.answering import Answering

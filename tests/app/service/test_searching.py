@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import dspy
 import httpx
@@ -80,7 +81,7 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
     with (
         ThreadPoolExecutor(1) as one,
         serve(late, deadline=0.2) as server,
-        RemoteRetriever(server.url) as remote,
+        closing(RemoteRetriever(server.url)) as remote,
     ):
         monkeypatch.setattr(searching, "_THREADS", one)
         assert (remote.digest, remote.corpus_digest) == (None, None)
@@ -92,7 +93,7 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
     with (
         ThreadPoolExecutor(1) as one,
         serve(left) as server,
-        RemoteRetriever(server.url) as remote,
+        closing(RemoteRetriever(server.url)) as remote,
         ThreadPoolExecutor(2) as pool,
     ):
         monkeypatch.setattr(searching, "_THREADS", one)

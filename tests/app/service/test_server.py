@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import dspy
 import httpx
@@ -274,5 +275,8 @@ def test_stopping_waits_for_what_is_under_way():
         program.go_on.release(3)
         assert asked.result(SECONDS).json()["answer"] == "Isk"
         stopped.result(SECONDS)
-        with RemoteRetriever(server.url) as remote, pytest.raises(IndexMissing, match="no index server answers"):
+        with (
+            closing(RemoteRetriever(server.url)) as remote,
+            pytest.raises(IndexMissing, match="no index server answers"),
+        ):
             remote.search(["another"], 3)

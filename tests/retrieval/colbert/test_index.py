@@ -10,7 +10,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.colbert.fitting import fit_projection
 from knowgap.retrieval.index import vectors
-from knowgap.retrieval.index.vectors import Vectors, fixed_point, nearest
+from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
 
@@ -62,11 +62,11 @@ def test_a_bonus_makes_candidates_and_counts(scattered, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(scattered):
     [part, *_], [query, *_], _ = scattered
-    expected = part.maxsim(query, np.arange(1300))
+    expected = maxsim([part], query, np.arange(1300), np.float64)
     child = os.fork()
     if not child:
         signal.alarm(30)  # without threads it would wait for ever
-        os._exit(7 if (part.maxsim(query, np.arange(1300)) == expected).all() else 1)
+        os._exit(7 if (maxsim([part], query, np.arange(1300), np.float64) == expected).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 

@@ -55,7 +55,7 @@ def test_a_manifest_is_of_an_engine_and_its_settings(index, tmp_path):
 
 def test_a_killed_builder_holds_no_lock(tmp_path):
     script = (
-        "import sys\nfrom knowgap.retrieval.index.build import lock_index\n"
+        "import sys\nfrom knowgap.retrieval.index.base import lock_index\n"
         "with lock_index(sys.argv[1]):\n    print('building', flush=True)\n    sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", script, tmp_path / "index"]

@@ -26,15 +26,7 @@ def test_round_trip(store):
     assert len(store) == len(corpus()) + len(ODD)
     for position, passage in enumerate(store):
         assert store.position(passage.id) == position
-        assert store.identifier(position) == passage.id
     assert store.position("absent") is None
-
-
-def test_ids_with_the_same_hash(monkeypatch, tmp_path):
-    monkeypatch.setattr("knowgap.retrieval.index.passage_store.hash_text", lambda text: len(text))
-    store, _ = PassageStore.build(corpus(), tmp_path)
-    assert [store.position(passage.id) for passage in corpus()] == list(range(len(corpus())))
-    assert store.position("abc!") is store.position("abcd") is None
 
 
 def test_digest_depends_on_content_and_order(tmp_path):
