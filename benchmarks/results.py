@@ -3,7 +3,8 @@
     python benchmarks/results.py
 
 A recording is a file of JSON Lines in benchmarks/recorded: what was asked (model, questions, program, commit), then one
-line for each question. Questions, reference answers and passages stay with their data sets.
+line for each question. Questions, reference answers and passages stay with their data sets. `benchmarks/record.py`
+makes them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RECORDED = Path(__file__).parent / "recorded"
 BASELINE = "rag"
 MOST_CUT = 0.1
 """The share of questions with a reply at its limit, above which a row is left out."""
-_WITHOUT = " without the gold passages"
+WITHOUT_GOLD = " without the gold passages"
 _EVIDENCE = {"found": "found", "in the answering prompt": "answering", "named": "named", "precision": "precision"}
 
 
@@ -65,9 +66,9 @@ def tables(recordings: Sequence[Recording]) -> list[Table]:
         groups.setdefault((recording.about["model"], recording.about["questions"]), []).append(recording)
     made = []
     for (model, questions), rows in sorted(groups.items()):
-        whole = groups[model, questions.removesuffix(_WITHOUT)]
+        whole = groups[model, questions.removesuffix(WITHOUT_GOLD)]
         kept = [row for row in rows if row.cut <= MOST_CUT]
-        columns, cells = _verdicts(kept, whole) if _WITHOUT in questions else _scores(rows, kept)
+        columns, cells = _verdicts(kept, whole) if WITHOUT_GOLD in questions else _scores(rows, kept)
         cut = ", ".join(f"{row.about['label']} ({row.cut:.0%})" for row in rows if row not in kept)
         why = f"Left out, since a reply ended at its limit in more than a tenth of the questions: {cut}."
         made.append(Table(f"{model}, {questions}", columns, cells, [why] if cut else []))

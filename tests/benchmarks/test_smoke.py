@@ -10,6 +10,8 @@ from pathlib import Path
 
 import mutations
 import pytest
+from results import read
+from results import tables as results_of
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -99,6 +101,28 @@ def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left(
     assert ended["answers lost"] == "0"
     assert ended["calls of the model"] == ended["calls of answers that came"] != "0"
     assert ended["calls 1 s later"] == "0"
+
+
+@pytest.mark.long
+def test_answers_are_recorded_once_and_printed(data: Path, tmp_path: Path):
+    folders = ("--data", str(data), "--work", str(tmp_path / "work"), "--to", str(tmp_path / "recorded"))
+    command = [
+        sys.executable,
+        str(FOLDER / "record.py"),
+        *folders,
+        "--model",
+        "Qwen2.5-Coder-0.5B",
+        "--lm",
+        "extractive",
+    ]
+    written = []
+    for _ in range(2):
+        subprocess.run(command, check=True, capture_output=True)
+        written.append({file.name: file.read_bytes() for file in (tmp_path / "recorded").iterdir()})
+    assert written[0] == written[1]  # with the seconds of the first run: nothing is asked again
+    [table] = results_of(read(tmp_path / "recorded"))
+    assert [row[0] for row in table.rows] == ["rag", "knowgap", "ircot", "migres", "adaptive_note", "blend_filter"]
+    assert {row[1] for row in table.rows} == {2}
 
 
 def test_passages_with_field_marks_forge_no_answer_of_the_first_300_questions():
