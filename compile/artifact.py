@@ -23,7 +23,7 @@ from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, UsageError
 from knowgap.lms.metering import Usage
-from knowgap.lms.trained import load_trained
+from knowgap.lms.providers import load_trained
 from knowgap.plugins import reference_of
 from knowgap.programs import PROGRAMS, get_program, program_reference
 from knowgap.programs.base import Program

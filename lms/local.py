@@ -38,7 +38,7 @@ class HFEngine(NeverCopied, InProcessEngine):
             the checkpoint is and the processor computes in it, else float32.
     """
 
-    supported_params = frozenset({"temperature", "top_p", "top_k", "max_tokens", "logprobs", "seed", "stop"})
+    supported_params = frozenset({"temperature", "top_p", "max_tokens", "logprobs", "seed", "stop"})
 
     def __init__(self, path_or_id: str, device: str | None = None, max_new_tokens: int = 512, dtype: str = "auto"):
         self.path_or_id, self.max_new_tokens = path_or_id, max_new_tokens
@@ -97,14 +97,12 @@ class LocalModel:
         tokenizer: its tokenizer.
         model: the model, in evaluation mode, on its device.
         end_ids: tokens that end a reply.
-        pad_id: token that pads a batch; it is masked, so that any token will do.
     """
 
     name: str
     tokenizer: Any
     model: Any
     end_ids: tuple[int, ...]
-    pad_id: int
 
     @property
     def is_seq2seq(self) -> bool:
@@ -170,13 +168,13 @@ class LocalModel:
         """
         import torch
 
-        draws = {"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k or 0}
+        draws = {"temperature": config.temperature, "top_p": config.top_p, "top_k": 0}
         sampling = {name: value for name, value in draws.items() if value is not None} if config.temperature else {}
         settings = copy.deepcopy(self.model.generation_config)
         settings.update(
             do_sample=bool(sampling), **{**dict.fromkeys(draws), **sampling}, min_p=None, typical_p=None, num_beams=1,
             max_length=None, min_length=None, max_new_tokens=limit, eos_token_id=list(self.end_ids) or None,
-            pad_token_id=self.pad_id, num_return_sequences=1, return_dict_in_generate=True,
+            pad_token_id=(*self.end_ids, 0)[0], num_return_sequences=1, return_dict_in_generate=True,
             output_logits=config.logprobs is not None, stop_strings=list(config.stop or ()) or None,
         )  # fmt: skip
         device = self.model.device
@@ -235,5 +233,4 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
     stated = model.generation_config.eos_token_id
     every = [*(stated if isinstance(stated, list) else [stated]), tokenizer.eos_token_id]
     ends: list[int] = list(dict.fromkeys(token for token in every if token is not None))
-    pads: tuple[int | None, ...] = (tokenizer.pad_token_id, model.generation_config.pad_token_id, *ends, 0)
-    return LocalModel(path_or_id, tokenizer, model, tuple(ends), next(pad for pad in pads if pad is not None))
+    return LocalModel(path_or_id, tokenizer, model, tuple(ends))

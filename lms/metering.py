@@ -7,6 +7,7 @@ report the entry that DSPy makes for its history, which tells the tokens, also o
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import re
 import socket
@@ -88,7 +89,6 @@ class UsageTracker(BaseCallback):
 
     def __init__(self, prices: Prices | None = None):
         self.usage, self._prices = Usage(), prices
-        self.keeps_history = True  # whether DSPy keeps a history of the calls that are counted
         self._lock = threading.Lock()
         self._asked: dict[str, int] = {}  # running predictors, and how many calls they have made
 
@@ -106,8 +106,8 @@ class UsageTracker(BaseCallback):
         check_cancelled()
         if (predictor := ACTIVE_CALL_ID.get()) in self._asked:
             self._asked[predictor] += 1
-        if not isinstance(record := instance.update_history, _Reporting):
-            instance.update_history = _Reporting(record)
+        if not isinstance(record := instance.update_history, functools.partial):
+            instance.update_history = functools.partial(_report, record)
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Count a request that failed, if it may have reached the language model."""
@@ -126,17 +126,12 @@ class UsageTracker(BaseCallback):
             self.add(Usage(uncounted_calls=1))
 
 
-class _Reporting:
-    """Stands in for a model's `update_history`: reports entries to the active trackers, and records them if wanted."""
-
-    def __init__(self, record: Callable[[Any], None]):
-        self._record = record
-
-    def __call__(self, entry: Mapping[str, Any]) -> None:
-        for tracker in _trackers():
-            tracker.append(entry)
-        if keeps_history():
-            self._record(entry)
+def _report(record: Callable[[Any], None], entry: Mapping[str, Any]) -> None:
+    """Stand in for a model's `update_history`: report an entry to the active trackers, and record it if wanted."""
+    for tracker in _trackers():
+        tracker.append(entry)
+    if keeps_history():
+        record(entry)
 
 
 def _trackers() -> list[UsageTracker]:
@@ -146,8 +141,7 @@ def _trackers() -> list[UsageTracker]:
 
 def keeps_history() -> bool:
     """Whether DSPy is to keep a history of the calls made here."""
-    wanted = not dspy.settings.disable_history and dspy.settings.max_history_size > 0
-    return wanted and all(tracker.keeps_history for tracker in _trackers())
+    return not dspy.settings.disable_history and dspy.settings.max_history_size > 0
 
 
 @contextmanager
@@ -156,9 +150,10 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
 
     Calls of a model whose class overrides `__call__` are only reported as uncounted.
     """
-    tracker.keeps_history = keeps_history()
-    # DSPy makes the entries that models report only while it is set to keep a history.
-    with dspy.context(disable_history=False, callbacks=[*(dspy.settings.callbacks or ()), tracker]):
+    # DSPy makes the entries that models report only while it is set to keep a history, even one of no size.
+    size = dspy.settings.max_history_size if keeps_history() else 0
+    callbacks = [*(dspy.settings.callbacks or ()), tracker]
+    with dspy.context(disable_history=False, max_history_size=size, callbacks=callbacks):
         yield tracker
 
 

@@ -1,4 +1,7 @@
-"""Make language models by name and options, check that they answer, and say in one line why one cannot be used."""
+"""Make language models by name and options, check that they answer, and say in one line why one cannot be used.
+
+Models that were trained for a part of a method are among them.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,26 @@ from dspy.utils.exceptions import (
 )
 from pydantic import Field, Json, TypeAdapter, ValidationError
 
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError, shorten
+from knowgap.errors import (
+    CheckpointError,
+    LanguageModelError,
+    LanguageModelUnreachable,
+    UnknownName,
+    UsageError,
+    shorten,
+)
 from knowgap.lms.embedded.engine import ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
+from knowgap.lms.transcripts import END
 
 EXTRACTIVE = "knowgap/extractive-7"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
 apart."""
+
+TRAINED = ("know", "relevant", "decompose", "generator")
+"""The arguments of programs that take a trained model: those of RA-ISF, and `generator` of RQ-RAG."""
+_LONGEST_QUERY = 256
+"""Tokens of a query or an answer of RQ-RAG's generator at most."""
 
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 _SHORTEST_KEY = 8  # characters
@@ -37,7 +53,6 @@ _OPTIONS: dict[str, Any] = {
     "timeout": Annotated[float, Field(ge=0.1, le=86_400)],
     "num_retries": Annotated[int, Field(ge=0, le=100)],
     "top_p": Annotated[float, Field(ge=0, le=1)],
-    "top_k": _COUNT,
     "seed": int,
     "frequency_penalty": Annotated[float, Field(ge=-2, le=2)],
     "presence_penalty": Annotated[float, Field(ge=-2, le=2)],
@@ -90,14 +105,9 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_key = api_key or "none"
     given = {"api_base": api_base, "api_key": api_key}
     try:
-        lm = dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
+        return dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
     except (LMError, ValueError, TypeError) as error:
         raise UsageError(f"the language model {name!r} cannot be used: {shorten(error, 200)}") from error
-    if kwargs.get("top_k") is None or "top_k" in lm.supported_params:
-        return lm
-    # OpenAI's protocol does not have this option, so that DSPy would leave it out; most local servers know it.
-    body = {**(kwargs.pop("extra_body", None) or {}), "top_k": kwargs.pop("top_k")}
-    return make_lm(name, api_base=api_base, api_key=api_key, extra_body=body, **kwargs)
 
 
 def _in_this_process(name: str, model: str, options: dict[str, Any]) -> dspy.LM:
@@ -117,6 +127,38 @@ def _in_this_process(name: str, model: str, options: dict[str, Any]) -> dspy.LM:
     if unknown := sorted({*options} - {*known, "cache", "callbacks"}):
         raise UsageError(f"the language model {name!r} does not take the options {', '.join(unknown)}")
     return dspy.LM(name, engine=engine, **options)
+
+
+def load_trained(argument: str, where: str | Path) -> Any:
+    """Load the trained model for an argument of a program.
+
+    It is a language model of Transformers; `relevant` may also be a cross-encoder, whose threshold is even odds.
+
+    Args:
+        argument: a name of `TRAINED`.
+        where: the model's folder, its name on the hub, or as NAME@URL the name that a server has for it and the
+            server's address.
+
+    Raises:
+        UsageError: the folder holds no model.
+        CheckpointError: the model has not learnt to write RQ-RAG's transcripts.
+    """
+    name, at, server = str(where).partition("@http")
+    if at:
+        return make_lm(f"openai/{name}", api_base=f"http{server}", max_tokens=_LONGEST_QUERY)
+    folder = Path(where).expanduser()
+    place = f"hf/{folder.absolute() if folder.exists() else name}"  # a folder's name never stands for one on the hub
+    config = folder / "config.json"
+    if argument == "generator":
+        known = (file.read_text(encoding="utf-8") for file in folder.glob("*token*.json"))
+        if config.is_file() and not any(END in text for text in known):
+            raise CheckpointError(f"{name} has not learnt the control tokens: train it with `knowgap train rq-rag`")
+        return make_lm(place, max_new_tokens=_LONGEST_QUERY)
+    if argument == "relevant" and config.is_file() and "ForSequenceClassification" in config.read_text("utf-8"):
+        from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(folder, default_threshold=0.0)
+    return make_lm(place)
 
 
 def is_secret(name: str) -> bool:

@@ -174,7 +174,7 @@ def load_parts(parts: Mapping[str, str], known: Sequence[str] = ()) -> dict[str,
         UnknownName: the name is not among the `known` ones, or is none.
         CheckpointError: a folder holds no such model.
     """
-    from knowgap.lms.trained import TRAINED, load_trained
+    from knowgap.lms.providers import TRAINED, load_trained
     from knowgap.programs.statements import entailment_of
     from knowgap.retrieval import make_reranker
 

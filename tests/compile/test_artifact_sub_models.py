@@ -8,8 +8,8 @@ from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
 from knowgap.compiling.run import Run
-from knowgap.errors import ArtifactError, CheckpointError
-from knowgap.lms.trained import load_trained
+from knowgap.errors import ArtifactError, CheckpointError, UsageError
+from knowgap.lms.providers import load_trained
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
@@ -98,5 +98,5 @@ def test_a_generator_needs_no_other_language_model_and_is_taken_again(tiny_gener
 def test_what_is_no_generator_is_refused(tmp_path, monkeypatch, where):
     monkeypatch.chdir(tmp_path)
     write_base_model(tmp_path / "base")
-    with pytest.raises(CheckpointError, match="control tokens" if "base" in where else "must hold a config"):
+    with pytest.raises(CheckpointError if "base" in where else UsageError):
         load_trained("generator", where)

@@ -176,16 +176,3 @@ def test_what_changes_answers_is_told_apart(tmp_path):
         assert key(**options) != key()
     secret = made(extra_body={"token": "hidden", "min_p": 0.1}, api_key="hidden")
     assert "hidden" not in str(lm_settings(secret))
-
-
-@pytest.mark.parametrize("options", [{"top_k": "5"}, {"top_k": "5", "extra_body": '{"min_p": 0.1}'}])
-def test_top_k_reaches_a_server_of_openais_protocol(monkeypatch, options):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    quiet_dspy()
-    with endpoint() as server:
-        lm = make_lm("openai/local", api_base=server.api_base, temperature=0.7, **parse_options(options))
-        lm("Where?")
-        [body] = server.bodies
-        sent = {name: body.get(name) for name in ("temperature", "top_k", "min_p")}
-        assert sent == {"temperature": 0.7, "top_k": 5, "min_p": 0.1 if "extra_body" in options else None}
-    assert make_lm("anthropic/claude-sonnet-4-5", api_key="none", top_k=5).kwargs["top_k"] == 5

@@ -7,7 +7,7 @@ from dspy.utils.exceptions import AdapterParseError
 from support import OverlapRetriever, scripted_lm
 
 from knowgap.compiling.training.generator import IGNORED, encode
-from knowgap.lms.trained import load_trained
+from knowgap.lms.providers import load_trained
 from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, add_control_tokens, transcript, written
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed

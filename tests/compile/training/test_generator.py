@@ -12,7 +12,7 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.training import train
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.generator import SearchStep, TranscriptRecord, train_generator
-from knowgap.lms.trained import load_trained
+from knowgap.lms.providers import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 from tests.lms.tiny_generator import write_base_model
