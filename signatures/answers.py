@@ -2,7 +2,7 @@
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage
+from knowgap.signatures.types import SourcePassage, optional
 
 STYLES = {
     "short": (
@@ -56,7 +56,7 @@ class ReasonedAnswer(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each", default_factory=str)
+    reasoning: str = optional("the steps, one sentence each")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 

@@ -2,7 +2,7 @@
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage, SubAnswer
+from knowgap.signatures.types import SourcePassage, SubAnswer, optional
 
 
 # Chain of thought: Wei et al., 2022.
@@ -11,7 +11,7 @@ class ReasonDirectly(dspy.Signature):
 
     question: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each", default_factory=str)
+    reasoning: str = optional("the steps, one sentence each")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
@@ -39,7 +39,7 @@ class FollowUp(dspy.Signature):
     question: str = dspy.InputField()
     sub_answers: list[SubAnswer] = dspy.InputField(desc="follow-up questions answered so far; may be empty")
     needed: bool = dspy.OutputField(desc="True if a follow-up question is needed")
-    query: str = dspy.OutputField(desc="the follow-up question; empty if none is needed", default_factory=str)
+    query: str = optional("the follow-up question; empty if none is needed")
 
 
 # IRCoT: Trivedi et al., 2023.
@@ -54,9 +54,7 @@ class NextStep(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     known: list[str] = dspy.InputField(desc="the sentences so far, in order; may be empty")
     reasoning: str = dspy.OutputField(desc="the next sentence, and no more than one")
-    finished: bool = dspy.OutputField(
-        desc="True if the reasoning, with this sentence, arrives at the answer", default_factory=bool
-    )
+    finished: bool = optional("True if the reasoning, with this sentence, arrives at the answer", bool)
 
 
 # Chain-of-Note: Yu et al., 2023.
@@ -70,9 +68,7 @@ class ReadingNotes(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    note: str = dspy.OutputField(
-        desc="one line for each passage, with its id, and one on what follows from them", default_factory=str
-    )
+    note: str = optional("one line for each passage, with its id, and one on what follows from them")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 

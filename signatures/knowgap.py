@@ -2,7 +2,7 @@
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage
+from knowgap.signatures.types import SourcePassage, optional
 
 
 # Each round but the last.
@@ -32,16 +32,13 @@ class ReadAndPlan(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     searched: list[str] = dspy.InputField(desc="what was searched so far, which is not repeated")
-    steps: list[str] = dspy.OutputField(
-        desc="short lines: a fact, what fills it, and [numbers], COMMON KNOWLEDGE, REMEMBERED or MISSING",
-        default_factory=list,
+    steps: list[str] = optional(
+        "short lines: a fact, what fills it, and [numbers], COMMON KNOWLEDGE, REMEMBERED or MISSING", list
     )
-    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help", default_factory=list)
-    answerable: bool = dspy.OutputField(desc="True if no fact is REMEMBERED or MISSING", default_factory=bool)
-    answer: str = dspy.OutputField(
-        desc="the answer in the asked style; or a last guess; may be empty", default_factory=str
-    )
-    queries: list[str] = dspy.OutputField(desc="new queries; empty if answered", default_factory=list)
+    relevant_ids: list[int] = optional("ids of the passages that help", list)
+    answerable: bool = optional("True if no fact is REMEMBERED or MISSING", bool)
+    answer: str = optional("the answer in the asked style; or a last guess; may be empty")
+    queries: list[str] = optional("new queries; empty if answered", list)
 
 
 # The last round, and the only one of a program that retrieves once.
@@ -58,7 +55,7 @@ class LastReading(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess", default_factory=str)
-    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages behind the answer", default_factory=list)
-    supported: bool = dspy.OutputField(desc="True if the passages state all it needs", default_factory=bool)
-    explanation: str = dspy.OutputField(desc="what the passages say about the question", default_factory=str)
+    answer: str = optional("the answer in the asked style, or a guess")
+    relevant_ids: list[int] = optional("ids of the passages behind the answer", list)
+    supported: bool = optional("True if the passages state all it needs", bool)
+    explanation: str = optional("what the passages say about the question")

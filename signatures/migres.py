@@ -6,7 +6,7 @@ Generation", section 3.2, tables 11, 13 and 14.
 
 import dspy
 
-from knowgap.signatures.types import Grade, SourcePassage, Statement, unsaid
+from knowgap.signatures.types import Grade, SourcePassage, Statement, optional, unsaid
 
 
 # The leaf module.
@@ -34,22 +34,13 @@ class MissingInfo(dspy.Signature):
     known: list[str] = dspy.InputField(desc="statements collected so far; may be empty")
     question: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
-    answerable: bool = dspy.OutputField(
-        desc="True if the statements suffice, False if they do not", default_factory=unsaid
+    answerable: bool = optional("True if the statements suffice, False if they do not", unsaid)
+    answer: str = optional("the answer in the asked style; empty if the statements do not suffice")
+    confidence: Grade = optional(
+        "in the answer, from 1 (not confident, or no answer) to 5 (very confident)", int, ge=1, le=5
     )
-    answer: str = dspy.OutputField(
-        desc="the answer in the asked style; empty if the statements do not suffice", default_factory=str
-    )
-    confidence: Grade = dspy.OutputField(
-        desc="in the answer, from 1 (not confident, or no answer) to 5 (very confident)",
-        default_factory=int,
-        ge=1,
-        le=5,
-    )
-    explanation: str = dspy.OutputField(
-        desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
-    )
-    missing: str = dspy.OutputField(desc="a summary of what is missing; empty if answered", default_factory=str)
+    explanation: str = optional("how the statements lead to the answer, or why they do not suffice")
+    missing: str = optional("a summary of what is missing; empty if answered")
 
 
 # The query generator of the retrieval module.
@@ -76,10 +67,8 @@ class PromptedKnowledge(dspy.Signature):
     """
 
     queries: list[str] = dspy.InputField()
-    knows: bool = dspy.OutputField(
-        desc="True if you know facts about at least one of the queries", default_factory=unsaid
-    )
-    passage: str = dspy.OutputField(desc="the information; empty if you know none", default_factory=str)
+    knows: bool = optional("True if you know facts about at least one of the queries", unsaid)
+    passage: str = optional("the information; empty if you know none")
 
 
 # Beyond the paper, as in the released code: the answer after the last iteration.
@@ -93,10 +82,8 @@ class LastAnswer(dspy.Signature):
     question: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: Grade = dspy.OutputField(
-        desc="from 1 (not confident) to 5 (very confident)", default_factory=int, ge=1, le=5
-    )
-    explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences", default_factory=str)
+    confidence: Grade = optional("from 1 (not confident) to 5 (very confident)", int, ge=1, le=5)
+    explanation: str = optional("how the answer follows, in one or two sentences")
 
 
 # Table 5.
@@ -108,12 +95,8 @@ class SummarisePassage(dspy.Signature):
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    relevant: bool = dspy.OutputField(
-        desc="True if the passage helps, also if only with a part", default_factory=unsaid
-    )
-    summary: str = dspy.OutputField(
-        desc="at most three sentences; empty if the passage does not help", default_factory=str
-    )
+    relevant: bool = optional("True if the passage helps, also if only with a part", unsaid)
+    summary: str = optional("at most three sentences; empty if the passage does not help")
 
 
 # Table 5.
@@ -125,7 +108,5 @@ class ExtractSnippet(dspy.Signature):
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    relevant: bool = dspy.OutputField(
-        desc="True if a part helps with the question or a part of it", default_factory=unsaid
-    )
-    snippet: str = dspy.OutputField(desc="words of the passage, unchanged; empty if no part helps", default_factory=str)
+    relevant: bool = optional("True if a part helps with the question or a part of it", unsaid)
+    snippet: str = optional("words of the passage, unchanged; empty if no part helps")

@@ -2,7 +2,7 @@
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage, SubAnswer
+from knowgap.signatures.types import SourcePassage, SubAnswer, optional
 
 _POSSIBLE = "False if the passages give no good question of this kind; leave the other fields empty then"
 _QUESTION = (
@@ -25,8 +25,8 @@ class WriteOneHop(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="one passage")
     style: str = dspy.InputField(desc="how the answer should be worded")
     possible: bool = dspy.OutputField(desc=_POSSIBLE)
-    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
-    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+    question: str = optional(_QUESTION)
+    answer: str = optional("the answer in the asked style")
 
 
 class WriteTwoHops(dspy.Signature):
@@ -47,9 +47,9 @@ class WriteTwoHops(dspy.Signature):
     link: str = dspy.InputField(desc="who or what both speak of; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     possible: bool = dspy.OutputField(desc=_POSSIBLE)
-    steps: list[SubAnswer] = dspy.OutputField(desc=_STEPS, default_factory=list)
-    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
-    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+    steps: list[SubAnswer] = optional(_STEPS, list)
+    question: str = optional(_QUESTION)
+    answer: str = optional("the answer in the asked style")
 
 
 class AnswerIfSettled(dspy.Signature):
@@ -64,7 +64,7 @@ class AnswerIfSettled(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     settled: bool = dspy.OutputField(desc="True if every fact that leads to the answer stands in the passages")
-    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not settled", default_factory=str)
+    answer: str = optional("the answer in the asked style; empty if not settled")
 
 
 class ReadQuestion(dspy.Signature):
@@ -82,4 +82,4 @@ class ReadQuestion(dspy.Signature):
     style: str = dspy.InputField(desc="how the answer should be worded")
     clear: bool = dspy.OutputField(desc="True if the question can be understood by itself")
     knows: bool = dspy.OutputField(desc="True if you know the answer")
-    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not known", default_factory=str)
+    answer: str = optional("the answer in the asked style; empty if not known")

@@ -6,7 +6,7 @@ Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation v
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage, SubAnswer
+from knowgap.signatures.types import SourcePassage, SubAnswer, optional
 
 
 # Section 3.3, M_know; its prompt is in tables 5 to 9.
@@ -32,9 +32,7 @@ class JointRelevance(dspy.Signature):
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
-    relevant_ids: list[int] = dspy.OutputField(
-        desc="ids of the relevant passages; empty if there is none", default_factory=list
-    )
+    relevant_ids: list[int] = optional("ids of the relevant passages; empty if there is none", list)
     answerable: bool = dspy.OutputField(desc="True if the relevant passages are sufficient to answer the question")
 
 

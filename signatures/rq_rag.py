@@ -7,7 +7,7 @@ path and what each found (equation 2).
 import dspy
 from pydantic import BaseModel, Field
 
-from knowgap.signatures.types import Probability, SourcePassage
+from knowgap.signatures.types import Probability, SourcePassage, optional
 
 
 class Searched(BaseModel):
@@ -71,12 +71,7 @@ class AnswerWithConfidence(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: Probability = dspy.OutputField(
-        desc="how well the passages support the answer, from 0 to 1",
-        default_factory=float,
-        ge=0,
-        le=1,
-    )
+    confidence: Probability = optional("how well the passages support the answer, from 0 to 1", float, ge=0, le=1)
 
 
 # The teacher that writes the transcripts on which a generator is trained (section 2.1, appendix A.2): one prompt for
@@ -97,7 +92,7 @@ class PlanSearches(dspy.Signature):
     question: str = dspy.InputField(desc="the message to be answered")
     max_queries: int = dspy.InputField(desc="the number of queries at most")
     search: bool = dspy.OutputField(desc="whether a search is needed")
-    queries: list[str] = dspy.OutputField(desc="the search queries; empty if none is needed", default_factory=list)
+    queries: list[str] = optional("the search queries; empty if none is needed", list)
 
 
 # Table 5: questions of several steps.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
+import dspy
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from knowgap.signatures.values import read_fraction, read_ids, read_scale, read_text
@@ -14,6 +15,11 @@ Grade = Annotated[int, BeforeValidator(read_scale)]
 """A whole number from 1 to 5, as a model states it: a field's type carries what reads it."""
 Probability = Annotated[float, BeforeValidator(read_fraction)]
 """A number from 0 to 1, as a model states it."""
+
+
+def optional(desc: str, make: Callable[[], Any] = str, **bounds: int) -> Any:
+    """An output field that a reply may lack; its value is then what `make` returns."""
+    return dspy.OutputField(desc=desc, default_factory=make, **bounds)
 
 
 def unsaid() -> None:
