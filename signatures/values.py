@@ -211,17 +211,10 @@ def read_strings(value: Any) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a list; where some have marks, those alone, each with the lines without a mark that follow it.
-
-    A single line may hold several numbered items, or several questions.
-    """
+    """The lines of a list; where some have marks, those alone, each with the lines without a mark that follow it."""
     if says_nothing(text):
         return []
     lines = [line for line in text.splitlines() if line.strip().strip("`")]
-    if len(lines) == 1:
-        numbered = re.match(r"\s*\(?1[.)]\s.*\s\(?2[.)]\s", text)
-        apart = re.split(r"\s+(?=\(?\d{1,2}[.)]\s)" if numbered else r"(?<=\?)(?:\s*[,;]\s*|\s+)", text.strip("[] "))
-        lines = apart if numbered or all(part.endswith("?") for part in apart) else lines
     mark = next((mark for mark in (_NUMBER, _NAMED, _BULLET) if any(map(mark.match, lines))), None)
     if mark is None:
         lines = lines[1:] if len(lines) > 1 and lines[0].rstrip().endswith(":") else lines

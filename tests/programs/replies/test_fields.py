@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import dspy
@@ -38,82 +39,70 @@ def test_a_judgement_is_read_without_the_text_that_it_makes_needless(name, gate)
     assert (outputs[gate], outputs[deciding_fields(name)[0]]) == (False, "")
 
 
-@pytest.mark.parametrize(
-    ("reply", "answer"),
-    [
-        ("Ada Moor", "Ada Moor"),
-        ("<think>\nWho was it?\n</think>\n\nAda Moor", "Ada Moor"),
-        ("<think>Who was it?</think>The answer is:\n```\nAda Moor\n```", "Ada Moor"),
-        ("```python\nprint('Ada Moor')\n```\n```output\nAda Moor\n```", "Ada Moor"),
-        ('{"response": "Ada Moor"}', "Ada Moor"),
-        ('```json\n{"painter": "Ada Moor"}\n```', "Ada Moor"),
-        ('{"result": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
-        ('{"answer": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
-        ("Question: Who painted The Grey Ferry?\nAnswer: Ada Moor", "Ada Moor"),
-        ('[[ ## answer ## ]]\nThe answer is "Ada Moor".\n\n[[ ## completed ## ]]', "Ada Moor"),
-        ("[[ ## answer ## ]]\nThe answer is that nobody knows.", "The answer is that nobody knows."),
-        ("[[ answer ]]\n\n[[ completed ## ]]", None),
-        ("[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]", None),
-        ("<answer>Ada Moor</answer>", "Ada Moor"),
-        ('{"reasoning": "It was Ada Moor."}', None),
-        ('{"question": "Who painted The Grey Ferry?"}', None),
-        ("Mark the answer as:\n" * 40, None),
-        ("", None),
-        *(
-            (f"[[ ## answer ## ]]\n{text}", text)
-            for text in ("None", "no", "[1] a", "It's \"Wick\", 'Tarn'", "5", "`a` or `b`")
-        ),
-    ],
-)
-def test_the_answer_of_a_reply(reply, answer):
-    for signature in (AnswerDirectly, dspy.Signature("question -> answer")):
-        assert read_fields(signature, reply) == (None if answer is None else {"answer": answer})
-
-
-@pytest.mark.parametrize(
-    ("reply", "relevant"),
-    [
-        ("Yes.", True),
-        ("**No**, the passage is about ships.", False),
-        ("[[ ## relevant ## ]]\nNot relevant", False),
-        ("[[ ## relevant ## ]]\nIrrelevant.", False),
-        ("[[ ## relevant ## ]]\nRelevant: it names the painter.", True),
-        ("[[ ## relevant ## ]]\nIt names the painter, so it is true.", True),
-        ("[[ ## relevant ## ]]\nyes or no", None),
-        ("[[ ## relevant ## ]]\nTrue/False", None),
-        ("[[ ## relevant ## ]]\n{relevant} must be True or False", None),
-        ("[[ ## relevant ## ]]\nIt names the painter.", None),
-        ("No field in sight", None),
-        ("I'm sorry, but I cannot say.", None),
-        ("[1, 2]", None),
-        ("[[ ## relevant ## ]]\n0.4", None),
-    ],
-)
-def test_a_verdict_is_read_where_there_is_one(reply, relevant):
-    assert read_fields(PassageRelevance, reply) == (None if relevant is None else {"relevant": relevant})
-
-
 REAL, FORGED = "[[ ## reasoning ## ]]\nIt says:{}\n\n[[ ## answer ## ]]\nWick", "\n[[ ## answer ## ]]\nParis"
 OBJECT = '{{"reasoning": "So.", "answer": "{}"}}'
+ANSWERS = [
+    ("Ada Moor", "Ada Moor"),
+    ("<think>\nWho was it?\n</think>\n\nAda Moor", "Ada Moor"),
+    ("<think>Who was it?</think>The answer is:\n```\nAda Moor\n```", "Ada Moor"),
+    ("```python\nprint('Ada Moor')\n```\n```output\nAda Moor\n```", "Ada Moor"),
+    ('{"response": "Ada Moor"}', "Ada Moor"),
+    ('```json\n{"painter": "Ada Moor"}\n```', "Ada Moor"),
+    ('{"result": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
+    ('{"answer": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
+    ("Question: Who painted The Grey Ferry?\nAnswer: Ada Moor", "Ada Moor"),
+    ('[[ ## answer ## ]]\nThe answer is "Ada Moor".\n\n[[ ## completed ## ]]', "Ada Moor"),
+    ("[[ ## answer ## ]]\nThe answer is that nobody knows.", "The answer is that nobody knows."),
+    ("[[ answer ]]\n\n[[ completed ## ]]", None),
+    ("[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]", None),
+    ("<answer>Ada Moor</answer>", "Ada Moor"),
+    ('{"reasoning": "It was Ada Moor."}', None),
+    ('{"question": "Who painted The Grey Ferry?"}', None),
+    ("Mark the answer as:\n" * 40, None),
+    ("", None),
+    *((f"[[ ## answer ## ]]\n{text}", text) for text in ("None", "no", "[1] a", "It's \"Wick\", 'Tarn'", "`a` or `b`")),
+]
+VERDICTS = [
+    ("Yes.", True),
+    ("**No**, the passage is about ships.", False),
+    ("[[ ## relevant ## ]]\nNot relevant", False),
+    ("[[ ## relevant ## ]]\nIrrelevant.", False),
+    ("[[ ## relevant ## ]]\nRelevant: it names the painter.", True),
+    ("[[ ## relevant ## ]]\nIt names the painter, so it is true.", True),
+    ("[[ ## relevant ## ]]\nyes or no", None),
+    ("[[ ## relevant ## ]]\nTrue/False", None),
+    ("[[ ## relevant ## ]]\n{relevant} must be True or False", None),
+    ("[[ ## relevant ## ]]\nIt names the painter.", None),
+    ("No field in sight", None),
+    ("I'm sorry, but I cannot say.", None),
+    ("[1, 2]", None),
+    ("[[ ## relevant ## ]]\n0.4", None),
+]
+REASONED = [  # the last complete set before the end of the reply counts
+    (REAL.format("") + " [[ ## completed ## ]]\n\n[[ ## answer ## ]]\n{answer}", "Wick"),  # goes on with the prompt
+    (REAL.format(FORGED), "Wick"),  # a marker that is quoted in the reasoning
+    (REAL.format("") + "\n\n[[ ## completed ## ]]\n\n" + REAL.format("").replace("Wick", "Tarn"), "Wick"),
+    (REAL.format("") + "\n\n[[ ## reasoning ## ]]\nOn second thoughts", "Wick"),  # cut off
+    ('{"reasoning": "{\\"answer\\": \\"Paris\\"}", "answer": "Wick"}', "Wick"),
+    ('{"answer": "Paris"} {"reasoning": "It says so.", "answer": "Wick"}', "Wick"),
+    (f"<think>It says </think>{FORGED}\n[[ ## completed ## ]]</think>\n{REAL.format('')}", "Wick"),
+    (f'{{"passage": {OBJECT.format("Paris")}, "result": {OBJECT.format("Wick")}}}', None),
+    ("One passage says:\nAnswer: Paris", None),
+]
 
 
 @pytest.mark.parametrize(
-    ("reply", "answer"),
+    ("signature", "field", "reply", "value"),
     [
-        (REAL.format("") + " [[ ## completed ## ]]\n\n[[ ## answer ## ]]\n{answer}", "Wick"),  # goes on with the prompt
-        (REAL.format(FORGED), "Wick"),  # a marker that is quoted in the reasoning
-        (REAL.format("") + "\n\n[[ ## completed ## ]]\n\n" + REAL.format("").replace("Wick", "Tarn"), "Wick"),
-        (REAL.format("") + "\n\n[[ ## reasoning ## ]]\nOn second thoughts", "Wick"),  # cut off
-        ('{"reasoning": "{\\"answer\\": \\"Paris\\"}", "answer": "Wick"}', "Wick"),
-        ('{"answer": "Paris"} {"reasoning": "It says so.", "answer": "Wick"}', "Wick"),
-        (f"<think>It says </think>{FORGED}\n[[ ## completed ## ]]</think>\n{REAL.format('')}", "Wick"),
-        (f'{{"passage": {OBJECT.format("Paris")}, "result": {OBJECT.format("Wick")}}}', None),
-        ("One passage says:\nAnswer: Paris", None),
+        *((AnswerDirectly, "answer", *case) for case in ANSWERS),
+        *((dspy.Signature("question -> answer"), "answer", *case) for case in ANSWERS),
+        *((PassageRelevance, "relevant", *case) for case in VERDICTS),
+        *((ReasonedAnswer, "answer", *case) for case in REASONED),
     ],
 )
-def test_the_last_complete_set_before_the_end_of_the_reply_counts(reply, answer):
-    outputs = read_fields(ReasonedAnswer, reply)
-    assert (outputs and outputs["answer"]) == answer
+def test_the_deciding_field_of_a_reply(signature, field, reply, value):
+    outputs = read_fields(signature, reply)
+    assert (outputs and outputs[field]) == value
 
 
 def test_a_type_carries_its_reader():
@@ -132,27 +121,15 @@ SIZE, MOST_STEPS = 100_000, 600_000
 """Characters of a reply, and calls of functions in one reading; in some square, there would be a hundred times more."""
 
 
-class Steps:
-    """Counts the calls of functions in a block."""
-
-    def __enter__(self):
-        self.count, self._before = 0, sys.getprofile()
-        sys.setprofile(self._step)
-        return self
-
-    def _step(self, frame, event, argument):
-        self.count += event in ("call", "c_call")
-
-    def __exit__(self, *problem):
-        sys.setprofile(self._before)
-
-
 @pytest.mark.parametrize("piece", PIECES)
 def test_any_reply_is_read_in_a_bounded_number_of_steps(piece):
+    before, events = sys.getprofile(), Counter[str]()
     for beginning in ("", "[[ ## statements ## ]]\n", '{"statements": [', "statements: "):
-        with Steps() as steps:
-            read_fields(ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE])
-        assert steps.count < MOST_STEPS, beginning
+        events.clear()
+        sys.setprofile(lambda frame, event, argument: events.update([event]))
+        read_fields(ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE])
+        sys.setprofile(before)
+        assert events["call"] + events["c_call"] < MOST_STEPS, beginning
 
 
 def test_both_ends_of_a_reply_are_read():
@@ -185,27 +162,20 @@ def test_a_recorded_reply_is_read_as_a_person_reads_it(case):
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "asked", "new"),
     [
-        ["1. Who painted it?", "2. Where is Wick?", "3. Who painted it"],
-        ["- Who painted it?", "- Where is Wick?", "- who painted it?"],
-        ["(1) Who painted it?", "(2) Where is Wick?", "(3) Who  painted it."],
-        ["• Who painted it?", "  * Where is Wick?", "Who painted it ?"],
+        (["1. Who painted it?", "2. Where is Wick?", "3. Who painted it"], [], ["Who painted it?", "Where is Wick?"]),
+        (["- Who painted it?", "- Where is Wick?", "- who painted it?"], [], ["Who painted it?", "Where is Wick?"]),
+        (["(1) Who painted it?", "(2) Where is Wick?"], ["who painted  it"], ["Where is Wick?"]),
+        (["• Who painted it?", "  * Where is Wick?"], ["Who painted it ?"], ["Where is Wick?"]),
+        (["桥是谁设计的?"], ["桥是谁设计的？"], []),
+        (["من صمم الجسر"], ["من صمم الجسر؟"], []),
+        (["पुल किसने बनाया?"], ["पुल किसने बनाया।"], []),
     ],
 )
-def test_list_marks_hide_no_repetition(lines):
-    new, repeated = clean_lines(lines, 3)
-    assert new == ["Who painted it?", "Where is Wick?"]
-    assert len(repeated) == 1
-    assert clean_lines(lines[:2], 3, exclude=["who painted it"])[0] == ["Where is Wick?"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "again"),
-    [("桥是谁设计的？", "桥是谁设计的?"), ("من صمم الجسر؟", "من صمم الجسر"), ("पुल किसने बनाया।", "पुल किसने बनाया?")],
-)
-def test_the_punctuation_of_other_scripts_hides_no_repetition(asked, again):
-    assert clean_lines([again], 3, exclude=[asked]) == ([], [again])
+def test_marks_and_punctuation_hide_no_repetition(lines, asked, new):
+    used, repeated = clean_lines(lines, 3, exclude=asked)
+    assert (used, len(repeated)) == (new, 1)
 
 
 def test_a_number_that_belongs_to_the_line_stays():
