@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
@@ -52,7 +51,7 @@ class HFEngine(NeverCopied, InProcessEngine):
         """The model, which is loaded at the first call."""
         with self._lock:
             if self._local is None:
-                self._local = load_model(self.path_or_id, self.settings["device"], self.settings["dtype"])
+                self._local = LocalModel(self.path_or_id, self.settings["device"], self.settings["dtype"])
             return self._local
 
     def complete(self, request: Request) -> Response:
@@ -88,21 +87,53 @@ class HFEngine(NeverCopied, InProcessEngine):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class LocalModel:
-    """A model that generates text, with its tokenizer and its special tokens.
+    """A model that generates text: sequence-to-sequence if its configuration says so, else causal.
 
     Attributes:
         name: folder or hub name that it was loaded from.
         tokenizer: its tokenizer.
         model: the model, in evaluation mode, on its device.
         end_ids: tokens that end a reply.
+
+    Args:
+        path_or_id: a model folder, or a name on the hub.
+        device: as for `HFEngine`.
+        dtype: as for `HFEngine`; `stored` is the checkpoint's own on any device.
+
+    Raises:
+        LanguageModelError: the folder holds no model, a damaged one, or one without the weights for generation; or the
+            device does not exist.
     """
 
-    name: str
-    tokenizer: Any
-    model: Any
-    end_ids: tuple[int, ...]
+    def __init__(self, path_or_id: str, device: str | None = None, dtype: str = "auto"):
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+        try:
+            with loading_model(path_or_id) as (name, arguments):
+                place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+                config = AutoConfig.from_pretrained(name, **arguments)
+                kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+                wanted = "auto" if dtype == "stored" else dtype
+                if dtype == "auto" and place.type == "cpu":
+                    half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
+                    wanted = "bfloat16" if half else "float32"
+                self.tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
+                model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments)
+                self.model: Any = model.to(place).eval()
+        except CheckpointError as error:
+            raise LanguageModelError(f"the local model {error}") from error
+        if missing := sorted(report["missing_keys"]):
+            raise LanguageModelError(
+                f"the local model {path_or_id!r} cannot generate: its checkpoint lacks {len(missing)} of the weights "
+                f"of {type(model).__name__} ({missing[0]}, …); give a model that was trained to write"
+            )
+        if not self.tokenizer.chat_template and END in self.tokenizer.get_vocab():  # as in RQ-RAG's release
+            self.tokenizer.chat_template = CHAT_TEMPLATE
+        stated = model.generation_config.eos_token_id
+        ends = [*(stated if isinstance(stated, list) else [stated]), self.tokenizer.eos_token_id]
+        self.name, self.end_ids = path_or_id, tuple(dict.fromkeys(token for token in ends if token is not None))
 
     @property
     def is_seq2seq(self) -> bool:
@@ -112,9 +143,9 @@ class LocalModel:
     def chat_ids(self, turns: Sequence[Turn]) -> list[int]:
         """The tokens of a conversation, up to where the reply begins.
 
-        A chat template that refuses the system role, or leaves it out, gets the system prompt at the beginning of the
-        first user turn. Without a chat template, the turns are joined with blank lines. If the last turn is the
-        assistant's, the reply continues it.
+        A chat template that refuses the system role gets the system prompt at the beginning of the first user turn.
+        Without a chat template, the turns are joined with blank lines. If the last turn is the assistant's, the reply
+        continues it.
         """
         if not self.tokenizer.chat_template:
             text = "\n\n".join(turn["content"] for turn in turns) + "\n\n"
@@ -131,11 +162,9 @@ class LocalModel:
         for way in ways:
             try:
                 text = self.tokenizer.apply_chat_template([dict(turn) for turn in way], tokenize=False, **ends)
+                return list(self.tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
             except TemplateError as error:
                 problem = error
-                continue
-            if way is ways[-1] or system["content"].strip() in text:
-                return list(self.tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
         raise LanguageModelError(f"the chat template of {self.name!r} cannot render these messages: {problem}")
 
     def room(self, prompt: int, wanted: int) -> int:
@@ -191,46 +220,3 @@ class LocalModel:
             steps = [] if output.logits is None else output.logits
             scores = [float(step[0].float().log_softmax(-1)[token]) for step, token in zip(steps, tokens, strict=False)]
         return tokens.tolist(), scores
-
-
-def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") -> LocalModel:
-    """Load a model: sequence-to-sequence if its configuration says so, else causal.
-
-    Args:
-        path_or_id: a model folder, or a name on the hub.
-        device: as for `HFEngine`.
-        dtype: as for `HFEngine`; `stored` is the checkpoint's own on any device.
-
-    Raises:
-        LanguageModelError: the folder holds no model, a damaged one, or one without the weights for generation; or the
-            device does not exist.
-    """
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
-
-    try:
-        with loading_model(path_or_id) as (name, arguments):
-            place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-            config = AutoConfig.from_pretrained(name, **arguments)
-            kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            wanted = "auto" if dtype == "stored" else dtype
-            if dtype == "auto" and place.type == "cpu":
-                half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
-                wanted = "bfloat16" if half else "float32"
-            tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
-            model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments)
-            model = model.to(place).eval()
-    except CheckpointError as error:
-        raise LanguageModelError(f"the local model {error}") from error
-    if not tokenizer.chat_template and END in tokenizer.get_vocab():  # as in RQ-RAG's release
-        tokenizer.chat_template = CHAT_TEMPLATE
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise LanguageModelError(
-            f"the local model {path_or_id!r} cannot generate: its checkpoint lacks {len(missing)} of the weights of "
-            f"{type(model).__name__} ({missing[0]}, …); give a model that was trained to write"
-        )
-    stated = model.generation_config.eos_token_id
-    every = [*(stated if isinstance(stated, list) else [stated]), tokenizer.eos_token_id]
-    ends: list[int] = list(dict.fromkeys(token for token in every if token is not None))
-    return LocalModel(path_or_id, tokenizer, model, tuple(ends))

@@ -8,19 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import (
     LMAuthError,
     LMError,
-    LMNotConfiguredError,
     LMServerError,
     LMTimeoutError,
     LMTransportError,
 )
-from pydantic import Field, Json, TypeAdapter, ValidationError
+from pydantic import Json, TypeAdapter, ValidationError
 
 from knowgap.errors import (
     CheckpointError,
@@ -46,22 +44,11 @@ _LONGEST_QUERY = 256
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 _SHORTEST_KEY = 8  # characters
 
-_COUNT = Annotated[int, Field(ge=1)]
 _OPTIONS: dict[str, Any] = {
-    "temperature": Annotated[float, Field(ge=0, le=2)],
-    "max_tokens": _COUNT,
-    "timeout": Annotated[float, Field(ge=0.1, le=86_400)],
-    "num_retries": Annotated[int, Field(ge=0, le=100)],
-    "top_p": Annotated[float, Field(ge=0, le=1)],
-    "seed": int,
-    "frequency_penalty": Annotated[float, Field(ge=-2, le=2)],
-    "presence_penalty": Annotated[float, Field(ge=-2, le=2)],
-    "reasoning_effort": str,
-    "model_type": Literal["chat", "text", "responses"],
+    **dict.fromkeys(("temperature", "top_p", "frequency_penalty", "presence_penalty", "timeout"), float),
+    **dict.fromkeys(("max_tokens", "max_new_tokens", "num_retries", "seed"), int),
+    **dict.fromkeys(("reasoning_effort", "model_type", "device", "dtype"), str),
     "extra_body": Json[dict[str, Any]],
-    "max_new_tokens": _COUNT,
-    "device": str,
-    "dtype": Literal["auto", "float32", "bfloat16", "float16"],
 }
 
 
@@ -84,28 +71,21 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     >>> knowgap.make_lm("openai/gpt-4o-mini", temperature=0.2).model
     'openai/gpt-4o-mini'
     """
+    options = {key: value for key, value in {"api_base": api_base, "api_key": api_key}.items() if value} | kwargs
     provider, _, model = name.partition("/")
     if name == "extractive" or (provider == "hf" and model):
-        if api_base or api_key:
-            raise UsageError(
-                f"the language model {name!r} runs in this process, and asks no server: leave out --api-base, or name "
-                "the model of that server with --lm openai/NAME"
-            )
-        return _in_this_process(name, model, kwargs)
+        return _in_this_process(name, model, options)
     if not (provider and model):
         raise UsageError(
             f"unknown language model {name!r}: give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL (openai/gpt-4o-mini)"
         )
-    if provider == "openai":
-        api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
-    if api_base and "@" in urlsplit(api_base).netloc:
-        raise UsageError(f"{api_base}: leave user name and password out of the address, and give an api_key instead")
-    # A local server needs no key, but its client requires one.
-    if provider == "openai" and api_base and not os.environ.get("OPENAI_API_KEY"):
-        api_key = api_key or "none"
-    given = {"api_base": api_base, "api_key": api_key}
+    base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    if provider == "openai" and base:
+        options["api_base"] = base
+        if not os.environ.get("OPENAI_API_KEY"):  # a local server needs no key, but its client requires one
+            options.setdefault("api_key", "none")
     try:
-        return dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
+        return dspy.LM(name, **{"timeout": 120.0, **options})
     except (LMError, ValueError, TypeError) as error:
         raise UsageError(f"the language model {name!r} cannot be used: {shorten(error, 200)}") from error
 
@@ -155,7 +135,7 @@ def load_trained(argument: str, where: str | Path) -> Any:
             raise CheckpointError(f"{name} has not learnt the control tokens: train it with `knowgap train rq-rag`")
         return make_lm(place, max_new_tokens=_LONGEST_QUERY)
     if argument == "relevant" and config.is_file() and "ForSequenceClassification" in config.read_text("utf-8"):
-        from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
+        from knowgap.retrieval.rerankers.reranker import CrossEncoderReranker
 
         return CrossEncoderReranker(folder, default_threshold=0.0)
     return make_lm(place)
@@ -210,16 +190,9 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
     `lm` is the model that failed; None for the one in DSPy's settings.
     """
     lm = lm or dspy.settings.lm
-    reason = shorten(_without_keys(str(error), lm), 200)
+    reason = shorten(_without_keys(str(error).partition("\n\n")[0], lm), 200)
     if lm is None:  # the program's predictors have their own
         return LanguageModelError(f"the language model cannot be used: {reason}")
-    if isinstance(error, LMNotConfiguredError):
-        if names := getattr(error, "env_keys", ()):
-            return LanguageModelError(
-                f"the language model {lm.model!r} needs a key: set {' or '.join(names)} in the environment, "
-                "or name a server of your own with --api-base"
-            )
-        reason = shorten(str(error).partition("\n")[0].removeprefix(f"[{lm.model}] "), 200)
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
         where = lm.kwargs.get("api_base") or "its provider's address"
         return LanguageModelUnreachable(

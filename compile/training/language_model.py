@@ -9,7 +9,7 @@ from typing import Any
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.fit import TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
-from knowgap.lms.local import LocalModel, load_model
+from knowgap.lms.local import LocalModel
 from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
 
@@ -64,7 +64,7 @@ def train_language_model(
         from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
         nonlocal dtype
-        local = load_model(base, "cpu", "stored")
+        local = LocalModel(base, "cpu", "stored")
         dtype = local.model.dtype
         lora = prepare(local)
         every = [encode(local, conversation) for conversation in conversations]

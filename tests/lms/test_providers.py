@@ -42,7 +42,7 @@ def test_a_model_by_name(server):
     [
         (["", "gpt", "openai/", "/x"], {}, "give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL"),
         (["hf/./nowhere", "hf//nowhere/at/all", "hf/nowhere"], {}, r"must hold a config\.json"),
-        (["extractive"], {"api_base": "http://127.0.0.1:1/v1"}, "leave out --api-base"),
+        (["extractive"], {"api_base": "http://127.0.0.1:1/v1"}, "does not take the options api_base"),
     ],
 )
 def test_a_name_or_option_that_means_no_model(names, options, problem):
@@ -77,15 +77,6 @@ def test_a_key_that_a_provider_repeats_is_not_shown(server, monkeypatch):
     lm.close()
 
 
-def test_a_password_in_an_address_is_refused_and_not_shown(monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://ada:secret@127.0.0.1:1/v1")
-    with pytest.raises(
-        UsageError, match=r"http://127\.0\.0\.1:1/v1: leave user name and password out of the address"
-    ) as error:
-        make_lm("openai/local")
-    assert "secret" not in str(error.value)
-
-
 def test_replies_are_cached_apart_for_each_endpoint(server, tmp_path):
     quiet_dspy(tmp_path / "cache")
     lms = [make_lm("openai/local", api_base=f"{server.api_base}/{name}") for name in ("one", "two")]
@@ -102,7 +93,6 @@ def test_threads_share_the_one_file_of_the_cache(tmp_path, monkeypatch):
     monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP")
     quiet_dspy(tmp_path / "cache")
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "true"
-    assert [path.name for path in (tmp_path / "cache").rglob("*.db")] == ["cache.db"]
 
     def use(number):
         dspy.cache.put({"prompt": number}, {"reply": number})
@@ -113,12 +103,10 @@ def test_threads_share_the_one_file_of_the_cache(tmp_path, monkeypatch):
         names = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
         return sum(name.startswith(str(tmp_path)) for name in names)
 
-    counts = []
-    for threads in (1, 12):
-        with ThreadPoolExecutor(threads) as pool:
-            assert list(pool.map(use, range(50))) == [{"reply": number} for number in range(50)]
-            counts.append(opened())
-    assert counts[0] == counts[1] > 0
+    before = opened()
+    with ThreadPoolExecutor(12) as pool:
+        assert list(pool.map(use, range(50))) == [{"reply": number} for number in range(50)]
+        assert opened() <= before + 2  # SQLite's log and its index
     quiet_dspy()
     assert opened() == 0
     assert not dspy.cache.enable_disk_cache
@@ -141,7 +129,6 @@ def test_options_are_read_by_their_kind():
     ("name", "value", "problem"),
     [
         ("temperature", "hot", "temperature=hot: it should be a valid number"),
-        ("timeout", "inf", "less than or equal to 86400"),
         ("temprature", "0.2", "did you mean 'temperature'"),
         ("api_key", "sk-1", "environment variable"),
         ("extra_body", "min_p=1", "Invalid JSON"),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from knowgap.errors import CheckpointError, LanguageModelError
-from knowgap.lms.local import load_model
+from knowgap.lms.local import LocalModel
 from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import is_allowed, model_digest, model_folder
 from tests.hub_recorder import recorded_hub
@@ -37,7 +37,7 @@ USES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "T5": ("t5", lambda name: make_entailment(name).entails(PAIR)),
     "dense": ("bi", lambda name: DenseIndex.build(PASSAGES, "dense-index", encoder=name).search(["bridge"], 1)),
     "colbert": ("colbert", lambda name: ColBERTIndex.build(PASSAGES, "index", encoder=name).search(["bridge"], 1)),
-    "language model": ("lm", lambda name: load_model(name)),
+    "language model": ("lm", LocalModel),
 }
 
 

@@ -11,7 +11,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.compiling.evaluation.failures import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
-from tests.lms.local.tiny_models import NO_SYSTEM, SILENT, ask, write_chat_model, write_fixed_reply
+from tests.lms.local.tiny_models import NO_SYSTEM, ask, write_chat_model, write_fixed_reply
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,8 @@ def test_log_probabilities_are_given_when_asked_for(engine):
     assert [token.logprob for token in reply.logprobs] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("template", [NO_SYSTEM + "{{ messages[0]['content'] }}", SILENT])
-def test_a_template_without_a_system_role_gets_it_in_the_first_turn(template, tmp_path):
-    folder = write_chat_model(tmp_path / "model", template=template)
+def test_a_template_without_a_system_role_gets_it_in_the_first_turn(tmp_path):
+    folder = write_chat_model(tmp_path / "model", template=NO_SYSTEM + "{{ messages[0]['content'] }}")
     engine = HFEngine(str(folder), device="cpu", max_new_tokens=2)
     plain = engine.complete(ask("Answer.\n\nwho?", system=None)).usage.input_tokens
     assert engine.complete(ask("who?")).usage.input_tokens == plain
