@@ -209,7 +209,8 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
         text = without_lead(values.read_text(own))
         return "" if not field.is_required() and values.says_nothing(text) else text
     if any(isinstance(mark, BeforeValidator) for mark in field.metadata):
-        return TypeAdapter(Annotated[(kind, *field.metadata)]).validate_python(own)
+        carrying: Any = Annotated[(kind, *field.metadata)]
+        return TypeAdapter(carrying).validate_python(own)
     if kind in _READERS:
         with suppress(ValueError):
             return _READERS[kind](own)
