@@ -19,7 +19,7 @@ from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.rerankers.reranker import Reranker
-from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import split_sentences
 
 
 class Found(NamedTuple):

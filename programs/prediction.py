@@ -16,8 +16,7 @@ from knowgap.programs.replies.text import fits_style
 from knowgap.programs.statements import LMEntailment, strip_numbers
 from knowgap.retrieval.grounding import MAX_SOURCES, MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.sentences import split_sentences
-from knowgap.retrieval.words import FUNCTION_WORDS, words
+from knowgap.retrieval.words import FUNCTION_WORDS, split_sentences, words
 from knowgap.signatures.values import is_unknown
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from knowgap.programs.prediction import Citation, CitedPrediction
 from knowgap.programs.statements import strip_numbers
 from knowgap.retrieval.documents.sources import Source, places_of
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.sentences import split_sentences
-from knowgap.retrieval.words import content_words
+from knowgap.retrieval.words import content_words, split_sentences
 
 _NEAREST = 5  # passages shown beside an answer that is not supported
 _CLOSING = ".!?。！？…"

@@ -23,4 +23,4 @@ from .rerankers.relevance import EmbeddedReranker as EmbeddedReranker
 from .rerankers.reranker import CrossEncoderReranker as CrossEncoderReranker
 from .rerankers.reranker import Reranker as Reranker
 from .rerankers.reranker import make_reranker as make_reranker
-from .sentences import split_sentences as split_sentences
+from .words import split_sentences as split_sentences

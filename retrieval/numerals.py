@@ -17,7 +17,8 @@ _CARDINAL |= {word: 20 + 10 * n for n, word in enumerate(_TENS.split())}
 _ORDINAL = {f"{word.removesuffix('y') + 'ie' if n > 19 else word}th": n for word, n in _CARDINAL.items() if n > 12}
 _ORDINAL |= {word: n for n, word in enumerate(_ORDINALS.split())} | {"hundredth": 100}
 _CARDINAL |= {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9}
-_WORDS = _CARDINAL | _ORDINAL
+NUMERALS = _CARDINAL | _ORDINAL
+"""The English numerals, in lower case, and their values."""
 _ELSEWHERE = """
     eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf
     un deux trois quatre cinq six sept huit neuf dix onze douze
@@ -40,7 +41,7 @@ _MONTHS = """
 """
 _MONTH_NUMBERS = {name: n for n, names in enumerate(_MONTHS.split("\n")) for name in names.split()}
 _VALUES = [  # of words; months are below 0
-    _WORDS,
+    NUMERALS,
     {word: n for language in _ELSEWHERE.split("\n") for n, word in enumerate(language.split(), start=1)},
     {name: -month for name, month in _MONTH_NUMBERS.items()},
 ]
@@ -100,7 +101,7 @@ def read_numbers(text: str) -> list[Number]:
     for match in _IN_WORDS.finditer(lower):
         if match.start() in inside:  # the million of "1.5 million"
             continue
-        value = _value([_WORDS[word] for word in re.findall(r"\w+", match[0]) if word in _WORDS])
+        value = _value([NUMERALS[word] for word in re.findall(r"\w+", match[0]) if word in NUMERALS])
         ranges = [(value, value), *([(100 * value - 100, 100 * value)] if match[1] else [])]
         found.append(Number(match.span(), {value}, ranges, value >= _MOST))
     for match in _MONTH.finditer(lower):
@@ -113,11 +114,6 @@ def read_numbers(text: str) -> list[Number]:
 def values_of_words(words: set[str]) -> set[float]:
     """The values that words in lower case may have as numerals of some language and, below 0, as months."""
     return {float(table[word]) for table in _VALUES for word in words & table.keys()}
-
-
-def is_numeral(word: str) -> bool:
-    """Whether a word in lower case is an English numeral."""
-    return word in _WORDS
 
 
 def roman_value(word: str) -> int:

@@ -8,12 +8,11 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 
-from knowgap.retrieval.numerals import is_numeral, read_numbers, roman_value, values_of_words
+from knowgap.retrieval.numerals import NUMERALS, read_numbers, roman_value, values_of_words
 from knowgap.retrieval.words import BESIDE, FUNCTION_WORDS, HANGUL, LETTERS, TITLES, UNSPACED, english_stem, names
 
 _IDEOGRAPH = "[\u3400-\u9fff]"
 _GRAMMAR = {
-    "en": FUNCTION_WORDS | BESIDE,
     "de": "der die das und ist ein eine einer einen war von mit den dem des auf fur im am wurde nicht sich als zum zur",
     "fr": "le la les des du une est dans par pour qui que sur au aux il elle ete etait fut avec son sa ses et en l d",
     "es": "el la los las una del por con fue que para en su sus se es y al como era lo",
@@ -21,13 +20,12 @@ _GRAMMAR = {
     "pt": "o os as uma do da dos das em por com foi que para no na seu sua e ao",
     "nl": "de het een van en is in op met door voor was werd aan zijn te dat",
 }
-_GRAMMAR = {name: frozenset(words.split() if isinstance(words, str) else words) for name, words in _GRAMMAR.items()}
+_FUNCTION_WORDS = {"en": FUNCTION_WORDS | BESIDE, **{name: frozenset(each.split()) for name, each in _GRAMMAR.items()}}
 _NATIONS = {
     "american": "states usa us", "british": "britain kingdom uk england", "danish": "denmark", "dutch": "netherlands",
     "finnish": "finland", "french": "france", "greek": "greece", "irish": "ireland", "polish": "poland",
     "spanish": "spain", "swiss": "switzerland", "turkish": "turkey", "welsh": "wales",
 }  # fmt: skip
-_NATION = re.compile(r".{3,}(?:[ice]an|ese|ish)")
 _RUN = re.compile(r"[A-Z]\w*(?:[ -](?:(?:of|and|for|the|de|la) )*[A-Z]\w*)+")
 _ENDING = 3  # letters at most that inflection adds
 
@@ -48,13 +46,13 @@ class Text:
         text = "".join(map(_without_accent, text))
         found = [match[0] for match in LETTERS.finditer(text)]
         self._lower, lower = text.lower(), [word.lower() for word in found]
-        counts = {name: sum(word in grammar for word in lower) for name, grammar in _GRAMMAR.items()}
+        counts = {name: sum(word in grammar for word in lower) for name, grammar in _FUNCTION_WORDS.items()}
         unspaced = sum(len(word) for word in lower if _is_unspaced(word))
         known = max(counts, key=counts.__getitem__) if any(counts.values()) else ""
         self.language = "cjk" if 4 * unspaced > sum(map(len, lower)) else known
-        grammar = FUNCTION_WORDS | _GRAMMAR.get(self.language, frozenset())
+        grammar = FUNCTION_WORDS | _FUNCTION_WORDS.get(self.language, frozenset())
         parts = [part for word in found for part in _parts(word)]
-        self.content = [part for part in parts if part.lower() not in grammar and not is_numeral(part.lower())]
+        self.content = [part for part in parts if part.lower() not in grammar and part.lower() not in NUMERALS]
         self.numbers, self.names = read_numbers(text), names(text)
         self._capitals = {word for name in self.names for word in name.words if word.isupper()}
         self._initials = ["".join(re.findall(r"\b[A-Z]", run)) for run in _RUN.findall(text)]
@@ -73,8 +71,7 @@ class Text:
             return word in self._lower
         inside = len(word) > 4 and word in self._lower
         made_of = len(word) > 8 and any(len(w) > 4 and w in word for w in self._words)
-        near = any(max(len(word), len(w)) - _common(word, w) <= _ENDING + 1 for w in self._alike[word[:4]])
-        return inside or made_of or near or self._has(word)
+        return inside or made_of or self._has_like(word, _ENDING + 1) or self._has(word)
 
     def has_name(self, words: Sequence[str]) -> bool:
         """Whether the text has a name or a part of it that is not another's name, or its initials."""
@@ -94,7 +91,12 @@ class Text:
         """Whether the text has a word of a name, which may have an ending, or be an adjective made from the name."""
         if len(word) == 1 or (roman_value(word) or None) in self.values or self._has(word.lower()):
             return True
-        return any(_same_name(word.lower(), w, self.language != "en") for w in self._alike[word[:4].lower()])
+        return self._has_like(word.lower(), _ENDING)
+
+    def _has_like(self, word: str, most: int) -> bool:
+        """Whether the text has a word that begins with the same letters, at least four and all but `most`."""
+        lengths = [(other, max(len(word), len(other)) - most) for other in self._alike[word[:4]]]
+        return any(word[:length] == other[:length] for other, length in lengths)
 
     def _has(self, word: str) -> bool:
         nations = {*_NATIONS.get(word, "").split(), *(nation for nation, of in _NATIONS.items() if word in of.split())}
@@ -124,19 +126,7 @@ def _parts(word: str) -> list[str]:
     return re.findall(_IDEOGRAPH, word) + [p for p in pairs if not re.search(f"{_IDEOGRAPH}|[\u3041-\u309f]", p)]
 
 
-def _common(a: str, b: str) -> int:
-    """How many characters two words begin with in common."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
 def _is_first_name(name: str, other: str) -> bool:
     """Whether two first names may be the same, one of them given by initials."""
     initial = any(len(each) == 1 or (each.isupper() and len(each) < 4) for each in (name, other))
     return name[0] == other[0] if initial else name.lower() == other.lower()
-
-
-def _same_name(a: str, b: str, inflected: bool) -> bool:
-    """Whether one word is the other with an ending, or the adjective of a nation; `inflected` words change endings."""
-    adjective = _NATION.fullmatch(a) or _NATION.fullmatch(b)
-    common, most = _common(a, b), _ENDING + bool(adjective)
-    return max(len(a), len(b)) - common <= most and bool(adjective or inflected or common in (len(a), len(b)))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import DataError
-from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import split_sentences
 
 _MONTHS = re.compile("January|February|March|April|May|June|July|August|September|October|November|December")
 _DOCUMENTS = 4_000  # made up, at most; one for 20 other examples

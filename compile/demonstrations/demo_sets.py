@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
-from knowgap.retrieval.sentences import split_sentences
-from knowgap.retrieval.words import content_words, words
+from knowgap.retrieval.words import content_words, split_sentences, words
 
 P = TypeVar("P", bound=Program)
 Demos = list[dict[str, Any]]

@@ -14,7 +14,7 @@ from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
 from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
-from knowgap.retrieval.sentences import split_sentences
+from knowgap.retrieval.words import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
 _HEADINGS = re.compile(

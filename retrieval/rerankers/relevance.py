@@ -17,8 +17,7 @@ import numpy.typing as npt
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import read_weights, sentence_encoder, unit
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
-from knowgap.retrieval.sentences import split_sentences
-from knowgap.retrieval.words import content_words, english_stem, words
+from knowgap.retrieval.words import content_words, english_stem, split_sentences, words
 
 NAME = "relevance"
 FEATURES = ("similarity", "late interaction", "coverage")

