@@ -1,4 +1,4 @@
-"""The process that converts files into passages, which is ended when a file takes too long.
+"""The process that converts files into passages, which the system ends when a file takes too much time.
 
 A converter may hang in a library's C code or in a regular expression, which cannot be interrupted in a thread. The
 process therefore does all of the work on a file: `conversion`, run by `python -m`, decodes or converts it and splits
@@ -12,7 +12,6 @@ import os
 import pickle
 import subprocess
 import sys
-from threading import Timer
 from typing import Any
 
 from typing_extensions import Self
@@ -23,7 +22,6 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _OUT_OF_TIME, _KILLED = -24, -9  # exit codes after SIGXCPU and SIGKILL
-_PATIENCE = 10  # a file may take this many times its CPU time on the clock, if other processes keep the CPU busy
 
 
 class Converter:
@@ -54,12 +52,10 @@ class Converter:
 
         Raises:
             Unreadable: the file cannot be read, or takes too long.
-            NotNow: the file may be readable later: the machine is busy, or a package is missing.
+            NotNow: the file may be readable later: the machine is short of memory, or a package is missing.
         """
         seconds = self._seconds + len(content) / 2**20 * self._per_mib * (4 if kind == "Excel" else 1)
         process = self._running()
-        timer = Timer(_PATIENCE * seconds, process.kill)
-        timer.start()
         try:
             answer = json.loads(_ask(process, (name, kind, content, seconds)))
         except (OSError, ValueError) as error:  # its pipes are closed
@@ -69,12 +65,10 @@ class Converter:
                     f"takes longer than the {seconds:.3g} seconds that a file of its size may take; save it in another "
                     "format, or in parts"
                 ) from error
-            if process.returncode == _KILLED:  # by the timer, or by a system that is short of memory
-                reason = "was not read, since the machine is busy or short of memory; run the same command again"
+            if process.returncode == _KILLED:
+                reason = "was not read, since the machine is short of memory; run the same command again"
                 raise NotNow(reason) from error
             raise Unreadable(f"crashes its converter (exit code {process.returncode})") from error
-        finally:
-            timer.cancel()
         if "problem" in answer:
             raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
         return [(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"]

@@ -21,10 +21,10 @@ _QUOTED = re.compile(r'"[^"]*"')
 def read_sheets(content: bytes) -> Text:
     """Read every sheet under its name as a heading; a row becomes a line such as `town: Tarn; founded: 1931-05-02`.
 
-    A merged cell has its value in each row and column that it covers. The header row, which names the columns, is the
-    first row that consists of texts and years and has at least half as many cells as the widest of the first 20 rows.
-    If columns of numbers or dates begin further down, it is the last such row above them that names all of these
-    columns. Rows above the header row, and the rows of a sheet without one, are read without names.
+    A merged cell has its value in each row and column that it covers. Among the first 20 rows, those are wide that have
+    at least half as many cells as the widest. The header row, which names the columns, is the last wide row of texts
+    and years above the first wide row of other values, or else the first wide row of texts. Rows above it, and the rows
+    of a sheet without one, are read without names.
     """
     import openpyxl
 
@@ -67,13 +67,13 @@ def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
 
 
 def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
-    """The number of each row with its cells that have a value, by column from 1; a merged cell is in all its places."""
-    merged = {place: area.start_cell for area in sheet.merged_cells.ranges for place in area.cells}
-    for number, cells in enumerate(sheet.iter_rows(), start=1):
-        row = {column: merged.get((number, column), cell) for column, cell in enumerate(cells, start=1)}
-        found = {column: cell for column, cell in row.items() if cell.value is not None and str(cell.value).strip()}
-        if len({id(cell) for cell in found.values()}) == 1:  # perhaps a title over the whole width
-            found = dict([next(iter(found.items()))])
+    """The number of each row with its values by column from 1; the value of a merged cell is in all its places."""
+    merged = {place: area.start_cell.value for area in sheet.merged_cells.ranges for place in area.cells}
+    for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+        row = {column: merged.get((number, column), value) for column, value in enumerate(values, start=1)}
+        found = {column: value for column, value in row.items() if value is not None and str(value).strip()}
+        if len({*found.values()}) == 1 and any((number, column) in merged for column in found):
+            found = dict([next(iter(found.items()))])  # a title over the whole width
         if found:
             yield number, found
 
@@ -81,36 +81,28 @@ def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
 def _lines(rows: Sequence[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
     """The number and the line of text of each row that is read."""
     at = _row_of_names([row for _, row in rows[:_FIRST]])
-    names = {column: _shown(cell) for column, cell in rows[at][1].items()} if at >= 0 else {}
+    names = {column: _shown(value) for column, value in rows[at][1].items()} if at >= 0 else {}
     for place, (number, row) in enumerate(rows):
         if place != at or place == len(rows) - 1:  # a header row that is the last one is read, too
-            yield number, line({n: _shown(cell) for n, cell in row.items()}, names if place > at else {})
+            yield number, line({n: _shown(value) for n, value in row.items()}, names if place > at else {})
 
 
 def _row_of_names(rows: list[dict[int, Any]]) -> int:
     """The index of the header row; -1 if there is none. See `read_sheets`."""
-    width = max(map(len, rows), default=0) / 2
-    named = [_are_names(row) for row in rows]
-    candidates = [n for n, row in enumerate(rows) if named[n] and len(row) >= width]
-    values = next((n for n, row in enumerate(rows) if not named[n] and len(row) >= width), 0)
-    cells = rows[values].items() if values else ()
-    numbers = {column for column, cell in cells if not isinstance(cell.value, (str, bool))}
-    above = [n for n in candidates if n < values and numbers and numbers <= rows[n].keys()]
-    return above[-1] if above else next(iter(candidates), -1)
+    wide = [n for n, row in enumerate(rows) if 2 * len(row) >= max(map(len, rows))]
+    named = [n for n in wide if _are_names([*rows[n].values()])]
+    first = next((n for n in wide if n not in named), 0)
+    return max((n for n in named if n < first), default=next(iter(named), -1))
 
 
-def _are_names(row: dict[int, Any]) -> bool:
-    values = [cell.value for cell in row.values()]
+def _are_names(values: Sequence[Any]) -> bool:
     years = [value for value in values if isinstance(value, int) and value in _YEARS]
     texts = [value for value in values if isinstance(value, str) and len(value) < 100]
     return bool(texts) and len(texts) + len(years) == len(values)
 
 
-def _shown(cell: Any) -> str:
-    """The value of a cell; dates as in ISO 8601, and percentages as such."""
-    value = cell.value
+def _shown(value: Any) -> str:
+    """A value as text; dates as in ISO 8601."""
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "minutes")
-    if isinstance(value, (int, float)) and str(cell.number_format).endswith("%"):
-        return f"{100 * value:.6g}%"
     return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -8,8 +8,6 @@ from typing import Any
 from knowgap.retrieval.documents.text import Cell, Text, joined, spread
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-_NOT_FOUND = re.compile(r"^(?!\s*until-found\s*$)", re.IGNORECASE)
-"""Values of the attribute `hidden` that hide an element; "until-found" does not, since a search shows it."""
 _ROLES = ["navigation", "search", "contentinfo"]
 _NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
@@ -30,12 +28,8 @@ def read_html(content: str) -> Text:
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     if styled := soup.find("p", class_="word-title"):  # in the style "Title" of a Word file
         title = styled.extract().get_text(" ", strip=True)
-    unseen = [
-        *soup(["script", "style", "template", "head", "title", "hr"]),
-        *soup(style=_HIDDEN),
-        *soup(hidden=_NOT_FOUND),
-    ]
-    for element in unseen:
+    never = ["script", "style", "template", "head", "title", "hr"]
+    for element in (*soup(never), *soup(style=_HIDDEN), *soup(hidden=True)):
         element.decompose()
     for picture in soup("img"):
         picture.replace_with(str(picture.get("alt") or ""))

@@ -78,10 +78,8 @@ def archive(files: dict[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-def sheet(
-    name: str, rows: Sequence[Sequence[object]], merged: Sequence[str] = (), percent: Sequence[str] = ()
-) -> bytes:
-    """An Excel file of one sheet with ranges of merged cells and cells that are percentages, and of an empty sheet."""
+def sheet(name: str, rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes:
+    """An Excel file of one sheet with ranges of merged cells, and of an empty sheet."""
     from openpyxl import Workbook
 
     book, file = Workbook(), io.BytesIO()
@@ -91,8 +89,6 @@ def sheet(
         page.append(list(row))
     for place in merged:
         page.merge_cells(place)
-    for place in percent:
-        page[place].number_format = "0.0%"
     book.create_sheet("Empty")
     book.save(file)
     return file.getvalue()

@@ -182,11 +182,6 @@ def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
         assert _texts(converter, "text", b"Next.") == ["Next."]
 
 
-def test_a_file_that_a_busy_machine_keeps_waiting_is_read_the_next_time():
-    with Converter(SPLITTER, 0.02, 0) as converter, pytest.raises(NotNow, match="since the machine is busy"):
-        converter.convert("a.html", "HTML", HANGING)
-
-
 def test_what_is_nested_deeply_is_read_or_named(tmp_path: Path):
     (tmp_path / "a.html").write_text("".join(f"<p>Town {n}" for n in range(2000)), encoding="utf-8")
     (tmp_path / "b.html").write_text("<div>" * 20_000 + "Town", encoding="utf-8")
