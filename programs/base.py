@@ -104,7 +104,7 @@ class Program(Streamable, Configurable):
             raise EmptyQuestion("the question is empty: ask something")
         for declared in self.hyperparameters().values():
             if isinstance(declared, Threshold):
-                declared.apply(self)
+                declared.apply(self.holder)
         budget = Budget(math.inf if self.max_calls is None else self.max_calls)
         concurrent = self.concurrent and self.max_calls is None
         recorder = TraceRecorder(time.perf_counter(), concurrent, question, budget, listener)
@@ -239,6 +239,12 @@ class Program(Streamable, Configurable):
         told = {"explanation": explanation, "confidence": added.get("confidence"), **verdict}
         self.record(steps.Answered(answer=answer, passages=[passage.id for passage in passages], **told), *passages)
         return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
+
+    def conclude_with(self, output: Any, passages: Sequence[Passage], **added: Any) -> dspy.Prediction:
+        """Conclude with the answer of an output, and add its `reasoning`, which is recorded; both may be empty."""
+        reasoning = text_of(output, "reasoning")
+        self.record(steps.Reasoned(what="chain of thought", text=reasoning))
+        return self.conclude(text_of(output), passages, reasoning=reasoning, **added)
 
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""

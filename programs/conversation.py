@@ -89,8 +89,8 @@ class FollowUp(Program):
         """Rewrite the question."""
         answers = [" ".join(strip_numbers(turn.answer).split()) for turn in self.said]
         answers = [NOT_SUPPORTED if answer.startswith(NOT_SUPPORTED) else answer for answer in answers]
-        asked = [turn.question for turn in self.said]
-        conversation = "\n".join(itertools.chain.from_iterable(zip(asked, answers, strict=True)))
+        turns = zip(self.said, answers, strict=True)
+        conversation = "\n".join(f"{turn.question}\n{answer}" for turn, answer in turns)
         output = self.ask(self.rewriter, conversation=conversation, follow_up=question)
         complete = known_text(output, "complete_question").strip()
         return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])

@@ -64,11 +64,10 @@ def rerank(
         if passage.id not in best or score > best[passage.id].score:
             best[passage.id] = Found(passage, score, query, passage)
     ranked = sorted(best.values(), key=lambda found: (-found.score, found.passage.id))
-    rounded = {found.passage.id: round(found.score, 4) for found in ranked}
     kept = [found for found in ranked if delta is None or found.score >= delta]
-    names = [found.passage.id for found in kept]
-    dropped = {name: score for name, score in rounded.items() if name not in names}
-    program.record(Reranked(threshold=delta, kept={name: rounded[name] for name in names}, dropped=dropped))
+    parts = (kept, ranked[len(kept) :])
+    scored = [{found.passage.id: round(found.score, 4) for found in part} for part in parts]
+    program.record(Reranked(threshold=delta, kept=scored[0], dropped=scored[1]))
     return kept
 
 

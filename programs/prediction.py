@@ -88,14 +88,7 @@ class CitedPrediction(dspy.Prediction):
         self._cite = getattr(base, "_cite", list)
 
     @classmethod
-    def of(
-        cls,
-        given: dspy.Prediction,
-        question: str,
-        own: Collection[str] = (),
-        style: str = "short",
-        entailment: EntailmentModel | None = None,
-    ) -> CitedPrediction:
+    def of(cls, given: dspy.Prediction, question: str, own: Collection[str], style: str, judge: Any) -> CitedPrediction:
         """Make a prediction, without its trace, from what a program's `forward` returned.
 
         The passages in `own`, which the language model wrote itself, are not cited, nor is anything by an answer in
@@ -106,8 +99,8 @@ class CitedPrediction(dspy.Prediction):
         cited.set_lm_usage(given.get_lm_usage())
         passages = [passage for passage in given.passages if passage.id not in own]
         if cited.supported is not False or style != "sentence":
-            cited._cite = functools.partial(cite_answer, question, given.answer, passages, style, entailment)
-        if isinstance(entailment, LMEntailment):  # whose call is one of the question
+            cited._cite = functools.partial(cite_answer, question, given.answer, passages, style, judge)
+        if isinstance(judge, LMEntailment):  # whose call is one of the question
             cited._cite = functools.partial(list, cited.citations)
         return cited
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from knowgap.programs.passages import distinct
@@ -24,54 +24,37 @@ class AnswerSource:
     Attributes:
         number: from 1. The passages that statements of the answer cite, at most three each, come first, in the order of
             citation. 0 for a passage that is only the nearest to an answer that nothing supports.
+        title: the title of the document; the passage's id if it has none.
+        passage_id: the passage's id.
         sentence: the sentence of the passage that is closest to the statements that cite it; empty if none does.
-        place: the passage's file and its position there, if the index has recorded them.
+        file: the document's file; empty if the index has not recorded it, and for a line of JSON Lines or TSV.
+        position: where a reader finds it in the file: the headings above it, and its page or rows.
     """
 
     number: int
-    passage: Passage
+    title: str
+    passage_id: str
     sentence: str = ""
-    place: Source | None = None
+    file: str = ""
+    position: str = ""
 
-    @property
-    def title(self) -> str:
-        """The title of the document, without the headings above the passage; the passage's id if it has no title."""
-        title = self.passage.title.removesuffix(f" / {self.section}") if self.section else self.passage.title
-        return title or self.passage.id
-
-    @property
-    def section(self) -> str:
-        """The headings of the document above the passage; empty if there are none, or if its file is not known."""
-        in_file = self.place is not None and self.place.unit != "line"
-        return self.passage.title.partition(" / ")[2] if in_file else ""
-
-    @property
-    def position(self) -> str:
-        """Where a reader finds it in the file: `page 3`, `rows 12–40`, or the section; empty if nothing is known."""
-        unit = self.place.position if self.place is not None else ""
-        return f"{self.section}, {unit}" if self.section and unit.startswith("row") else unit or self.section
+    @classmethod
+    def of(cls, number: int, passage: Passage, place: Source | None, sentence: str = "") -> AnswerSource:
+        """Make the source of a passage, whose title has the document's headings where its place is known."""
+        if place is None or place.unit == "line":
+            return cls(number, passage.title or passage.id, passage.id, sentence)
+        title, _, section = passage.title.partition(" / ")
+        position = ", ".join(part for part in (section, place.position) if part)
+        return cls(number, title or passage.id, passage.id, sentence, place.file, position)
 
     def __str__(self) -> str:
-        """The number, the title, and the place, except for lines of JSON Lines and TSV files."""
-        place = self.place
-        places = [place.file, self.position] if place is not None and place.unit != "line" else []
-        named = ", ".join(part for part in dict.fromkeys([self.title, *places]) if part)
+        """The number, the title, and the place."""
+        named = ", ".join(part for part in dict.fromkeys([self.title, self.file, self.position]) if part)
         return f"[{self.number}] {named}" if self.number else named
 
     def to_dict(self) -> dict[str, Any]:
         """The source as a JSON-ready mapping; what is not known is left out."""
-        place = self.place
-        record = {
-            "number": self.number,
-            "title": self.title,
-            "passage_id": self.passage.id,
-            "sentence": self.sentence,
-            "file": place.file if place is not None else "",
-            "position": self.position,
-            "page": place.first if place is not None and place.unit == "page" else 0,
-            "section": self.section,
-        }
-        return {name: value for name, value in record.items() if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +87,19 @@ class CitedAnswer:
     @classmethod
     def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
         """Number the sources of a prediction; the index that found the passages may know their files."""
-        refused, found = prediction.supported is False, prediction.citations
-        passages = prediction.passages[:_NEAREST] if refused else prediction.passages
-        order = passages if refused else distinct([*(p for each in found for p in each.passages), *passages])
-        places = places_of(retriever, [passage.id for passage in order])
-        if refused:
-            return cls(prediction.answer, [], [], [AnswerSource(0, each, place=places.get(each.id)) for each in order])
-        question = prediction.trace.question
+        refused = prediction.supported is False
+        found = [] if refused else prediction.citations
+        read = prediction.passages[:_NEAREST] if refused else prediction.passages
+        order = distinct([*(passage for citation in found for passage in citation.passages), *read])
+        places, question = places_of(retriever, [passage.id for passage in order]), prediction.trace.question
         sources = [
-            AnswerSource(number, passage, _sentence(passage, found, question), places.get(passage.id))
+            AnswerSource.of(
+                number * (not refused), passage, places.get(passage.id), _sentence(passage, found, question)
+            )
             for number, passage in enumerate(order, start=1)
         ]
+        if refused:
+            return cls(prediction.answer, [], [], sources)
         return cls(_with_numbers(prediction.answer, found, sources), sources, found)
 
     def to_dict(self, prediction: CitedPrediction) -> dict[str, Any]:
@@ -142,7 +127,7 @@ def _sentence(passage: Passage, citations: Sequence[Citation], question: str) ->
 
 def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[AnswerSource]) -> str:
     """The answer with the numbers of its sources after each statement, before the punctuation that ends it."""
-    number_of = {source.passage.id: source.number for source in sources}
+    number_of = {source.passage_id: source.number for source in sources}
     text, end = strip_numbers(answer) if citations else answer, 0
     pieces = []
     for citation in citations:

@@ -7,7 +7,7 @@ import contextvars
 import functools
 import queue
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -78,19 +78,3 @@ class Streamable:
             yield item.result()
         finally:
             cancelled.set()
-
-    async def astream(self, question: str) -> AsyncGenerator[Step | dspy.Prediction, None]:
-        """Answer a question step by step without blocking the event loop; see `stream`.
-
-        Cancelling the task that iterates stops the work as well: `async for step in program.astream(question="…")`.
-        """
-        items, loop = asyncio.Queue[Any](), asyncio.get_running_loop()
-        answer = self.acall(question, listener=lambda step, _: loop.call_soon_threadsafe(items.put_nowait, step))
-        task = asyncio.ensure_future(answer)
-        task.add_done_callback(items.put_nowait)
-        try:
-            while isinstance(item := await items.get(), Step):
-                yield item
-            yield item.result()
-        finally:
-            task.cancel()

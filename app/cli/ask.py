@@ -104,7 +104,7 @@ def ask(
 
 
 def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace: bool, as_json: bool) -> None:
-    from knowgap.programs.trace.rounds import rounds_of
+    from knowgap.programs.trace.trace import rounds_of
 
     if as_json:
         trace = {"trace": prediction.trace.model_dump(mode="json")}

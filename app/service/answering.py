@@ -19,9 +19,8 @@ from knowgap.programs.conversation import FollowUp, greet
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.statements import LMEntailment
-from knowgap.programs.trace.rounds import rounds_of
 from knowgap.programs.trace.steps import Reasoned, Step
-from knowgap.programs.trace.trace import Cost, Trace
+from knowgap.programs.trace.trace import Cost, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Gone, Problem, patiently

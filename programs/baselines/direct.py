@@ -8,7 +8,6 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.replies.text import text_of
-from knowgap.programs.trace.steps import Reasoned
 from knowgap.signatures import AnswerDirectly, ReasonDirectly
 
 
@@ -39,12 +38,8 @@ class ChainOfThought(Direct):
     """
 
     name = "cot"
-    calls = "1"
     signature = ReasonDirectly
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""
-        output = self.ask(self.answer, question=question, style=self.wording)
-        reasoning = text_of(output, "reasoning")
-        self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(text_of(output), [], reasoning=reasoning)
+        return self.conclude_with(self.ask(self.answer, question=question, style=self.wording), [])

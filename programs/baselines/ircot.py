@@ -60,6 +60,4 @@ class IRCoT(Program):
                 self.record(Queried(queries=[query]))
         self.record(Stopped(reason=reason))
         output = self.ask(self.reader, question=question, passages=passages, style=self.wording)
-        reasoning = text_of(output, "reasoning")
-        self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(text_of(output), passages, reasoning=reasoning, chain=chain)
+        return self.conclude_with(output, passages, chain=chain)

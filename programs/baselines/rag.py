@@ -45,15 +45,12 @@ class RAGChainOfThought(RAG):
     """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
 
     name = "rag_cot"
-    calls = "1"
     signature = ReasonedAnswer
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `reasoning`."""
         passages, output = self._read(question)
-        reasoning = text_of(output, "reasoning")
-        self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(text_of(output), passages, reasoning=reasoning)
+        return self.conclude_with(output, passages)
 
 
 class ChainOfNote(RAG):
@@ -65,7 +62,6 @@ class ChainOfNote(RAG):
     """
 
     name = "chain_of_note"
-    calls = "1"
     signature = ReadingNotes
 
     def forward(self, question: str) -> dspy.Prediction:

@@ -73,10 +73,7 @@ class ReAct(Program):
             turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{joined(passages) or 'nothing'}", passages))
         self.record(Stopped(reason=reason))
         output = self._ask_over(self.extract, turns, question)
-        reasoning = text_of(output, "reasoning")
-        self.record(Reasoned(what="chain of thought", text=reasoning))
-        read = distinct(passage for _, passages in turns for passage in passages)
-        return self.conclude(text_of(output), read, reasoning=reasoning)
+        return self.conclude_with(output, distinct(passage for _, passages in turns for passage in passages))
 
     def _ask_over(
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str

@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import dspy
-
 from knowgap.lms.cancelling import run_cancellable
 from knowgap.lms.metering import UsageTracker
 from knowgap.programs.streaming import Listener
@@ -168,15 +166,13 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
         return []
     recorder, interrupted = RECORDER.get(), threading.Event()
     forks = [recorder.fork(branch) for branch in branches or [""] * len(tasks)]
-    dspy_trace = dspy.settings.trace  # from which an optimizer makes demonstrations
-    parts: list[list[Any]] = [[] for _ in tasks]
 
-    def work(index: int) -> T:
-        settings = {} if dspy_trace is None else {"trace": parts[index]}
-        with recording(forks[index]), dspy.context(**settings):
-            return run_cancellable(interrupted, tasks[index])
+    def work(task: Callable[[], T], fork: TraceRecorder) -> T:
+        RECORDER.set(fork)
+        return run_cancellable(interrupted, task)
 
-    steps: list[Any] = [functools.partial(contextvars.copy_context().run, work, n) for n in range(len(tasks))]
+    pairs = zip(tasks, forks, strict=True)
+    steps: list[Any] = [functools.partial(contextvars.copy_context().run, work, *pair) for pair in pairs]
     try:
         if len(tasks) < 2 or not recorder.concurrent or threading.active_count() + len(tasks) > THREADS:
             return [step() for step in steps]
@@ -190,6 +186,3 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
         return [future.result() for future in futures]
     finally:
         recorder.join(forks)
-        if dspy_trace is not None:
-            dspy_trace += [call for part in parts for call in part]
-            del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]

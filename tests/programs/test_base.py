@@ -3,13 +3,12 @@
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
-from support import OverlapRetriever, TableRetriever, scripted_lm
+from support import OverlapRetriever, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.run import Run
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.retrieval.passage import Passage
 
@@ -24,20 +23,6 @@ QUESTION = "Who painted ships?"
 @pytest.fixture
 def rag():
     return RAG(OverlapRetriever(CORPUS), top_k=2)
-
-
-@pytest.mark.parametrize("all_have_their_own", [False, True])
-def test_an_answer_is_shortened_by_the_model_that_writes_answers(all_have_their_own):
-    long = "Ada Moor painted ships in the harbour of the town of Tarn by the sea."
-    (main, asked), (own, asked_own) = (scripted_lm(lambda *_: {"answer": long}) for _ in range(2))
-    program = KnowGap(TableRetriever({}), iterations=1)
-    for predictor in program.predictors() if all_have_their_own else [program.read]:
-        predictor.lm = own
-    with dspy.context(lm=main):
-        program(question=QUESTION)
-    shortened = [outputs == ("answer",) for outputs, _ in (asked_own if all_have_their_own else asked).calls]
-    assert shortened == [False, True]
-    assert (asked if all_have_their_own else asked_own).calls == []
 
 
 # The ledger.

@@ -1,7 +1,6 @@
 """Citations: statements of an answer with the passages that hold them, and their numbers and places in an answer."""
 
 import copy
-import json
 import pickle
 
 import dspy
@@ -65,9 +64,7 @@ def test_each_sentence_of_a_long_answer_is_a_statement():
     answer = "Ada Moor was born in Wick [1][3]. Bo Reed built the bridge of Aldern in 1850."
     supported, unsupported = answered(RAG(Fixed(*ALL), style="long"), answer).citations
     assert (supported.statement, ids(supported), supported.absent) == ("Ada Moor was born in Wick.", ["moor"], ())
-    assert supported.supported
-    assert (unsupported.statement, ids(unsupported)) == ("Bo Reed built the bridge of Aldern in 1850.", [])
-    assert (unsupported.supported, unsupported.absent) == (False, ("1850", "Bo Reed", "Aldern"))
+    assert (ids(unsupported), unsupported.absent) == ([], ("1850", "Bo Reed", "Aldern"))
 
 
 def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question():
@@ -83,13 +80,10 @@ def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question(
 @pytest.mark.parametrize(
     ("answer", "absent"),
     [
-        ("1871", ()),
         ("in 1871", ()),
         ("1872", ("1872",)),
         ("town hall of Tarn", ()),
-        ("three", ()),
         ("3 villages", ()),
-        ("Moor", ()),
         ("Tom Moor", ("Tom Moor",)),
         ("the sea", ("the sea",)),
     ],
@@ -107,9 +101,9 @@ def test_a_yes_or_no_cites_what_the_question_is_about():
     assert cite_answer("Is it?", "yes", [], "yes_no")[0].passages == ()
 
 
-@pytest.mark.parametrize("answer", ["", "unknown", "Unknown.", "unanswerable"])
-def test_an_unknown_answer_cites_nothing(answer):
-    assert answered(RAG(Fixed(*ALL)), answer).citations == []
+@pytest.mark.parametrize(("answer", "style"), [("", "short"), ("Unknown.", "short"), ("B", "choice")])
+def test_an_unknown_answer_and_an_option_cite_nothing(answer, style):
+    assert answered(RAG(Fixed(*ALL), style=style), answer).citations == []
 
 
 def test_passages_that_the_model_wrote_are_not_cited():
@@ -121,12 +115,7 @@ def test_passages_that_the_model_wrote_are_not_cited():
     }
     with dspy.context(lm=lm_of(ProgramEngine(program, script))):
         [citation] = program(question=HOP).citations
-    assert json.loads(json.dumps(citation.to_dict())) == {
-        "statement": "Wick",
-        "supported": False,
-        "passages": [],
-        "absent": [],
-    }
+    assert citation.to_dict() == {"statement": "Wick", "supported": False, "passages": [], "absent": []}
 
 
 # What an entailment model judges.
@@ -138,7 +127,6 @@ def test_a_model_reads_a_short_answer_with_its_question_and_names_three_passages
     [citation] = cite_answer("Where was Ada Moor born?", "Wick", parts, "short", model)
     assert ids(citation) == ["5", "4", "3"]
     assert {claim for _, claim in model.pairs} == {'The answer to the question "Where was Ada Moor born?" is "Wick".'}
-    assert cite_answer("Where was Ada Moor born?\nA. Tarn\nB. Wick", "B", parts, "choice", model) == []
 
 
 def test_the_language_model_is_asked_once_for_all_statements_and_counts():
@@ -186,7 +174,7 @@ def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text
     assert found.text == (
         "The Orle Bridge was designed by Ada Venn [1]. Ada Venn was born in Tarn [2]. Nobody painted it."
     )
-    assert [(source.number, source.passage.id, source.sentence) for source in found.sources] == [
+    assert [(source.number, source.passage_id, source.sentence) for source in found.sources] == [
         (1, "bridge", "The Orle Bridge was designed by Ada Venn."),
         (2, "venn", "Ada Venn was born in Tarn."),
     ]
@@ -198,37 +186,26 @@ def test_a_table_is_one_statement():
     assert found.text.endswith(f"{table} [1]")
 
 
-def test_a_statement_has_three_numbers_at_most():
-    same = [Passage(f"v{n}", "Ada Venn", "Ada Venn was born in Tarn.") for n in range(1, 6)]
-    found = numbered("Ada Venn was born in Tarn.", *same)
-    assert found.text == "Ada Venn was born in Tarn [1][2][3]."
-    assert [bool(source.sentence) for source in found.sources] == [True, True, True, False, False]
-
-
 def test_brackets_that_are_no_numbers_of_sources_stay():
     assert strip_numbers("a[0] is [Fe(CN)6] [link] [1, 12], x[31mRED][2].") == "a[0] is [Fe(CN)6] [link], x[31mRED]."
     assert numbered("It is array[0] and [Fe(CN)6].").text == "It is array[0] and [Fe(CN)6]."
 
 
-SETUP = {"position": "Setup / Ports", "section": "Setup / Ports"}
-
-
 @pytest.mark.parametrize(
-    ("place", "shown", "record"),
+    ("place", "title", "file", "position"),
     [
-        (None, "[3] Manual / Setup / Ports", {"title": "Manual / Setup / Ports"}),
-        (Source("manual.pdf", "page", 4, 4), "[3] Manual, manual.pdf, page 4",
-         {"title": "Manual", "file": "manual.pdf", **SETUP, "position": "page 4", "page": 4}),
-        (Source("manual.md"), "[3] Manual, manual.md, Setup / Ports",
-         {"title": "Manual", "file": "manual.md", **SETUP}),
-        (Source("towns.xlsx", "row", 2, 5), "[3] Manual, towns.xlsx, Setup / Ports, rows 2–5",
-         {"title": "Manual", "file": "towns.xlsx", **SETUP, "position": "Setup / Ports, rows 2–5"}),
+        (None, "Manual / Setup / Ports", "", ""),
+        (Source("lines.jsonl", "line", 4, 4), "Manual / Setup / Ports", "", ""),
+        (Source("manual.md"), "Manual", "manual.md", "Setup / Ports"),
+        (Source("manual.pdf", "page", 4, 4), "Manual", "manual.pdf", "Setup / Ports, page 4"),
+        (Source("towns.xlsx", "row", 2, 5), "Manual", "towns.xlsx", "Setup / Ports, rows 2–5"),
     ],
-)  # fmt: skip
-def test_a_source_says_where_it_stands(place, shown, record):
-    source = AnswerSource(3, Passage("id", "Manual / Setup / Ports", "text"), place=place)
-    assert str(source) == shown
-    assert source.to_dict() == {"number": 3, "passage_id": "id", **record}
+)
+def test_a_source_says_where_it_stands(place, title, file, position):
+    source = AnswerSource.of(3, Passage("id", "Manual / Setup / Ports", "text"), place)
+    known = {name: value for name, value in {"file": file, "position": position}.items() if value}
+    assert str(source) == f"[3] {', '.join([title, *known.values()])}"
+    assert source.to_dict() == {"number": 3, "title": title, "passage_id": "id", **known}
 
 
 # Answers that are longer than their style.
@@ -237,12 +214,9 @@ def test_a_source_says_where_it_stands(place, shown, record):
 @pytest.mark.parametrize(
     ("answer", "style", "fits"),
     [
-        ("Marie Curie", "short", True),
         ("The Lord of the Rings: The Two Towers", "short", True),
         ("Robert Downey Jr.", "short", True),
-        ("The Tell-Tale Heart and Other Stories Inc.", "short", True),
         ("She was born in 1911.", "short", False),
-        ("Ada Orle directed the film Blue Sea.", "short", False),
         ('Ada Orle was nicknamed "The Gull."', "short", False),
         ('"The Gull."', "short", True),
         ("The film that came out first was Blue Sea", "short", False),
@@ -264,7 +238,6 @@ TITLE = "The Boat That Came Back to Orle in Spring: Part Two"
     [
         (HOP, "Ada Orle directed the film Blue Sea.", {}, True),
         (HOP, "Ada Orle directed the film Blue Sea.", {"max_calls": 1}, False),
-        (HOP, "Ada Orle", {}, False),
         (f"Which came out first, {TITLE} or Blue Sea?", TITLE, {}, False),
     ],
 )

@@ -80,7 +80,7 @@ function answerText(answer, sources, key) {
 }
 
 function sourceCard(source, key) {
-  const place = [source.file, source.position, source.section].filter(Boolean);
+  const place = [source.file, source.position].filter(Boolean);
   const quote = source.sentence || source.text;
   const whole = make("div", { class: "whole" });
   const words = (source.sentence ?? "").split(" ").map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));

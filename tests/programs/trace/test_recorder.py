@@ -4,9 +4,7 @@ import functools
 import threading
 import time
 
-import dspy
 import pytest
-from support import scripted_lm
 
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage
@@ -43,10 +41,6 @@ def charge(calls):
     cost = RECORDER.get().cost
     RECORDER.get().tracker.add(Usage(calls=calls))
     cost.critical_calls += calls
-
-
-def texts(recorder):
-    return [step.text for step in recorder.steps]
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -109,29 +103,6 @@ def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls):
         charge(1)
     assert recorder.tracker.usage.calls == 15
     assert recorder.cost.critical_calls == calls
-
-
-def test_steps_and_what_an_optimizer_collects_are_in_the_order_of_the_tasks(concurrent):
-    """DSPy's own trace, from which demonstrations are made, does not depend on who ends first."""
-    predictor, ended = dspy.Predict("word -> echo"), [threading.Event() for _ in range(4)]
-    lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
-
-    def task(n):
-        if n + 1 < len(ended):
-            assert ended[n + 1].wait(20)
-        predictor(word=str(n))
-        say(str(n))
-        ended[n].set()
-
-    for limit, expected in ((100, ["before", "0", "1", "2", "3", "after"]), (3, ["2", "3", "after"])):
-        with dspy.context(lm=lm, trace=[], max_trace_size=limit):
-            predictor(word="before")
-            run_concurrently([lambda n=n: task(n) for n in range(4)])
-            predictor(word="after")
-            assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == expected
-        assert texts(concurrent)[-4:] == ["0", "1", "2", "3"]
-    with dspy.context(lm=lm, trace=None):
-        assert [p.echo for p in run_concurrently([lambda: predictor(word="x")] * 2)] == ["x", "x"]
 
 
 @pytest.mark.parametrize("threads", [0, 20, THREADS])

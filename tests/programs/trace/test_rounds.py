@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from knowgap.programs.trace import steps as s
-from knowgap.programs.trace.rounds import Round, rounds_of
-from knowgap.programs.trace.trace import Trace
+from knowgap.programs.trace.trace import Round, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
 
 PASSAGES = {name: Passage(name, title, title) for name, title in [("isk", "Isk"), ("tarn", "Tarn"), ("orle", "")]}
