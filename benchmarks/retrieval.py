@@ -21,16 +21,28 @@ from table import Table, note, seconds
 
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
-from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex, Manifest, Passage, PassageStore
+from knowgap.retrieval import (
+    BM25Index,
+    ColBERTIndex,
+    DenseIndex,
+    EmbeddedReranker,
+    HybridIndex,
+    Manifest,
+    Passage,
+    PassageStore,
+    rank_hits,
+)
 from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.index.manifest import Segment
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
+from knowgap.retrieval.passage import Hit
 from knowgap.storage.manifest import seal
 
 ENGINES: dict[str, Any] = {"bm25": BM25Index, "dense": DenseIndex, "colbert": ColBERTIndex, "hybrid": HybridIndex}
 PARTS = ("gold", "codes", "size", "changes")
 K = 10
+_RETRIEVED = 50
 _NOISE = 0.35  # of the length of a vector
 _COPIED, _CODES, _ASKED = 5000, 300, 30
 _LONG = (
@@ -50,74 +62,76 @@ def add_arguments(group: Any) -> None:
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Measure the chosen parts."""
-    if "gold" in options.parts:
-        yield _gold(options)
-    if "codes" in options.parts:
-        yield _codes()
-    if "size" in options.parts or "changes" in options.parts:
-        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            yield from _large(options, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
+        folder = Path(name)
+        if "gold" in options.parts:
+            yield _gold(options, folder)
+        if "codes" in options.parts:
+            yield _codes(folder)
+        if "size" in options.parts or "changes" in options.parts:
+            yield from _large(options, folder)
 
 
-def _gold(options: argparse.Namespace) -> Table:
+def _gold(options: argparse.Namespace, folder: Path) -> Table:
+    """What the engines find of gold paragraphs, and the embedded reranker among what ColBERT finds."""
     rows = []
     for data in real_data(options, options.retrieval_questions or (50 if options.quick else None)):
         examples = [example for example in data.splits["dev"] if example.gold_ids]
-        with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            named = {f"dense, {Path(options.encoder).name}": DenseIndex} if options.encoder else {}
-            for name, kind in (ENGINES | named).items():
-                note(f"retrieval: gold paragraphs of {data.name}, {name}")
-                more = {"encoder": options.encoder} if name in named else {}
-                index = kind.build(data.corpus, Path(folder) / name, **more)
-                started = time.process_time()
-                found = index.search([example.question for example in examples], 50)
-                spent = (time.process_time() - started) / len(examples)
-                pairs = list(zip(examples, found, strict=True))
-                measures = [[recall(example, hits, k=k) for example, hits in pairs] for k in (2, 5, 10)]
-                measures.append([mrr(example, hits) for example, hits in pairs])
-                rows.append(
-                    [data.name, name, len(examples), *(str(mean_interval(m)) for m in measures), seconds(spent)]
-                )
-    return Table(
-        "Gold paragraphs among the pooled paragraphs of all questions",
-        ["data", "engine", "questions", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "MRR [95%]", "CPU"],
-        rows,
-        [
-            "With the embedded MiniLM encoder, which was trained for neither token vectors nor these data. Intervals "
-            "are bootstrapped over questions. CPU: of a question, asked for 50 passages."
-        ]
-        if rows
-        else [f"All {NOT_THERE}."],
+        engines = [(name, kind, {}) for name, kind in ENGINES.items()]
+        if options.encoder:
+            engines.append((f"dense, {Path(options.encoder).name}", DenseIndex, {"encoder": options.encoder}))
+        for name, kind, more in engines:
+            note(f"retrieval: gold paragraphs of {data.name}, {name}")
+            index = kind.build(data.corpus, folder / data.name / name, **more)
+            started = time.process_time()
+            found = index.search([example.question for example in examples], _RETRIEVED)
+            rows.append([data.name, name, *_found(examples, found, started)])
+            if name == "colbert":
+                reranker = EmbeddedReranker()
+                found = [_reranked(e.question, hits, reranker) for e, hits in zip(examples, found, strict=True)]
+                rows.append([data.name, "colbert, reranked", *_found(examples, found, started)])
+    said = (
+        "With the embedded encoder, which was trained for neither token vectors nor these data, and the embedded "
+        f"reranker. Intervals are bootstrapped over questions. CPU: of a question, asked for {_RETRIEVED} passages."
     )
+    columns = ["data", "engine", "questions", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "MRR [95%]", "CPU"]
+    title = "Gold paragraphs among the pooled paragraphs of all questions"
+    return Table(title, columns, rows, [said if rows else f"All {NOT_THERE}."])
 
 
-def _codes() -> Table:
+def _found(examples: Sequence[Any], found: Sequence[Sequence[Hit]], started: float) -> list[Any]:
+    """How many questions there are, the measures of what was found, and the processor time of a question."""
+    spent = (time.process_time() - started) / len(examples)
+    pairs = list(zip(examples, found, strict=True))
+    measures = [[recall(example, hits, k=k) for example, hits in pairs] for k in (2, 5, 10)]
+    measures.append([mrr(example, hits) for example, hits in pairs])
+    return [len(examples), *map(mean_interval, measures), seconds(spent)]
+
+
+def _reranked(question: str, hits: Sequence[Hit], reranker: EmbeddedReranker) -> list[Hit]:
+    scores = reranker.score([(question, str(hit.passage)) for hit in hits])
+    return rank_hits([(hit.passage, score) for hit, score in zip(hits, scores, strict=True)], len(hits))
+
+
+def _codes(folder: Path) -> Table:
     """Questions about codes, in two collections of them and among passages of the encyclopedia."""
-    prose = list(stream_passages(1000))
     catalogue, bulletins = _catalogue(), _bulletins()
     rows = []
-    with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-        for title, passages, questions in (
-            ("rows of an error catalogue", catalogue, _questions(catalogue, "What does {} mean?")),
-            ("security bulletins", bulletins, _questions(bulletins, "Which product does {} affect?")),
-            ("both, among prose", catalogue + bulletins + prose, _questions(catalogue, _LONG)),
-        ):
-            for name, kind in ENGINES.items():
-                note(f"retrieval: codes, {title}, {name}")
-                index = kind.build(passages, Path(folder) / f"{len(rows)}")
-                found = index.search([question for question, _ in questions], 5)
-                right = [
-                    [code in hit.passage.text for hit in hits] for (_, code), hits in zip(questions, found, strict=True)
-                ]
-                first, five = sum(each[0] for each in right), sum(map(any, right))
-                rows.append([title, len(passages), name, len(questions), first, five])
+    for title, passages, asked, wording in (
+        ("rows of an error catalogue", catalogue, catalogue, "What does {} mean?"),
+        ("security bulletins", bulletins, bulletins, "Which product does {} affect?"),
+        ("both, among prose", [*catalogue, *bulletins, *stream_passages(1000)], catalogue, _LONG),
+    ):
+        codes = [word.strip("|.,") for passage in asked for word in passage.text.split() if "-" in word]
+        codes = codes[:: len(codes) // _ASKED][:_ASKED]
+        for name, kind in ENGINES.items():
+            note(f"retrieval: codes, {title}, {name}")
+            index = kind.build(passages, folder / f"codes-{len(rows)}")
+            found = zip(codes, index.search([wording.format(code) for code in codes], 5), strict=True)
+            right = [[f"{code} " in hit.passage.text for hit in hits] for code, hits in found]
+            rows.append([title, len(passages), name, len(codes), sum(each[0] for each in right), sum(map(any, right))])
     columns = ["collection", "passages", "engine", "questions", "right passage first", "among five"]
     return Table("Codes that few passages have", columns, rows, [f"Of the third collection: “{_LONG}”"])
-
-
-def _questions(passages: Sequence[Passage], wording: str) -> list[tuple[str, str]]:
-    codes = [word.strip("|.,") for passage in passages for word in passage.text.split() if "-" in word]
-    return [(wording.format(code), f"{code} ") for code in codes[:: len(codes) // _ASKED][:_ASKED]]
 
 
 def _catalogue() -> list[Passage]:
@@ -152,29 +166,26 @@ def _large(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
     index = HybridIndex.build(stream_passages(_COPIED), folder / "encoded", encoder=folder / "checkpoint")
     if "changes" in options.parts:
         yield _changes(index)
-    if "size" in options.parts:
-        questions = [example.question for example in stream_questions(_COPIED // 312 * 100)]
-        queries = [index.encoder.encode_query(question) for question in questions[:: len(questions) // count][:count]]
-        rows = []
-        for size in sizes:
-            note(f"retrieval: {size:,} passages")
-            _copy(index.path, folder / f"{size}", size)
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                result = pool.submit(_search_copies, folder / f"{size}", size, queries).result()
-            times = [f"{1000 * spent:.1f} ms" for spent in np.quantile(result["seconds"], (0.5, 0.95))]
-            disk = sum(path.stat().st_size for path in (folder / f"{size}").rglob("*"))
-            row = [f"{size:,}", *times, f"{result['recall']:.3f}", f"{result['memory']:.0f} MiB"]
-            rows.append([*row, f"{disk / 2**20:.0f} MiB"])
-        yield Table(
-            "Late interaction in large indexes",
-            ["passages", "p50", "p95", f"recall@{K}", "memory", "disk"],
-            rows,
-            [
-                f"{_COPIED:,} passages of the fictional encyclopedia, encoded in 128 dimensions, repeated with noise; "
-                f"{count} queries, one after the other, encoded beforehand. Recall is of the {K} passages of highest "
-                "MaxSim among all. Memory: of the process, mapped files included."
-            ],
-        )
+    if "size" not in options.parts:
+        return
+    questions = [example.question for example in stream_questions(_COPIED // 312 * 100)]
+    queries = [index.encoder.encode_query(question) for question in questions[:: len(questions) // count][:count]]
+    rows = []
+    for size in sizes:
+        note(f"retrieval: {size:,} passages")
+        _copy(index.path, folder / f"{size}", size)
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            times, exact, memory = pool.submit(_search_copies, folder / f"{size}", size, queries).result()
+        p50, p95 = (seconds(spent) for spent in np.quantile(times, (0.5, 0.95)))
+        disk = sum(path.stat().st_size for path in (folder / f"{size}").rglob("*")) / 2**20
+        rows.append([f"{size:,}", p50, p95, f"{exact:.3f}", f"{memory:.0f} MiB", f"{disk:.0f} MiB"])
+    said = (
+        f"{_COPIED:,} passages of the fictional encyclopedia, encoded in 128 dimensions, repeated with noise; {count} "
+        f"queries, one after the other, encoded beforehand. Recall is of the {K} passages of highest MaxSim among all. "
+        "Memory: of the process, mapped files included."
+    )
+    columns = ["passages", "p50", "p95", f"recall@{K}", "memory", "disk"]
+    yield Table("Late interaction in large indexes", columns, rows, [said])
 
 
 def _copy(encoded: Path, folder: Path, size: int) -> None:
@@ -197,8 +208,8 @@ def _copy(encoded: Path, folder: Path, size: int) -> None:
     Manifest("colbert", (Segment("segment-0", size, digest),), {"dim": 128}, files=seal(folder)).write(folder)
 
 
-def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> dict[str, Any]:
-    """Search a copied index in a process of its own."""
+def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> tuple[list[float], float, float]:
+    """Search a copied index in a process of its own: seconds of each query, mean recall, and memory in MiB."""
     snapshot, every, times, found = Snapshot(folder, Manifest.parse(folder)), np.arange(size), [], []
     nearest(snapshot.vectors, queries[0], K, every)
     for query in queries:
@@ -207,22 +218,19 @@ def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> dict[str,
         times.append(time.perf_counter() - started)
         found.append({*positions[np.argsort(-scores)[:K]].tolist()})
     memory = psutil.Process().memory_info().rss / 2**20
-    recalls = []
-    for query, own in zip(queries, found, strict=True):
-        best = np.argsort(-maxsim(snapshot.vectors, query, every, np.float32), kind="stable")[:K]
-        recalls.append(len(own & {*best.tolist()}) / K)
-    return {"seconds": times, "recall": fmean(recalls), "memory": memory}
+    exact = (np.argsort(-maxsim(snapshot.vectors, query, every, np.float32), kind="stable")[:K] for query in queries)
+    return times, fmean(len(own & {*best.tolist()}) / K for own, best in zip(found, exact, strict=True)), memory
 
 
 def _changes(index: HybridIndex) -> Table:
     """Processor time of changes to an index of the default engine."""
     index.search(["Who?"], 1)
-    added, deleted = [], []
+    times: dict[str, list[float]] = {"add": [], "delete": []}
     for number in range(20):
         passage = Passage(f"new {number}", "A new passage", f"It says that number {number} was added. " * 8)
-        for act, times in ((lambda p: index.add([p]), added), (lambda p: index.delete([p.id]), deleted)):
+        for what, act, changed in (("add", index.add, passage), ("delete", index.delete, passage.id)):
             started = time.process_time()
-            act(passage)
-            times.append(time.process_time() - started)
-    rows = [[what, *map(seconds, np.quantile(t, (0.5, 0.95)))] for what, t in (("add", added), ("delete", deleted))]
+            act([changed])
+            times[what].append(time.process_time() - started)
+    rows = [[what, *map(seconds, np.quantile(own, (0.5, 0.95)))] for what, own in times.items()]
     return Table(f"One passage, in a hybrid index of {len(index):,}", ["change", "CPU, p50", "p95"], rows)

@@ -5,8 +5,8 @@ no question is asked twice. Served, the program runs in a process of its own, an
 answers at once ask one question after another over HTTP. Called directly, it runs in as many threads of this process.
 The two take turns, so that other work on the machine slows both. Every answer has its citations.
 
-Then the service gets SIGTERM under the same load: an answer is lost if the model was asked and no client got a reply.
-Finally, all clients disconnect while the model is being asked: a second later, no call may begin any more.
+Then all clients disconnect while the model is being asked: a second later, no call may begin any more. Finally, the
+service gets SIGTERM under load: an answer is lost if the model was asked and no client got a reply.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +56,16 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Measure throughput and memory, then end the service, and the clients, under load."""
     seconds = options.service_seconds or (2.0 if options.quick else 120.0)
     clients = options.service_clients or (4 if options.quick else 64)
-    data = load_dataset()
-    sample = [example.question for split in data.splits.values() for example in split]
-    questions = (f"{sample[n % len(sample)]} ({n})" for n in itertools.count())
     rates, ends = [], []
     with tempfile.TemporaryDirectory() as folder, delayed_server(options.service_delay_ms / 1000, 4 * clients) as model:
-        index = BM25Index.build(data.corpus, Path(folder) / "index")
+        bench = _Bench(model, clients, Path(folder))
         for name in options.service_programs.split(","):
             note(f"service: {name}")
-            bench = _Bench(name, index, model, questions, clients, Path(folder))
-            with bench.serve() as service:
-                rates.append([name, *bench.alternate(service, seconds)])
-                disconnected = bench.disconnect(service)
-            ends.append([name, *bench.terminate(), *disconnected])
+            with bench.serve(name) as service:
+                rates.append([name, *bench.alternate(name, service, seconds)])
+                disconnected = bench.disconnect()
+            with bench.serve(name) as service:
+                ends.append([name, *bench.terminate(service), *disconnected])
     quiet_dspy()  # without the cache of this benchmark
     yield Table(
         f"{clients} at once, {options.service_delay_ms:g} ms for a reply, {seconds:g} s each",
@@ -86,104 +82,86 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     )  # fmt: skip
 
 
-class _Service:
-    """`knowgap serve` in another process."""
-
-    def __init__(self, words: list[str], home: Path) -> None:
-        environment = {**os.environ, "KNOWGAP_HOME": str(home), "OPENAI_API_KEY": "none"}
-        command = [sys.executable, "-m", "knowgap", "serve", *words, "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        assert self.process.stderr is not None
-        address = (re.search(r" at http://([\d.:]+);", line) for line in self.process.stderr)
-        self.address = next(found[1] for found in address if found)
-        threading.Thread(target=list, args=(self.process.stderr,), daemon=True).start()
-        self.usage = psutil.Process(self.process.pid)
-
-    def connect(self) -> http.client.HTTPConnection:
-        """Make a connection for one client."""
-        return http.client.HTTPConnection(self.address, timeout=120)
-
-    def cpu(self) -> float:
-        """Seconds that the process has computed."""
-        return sum(self.usage.cpu_times()[:2])
-
-
 class _Bench:
-    """One program, served and called directly."""
+    """Programs over the sample, served and called directly; `folder` has the index and the caches."""
 
-    def __init__(
-        self, name: str, index: BM25Index, model: Server, questions: Iterator[str], clients: int, folder: Path
-    ) -> None:
-        self._name, self._model, self._clients, self._folder = name, model, clients, folder
-        self._questions, self._lock = questions, threading.Lock()
-        self._lm = make_lm(MODEL, api_base=model.api_base, num_retries=0)
-        self._program = get_program(name)(index)
+    def __init__(self, model: Server, clients: int, folder: Path) -> None:
+        self._model, self._clients, self._folder, self._address = model, clients, folder, ""
+        data = load_dataset()
+        asked = [example.question for split in data.splits.values() for example in split]
+        self._questions = map("{} ({})".format, itertools.cycle(asked), itertools.count())
+        self._index = BM25Index.build(data.corpus, folder / "index")
 
     @contextmanager
-    def serve(self) -> Iterator[_Service]:
-        """Run the service until the block ends."""
-        words = ["--program", self._name, "--index", str(self._folder / "index"), "--lm", MODEL]
+    def serve(self, name: str) -> Iterator[psutil.Popen]:
+        """Run `knowgap serve` in another process until the block ends."""
+        words = ["--program", name, "--index", str(self._folder / "index"), "--lm", MODEL, "--port", "0"]
         words += ["--api-base", self._model.api_base, "--max-questions", str(self._clients)]
-        service = _Service(words, self._folder / "home")
+        own = {"KNOWGAP_HOME": str(self._folder / "home"), "OPENAI_API_KEY": "none"}
+        pipe: Any = {"stderr": subprocess.PIPE, "text": True, "env": {**os.environ, **own}}
+        service = psutil.Popen([sys.executable, "-m", "knowgap", "serve", *words], **pipe)
+        said = (re.search(r" at http://([\d.:]+);", line) for line in service.stderr)
+        self._address = next(found[1] for found in said if found)
+        threading.Thread(target=list, args=(service.stderr,), daemon=True).start()
+        self._model.counts()  # forget the call that asked whether the model answers
         try:
-            self._model.counts()  # forget the call that asked whether the model answers
             yield service
         finally:
-            service.process.terminate()
-            service.process.wait(timeout=90)
+            if service.poll() is None:
+                service.terminate()
+            service.wait(timeout=90)
 
-    def alternate(self, service: _Service, seconds: float) -> list[str]:
+    def alternate(self, name: str, service: psutil.Popen, seconds: float) -> list[str]:
         """Ask the service and the program in turns; the row of the table."""
         quiet_dspy(self._folder / "replies")
-        served, direct = self._served(service), self._direct
-        for ask in (served, direct):
+        lm = make_lm(MODEL, api_base=self._model.api_base, num_retries=0)
+        program = get_program(name)(self._index)
+
+        def direct() -> None:
+            with dspy.context(lm=lm, disable_history=True):
+                _ = program(question=next(self._questions)).citations
+
+        ways = ((self._ask, psutil.Process(service.pid)), (direct, psutil.Process()))
+        for ask, _ in ways:
             self._load(ask, 0.0)  # one question each, to warm up
         self._model.counts()
-        answers, spent, cpu, calls, memory = [0, 0], [0.0, 0.0], [0.0, 0.0], 0, list[str]()
+        answers, spent, cpu, calls, memory = [0, 0], [0.0, 0.0], [0.0, 0.0], 0.0, list[str]()
         for _ in range(TURNS):
-            for n, (ask, clock) in enumerate(((served, service.cpu), (direct, time.process_time))):
-                begun, computed = time.perf_counter(), clock()
+            for n, (ask, process) in enumerate(ways):
+                begun, computed = time.perf_counter(), sum(process.cpu_times()[:2])
                 answers[n] += self._load(ask, seconds / TURNS)
-                spent[n], cpu[n] = spent[n] + time.perf_counter() - begun, cpu[n] + clock() - computed
-                calls += 0 if n else int(self._model.counts()["requests"])
-            self._model.counts()
-            memory.append(f"{service.usage.memory_info().rss / 2**20:.0f} MiB")
+                spent[n] += time.perf_counter() - begun
+                cpu[n] += sum(process.cpu_times()[:2]) - computed
+                calls += self._model.counts()["requests"] * (n == 0)
+            memory.append(f"{service.memory_info().rss / 2**20:.0f} MiB")
         rates = [count / time for count, time in zip(answers, spent, strict=True)]
         costs = [f"{1000 * used / count:.1f} ms" for used, count in zip(cpu, answers, strict=True)]
         shown = [f"{calls / answers[0]:g}", *(f"{rate:.1f}" for rate in rates), f"{rates[0] / rates[1]:.2f}"]
         return [*shown, *costs, memory[0], memory[-1]]
 
-    def terminate(self) -> list[int]:
+    def terminate(self, service: psutil.Popen) -> list[int]:
         """Send SIGTERM under load; count calls of the model, those of the answers that came, and lost answers."""
-        with self.serve() as service:
-            with ThreadPoolExecutor(self._clients) as pool:
-                running = [pool.submit(self._ask_until_refused, service) for _ in range(self._clients)]
-                time.sleep(3 + 4 * self._model.delay)
-                service.process.send_signal(signal.SIGTERM)
-                answered = [cost for future in running for cost in future.result()]
-            service.process.wait(timeout=90)
+
+        def ask(_: int) -> list[int]:
+            costs: list[int] = []
+            while True:
+                try:
+                    costs.append(self._ask())
+                except (OSError, http.client.HTTPException):  # not accepted, or lost: the model's count tells
+                    return costs
+
+        threading.Timer(3 + 4 * self._model.delay, service.terminate).start()
+        with ThreadPoolExecutor(self._clients) as pool:
+            answered = [cost for costs in pool.map(ask, range(self._clients)) for cost in costs]
+        service.wait(timeout=90)
         asked = int(self._model.counts()["requests"])
         return [asked, sum(answered), -(-(asked - sum(answered)) // max(answered))]
 
-    def _ask_until_refused(self, service: _Service) -> list[int]:
-        """Ask over a new connection each time, until the service takes none; the calls of each answer."""
-        costs: list[int] = []
-        while True:
-            connection = service.connect()
-            try:
-                costs.append(self._ask(connection))
-            except OSError:  # not accepted, or lost: the model's count tells
-                return costs
-            finally:
-                connection.close()
-
-    def disconnect(self, service: _Service) -> list[int]:
+    def disconnect(self) -> list[int]:
         """Disconnect all clients in the middle of a question; count the calls before and after."""
-        usual = self._ask(service.connect())
+        usual = self._ask()
         self._model.counts()
-        connections = [service.connect() for _ in range(self._clients)]
-        for connection in connections:
-            self._send(connection)
+        connections = [self._sent() for _ in range(self._clients)]
         time.sleep(2.5 * self._model.delay)
         for connection in connections:
             connection.close()
@@ -197,42 +175,27 @@ class _Bench:
         end = time.perf_counter() + seconds
 
         def client(_: int) -> int:
-            for count in itertools.count(1):
+            ask()
+            count = 1
+            while time.perf_counter() < end:
                 ask()
-                if time.perf_counter() >= end:
-                    return count
-            return 0
+                count += 1
+            return count
 
         with ThreadPoolExecutor(self._clients) as pool:
             return sum(pool.map(client, range(self._clients)))
 
-    def _question(self) -> str:
-        with self._lock:
-            return next(self._questions)
+    def _sent(self) -> http.client.HTTPConnection:
+        """A connection over which a question was sent."""
+        connection, body = http.client.HTTPConnection(self._address, timeout=120), {"question": next(self._questions)}
+        connection.request("POST", "/v1/ask", json.dumps(body), {"Content-Type": "application/json"})
+        return connection
 
-    def _send(self, connection: http.client.HTTPConnection) -> None:
-        body = json.dumps({"question": self._question()})
-        connection.request("POST", "/v1/ask", body, {"Content-Type": "application/json"})
-
-    def _ask(self, connection: http.client.HTTPConnection) -> int:
-        """Ask one question; the calls of the model that it took."""
-        self._send(connection)
-        response = connection.getresponse()
-        body = response.read()
+    def _ask(self) -> int:
+        """Ask the service one question; the calls of the model that it took."""
+        with closing(self._sent()) as connection:
+            response = connection.getresponse()
+            body = response.read()
         if response.status != 200:
             raise SystemExit(f"the service answers {response.status}: {body.decode()}")
         return json.loads(body)["cost"]["lm_calls"]
-
-    def _served(self, service: _Service) -> Callable[[], object]:
-        local = threading.local()
-
-        def ask() -> None:
-            if not hasattr(local, "connection"):
-                local.connection = service.connect()
-            self._ask(local.connection)
-
-        return ask
-
-    def _direct(self) -> None:
-        with dspy.context(lm=self._lm, disable_history=True):
-            _ = self._program(question=self._question()).citations

@@ -67,8 +67,8 @@ def test_every_methods_critical_path_is_printed():
 @pytest.mark.long
 def test_engines_and_what_becomes_of_evidence_are_measured_on_data_of_ones_own(data: Path):
     named = ("--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag", "migres")
-    sizes = ("--passages", "40", "--queries", "2", "--embedded-parts", "relevance")
-    report, _ = run("retrieval", "embedded", "evidence", *named, *sizes, "--embedded-questions", "2")
+    sizes = ("--passages", "40", "--queries", "2")
+    report, _ = run("retrieval", "evidence", *named, *sizes)
     found = tables(report)
     assert all(found.values())
     [figures] = [rows for rows in found.values() if "shown" in rows[0]]
