@@ -41,9 +41,14 @@ _PLAINER = (
     (rf"^(?:(?:out )?of|between|among|compare|comparing)? ?{_PAIR} ?[,:;-] *(.+?)\W*$", r"\3, \1 or \2?"),
 )
 """Ways to speak of one or two things, and the plainer one that each becomes: `the authors of A and B`, `…, A or B`."""
+_VERBS = "|".join(sorted(_AUXILIARY))
+_KIND = re.compile(
+    rf"\b[Ww](?:hich|hat) (?!(?:{_VERBS})\b)(?:(?!(?:{_PARTICIPLE})\b)[\w-]+ )*?((?!(?:{_PARTICIPLE})\b)[a-z][a-z-]+)"
+    rf"(?=['’]| (?:{_VERBS}|{'|'.join(_RELATIVE)}|{PLACED}|{_PARTICIPLE}|the|an?)\b| [A-Z]|[,:;?]|\W*$)"
+)
 _OWNED = re.compile(
     r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*(?: of (?:birth|[a-z]+(?=['’]|\W*$)))?)"
-    rf"(?=['’]|\W*$| (?:{'|'.join(sorted(_AUXILIARY))}|{PLACED})\b)"
+    rf"(?=['’]|\W*$| (?:{_VERBS}|{PLACED})\b)"
 )
 
 
@@ -62,6 +67,12 @@ class Plan:
     rest: str
     options: tuple[str, ...] = ()
     least: bool = True
+
+
+def kind_asked(question: str) -> str:
+    """The kind of the thing that is asked for, `river` in `On which long river …`; empty if the question names none."""
+    match = _KIND.search(question)
+    return match[1] if match else ""
 
 
 def fill(question: str, answers: dict[int, str]) -> str:
@@ -232,9 +243,12 @@ def _described(text: str) -> tuple[int, int, str] | None:
     found = None
     for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
-        if later and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
-            found = match, min(later) if match[2] == "of" else max(later)
-    if found is None or re.match(r"-\w", text[found[1] :]):  # the name is a part of a longer one: MIME-info
+        end = (min(later) if match[2] == "of" else max(later)) if later else 0
+        asks_here = re.search(rf"\b(?:what\b|{PLACED} (?:who\W*$|which (?!the |an? )[a-z]))", text[match.start() : end])
+        if end and not asks_here and (match[0][:3].lower() == "the" or match[2] in _RELATIVE):
+            found = match, end
+    # The name is a part of a longer one (MIME-info), or one of several.
+    if found is None or re.match(rf"-\w| (?:and|or) (?:the )?{_KEY}", text[found[1] :]):
         return None
     match, end = found
     if match[2] == "of" and not waits:

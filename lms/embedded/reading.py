@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
-from knowgap.lms.embedded.questions import Plan, fill, names_of, plan
+from knowgap.lms.embedded.questions import Plan, fill, kind_asked, names_of, plan
 from knowgap.lms.embedded.span_head import Candidate, span_head
-from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, stems, value_of
+from knowgap.lms.embedded.text import Sentence, dates, fold, mentions, name_words, stems, value_of
 
 _MOST_PASSAGES = 6
+_KIND_ODDS = 8.0  # what a name's log-odds gain where it is known to be of the kind that is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,14 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
     chosen = [[sentence for _, sentence in own] for own in nearest]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
-    asked, groups = set(stems(question)), dict[tuple[str, ...], list[Found]]()  # the places of the same answer
+    asked, kind = set(stems(question)), kind_asked(question)
+    groups: dict[tuple[str, ...], list[Found]] = {}  # the places of the same answer
     for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
         for each in candidates:
             if not set(stems(each.text)) <= asked:
-                found = Found(each.text.strip(' .,;:"“”'), _place(own, each), math.exp(each.margin / 2))
+                place, said = _place(own, each), each.text.strip(' .,;:"“”')
+                odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, said, sentences) else 0.0))
+                found = Found(_whole_date(question, said, place.text), place, odds)
                 groups.setdefault(name_words(found.text), []).append(found)
     whole = 1.0 + sum(found.probability for places in groups.values() for found in places)
     best = [
@@ -69,6 +73,26 @@ def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
     """The sentence of a passage in which a span begins; the first one for a span of the title."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
     return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
+
+
+def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
+    """Whether a text is the name of a thing of a kind: `Orne River`, `the river Orne`, or `Orne is a long river`."""
+    if not kind or not text[:1].isupper():
+        return False
+    name, one = re.escape(text), rf"{re.escape(kind)}s?\b"
+    told = rf"{name}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
+    called = rf"\b{one}(?: of| called| named)? \W?{name}\b"
+    return re.search(rf"\b{one}", text, re.I) is not None or any(
+        text in s.text and re.search(f"{told}|{called}", s.text, re.I) for s in sentences
+    )
+
+
+def _whole_date(question: str, text: str, sentence: str) -> str:
+    """A part of a date as the whole date, or as its year where a year is asked for; other texts as they are."""
+    for start, end, (year, *_) in dates(sentence):
+        if text in sentence[start:end]:
+            return f"{year:.0f}" if "year" in stems(question) else sentence[start:end]
+    return text
 
 
 def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
@@ -183,33 +207,39 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     sure = min(found.probability for found in path) if len(path) == len(planned.steps) else 0.0
     known = next((n for n, fact in enumerate(facts, start=1) if not fact.settled), len(facts))
     guesses = tuple(fact.asked for fact in facts[known:])
-    between = {name_words(found.text) for found in path[: len(planned.steps) - 1]}
-    direct = next((one for one in read(question, tuple(sentences)) if name_words(one.text) not in between), None)
+    direct = next(iter(read(question, tuple(sentences))), None)
     if direct is not None and direct.probability > sure:
-        trail = _trail(question, sentences, direct)
+        agreed = bool(path) and name_words(direct.text) == name_words(path[-1].text)
+        trail = _trail(question, sentences, direct, by_names=agreed)
         if trail and direct.probability >= _SETTLED_AT_ONCE:
-            read_on = pairwise([*trail, direct.sentence])
-            steps = [Fact(f"{one.title}, which names", Found(other.title, one, 1.0)) for one, other in read_on]
-            told = (*steps, Fact(question, direct))
-            return Answer(direct.text, direct.probability, (*trail, direct.sentence), told)
+            told = [Fact(f"{one.sentence.title}, which names", one) for one in trail]
+            support = (*(one.sentence for one in trail), direct.sentence)
+            return Answer(direct.text, direct.probability, support, (*told, Fact(question, direct)))
         if sure < LEAST:
             return Answer(direct.text, 0.0, (direct.sentence,), tuple(facts[:known]), guesses)
     support = tuple(dict.fromkeys(found.sentence for found in path))
     return Answer(path[-1].text if path else "", sure, support, tuple(facts[:known]), guesses)
 
 
-def _trail(question: str, sentences: Sequence[Sentence], found: Found) -> tuple[Sentence, ...]:
-    """Sentences that lead from what a question names to the passage of an answer: each names the title of the next.
+def _trail(question: str, sentences: Sequence[Sentence], found: Found, by_names: bool) -> tuple[Found, ...]:
+    """What leads from the things that a question names to the passage of an answer: each names the title of the next.
 
-    Empty if the passage itself speaks of what is named, or nothing leads to it.
+    With `by_names`, a name that both passages have leads on as well. Empty if the passage itself speaks of what is
+    named, or nothing leads to it.
     """
-    trails: dict[tuple[int, str], tuple[Sentence, ...]] = {(s.source, s.title): () for s in named(question, sentences)}
-    titles = dict.fromkeys((s.source, s.title) for s in sentences if s.title)
+    trails: dict[tuple[int, str], tuple[Found, ...]] = {(s.source, s.title): () for s in named(question, sentences)}
+    known, places = set(stems(question)), dict[tuple[int, str], list[str]]()
+    for s in sentences:
+        places.setdefault((s.source, s.title), []).extend(s.words)
     for _ in range(_STEPS):
-        for here in titles:
-            namer = (s for s in sentences if (s.source, s.title) in trails and mentions(s.words, here[1]))
-            if here not in trails and (by := next(namer, None)):
-                trails[here] = (*trails[by.source, by.title], by)
+        for here, words in places.items():
+            reached = [s for s in sentences if (s.source, s.title) in trails and here not in trails]
+            led = [Found(here[1], s, 1.0) for s in reached if here[1] and mentions(s.words, here[1])]
+            if by_names and not led:
+                names = ((s, name) for s in reached for name in s.names if not set(stems(name)) <= known)
+                led = [Found(name, s, 1.0) for s, name in names if mentions(tuple(words), name)]
+            if led:
+                trails[here] = (*trails[led[0].sentence.source, led[0].sentence.title], led[0])
     return trails.get((found.sentence.source, found.sentence.title), ())
 
 

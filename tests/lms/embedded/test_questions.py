@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.lms.embedded.questions import fill, plan
+from knowgap.lms.embedded.questions import fill, kind_asked, plan
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,24 @@ from knowgap.lms.embedded.questions import fill, plan
         ("The person who wrote Gold was born when?", ["Who is The person who wrote Gold?", "#1 was born when?"]),
         ("Who is the goalkeeper of Orle United?", ["Who is the goalkeeper of Orle United?"]),
         ("What is photosynthesis?", ["What is photosynthesis?"]),
+        ("Gold was written by the head of which school?", ["Gold was written by the head of which school?"]),
+        ("Who ended the war between Orle and Acme?", ["Who ended the war between Orle and Acme?"]),
     ],
 )  # fmt: skip
 def test_descriptions_are_asked_for_first(text, steps):
     assert (plan(text).form, list(plan(text).steps)) == ("value", steps)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("On which long river does Orle lie?", "river"), ("Which American record label is Acme?", "label"),
+        ("Orle is in what country?", "country"), ("What President signed it?", ""), ("What did Ann Lee do?", ""),
+        ("What is photosynthesis?", ""), ("Who was Ann Lee?", ""),
+    ],
+)  # fmt: skip
+def test_the_kind_of_thing_that_is_asked_for(text, kind):
+    assert kind_asked(text) == kind
 
 
 def test_a_name_inside_a_longer_word_begins_no_description():

@@ -23,6 +23,11 @@ def read_all(passages):
         ("When was Ann Lee born?", "Ann Lee (4 May 1920 – 1 June 1999) was a poet.", "Ann Lee", "4 May 1920"),
         ("When did Ann Lee die?", "Ann Lee (4 May 1920 – 1 June 1999) was a poet.", "Ann Lee", "1 June 1999"),
         ("When did Ann Lee die?", "She passed away in March 1999.", "Ann Lee", "March 1999"),
+        ("When was Ann Lee born?", "Ann Lee (November 2, 1921 – January 10, 2003) was a poet.", "Ann Lee",
+         "November 2, 1921"),
+        ("In which year was Ann Lee born?", "Ann Lee (4 May 1920 – 1 June 1999) was a poet.", "Ann Lee", "1920"),
+        ("On which river does the city with a port lie?", "Orle is a city in Trond. The Orne River flows through it.",
+         "Orle", "Orne River"),
         ("Where was Ann Lee born?", "She was born on 4 May 1920 in Porto.", "Ann Lee", "Porto"),
         ("Where did Ann Lee die?", "Ann Lee was born in Porto and died in Ghent.", "", "Ghent"),
         ("Whom did Ann Lee marry?", "In 1940 Ann Lee married Tom Hill.", "", "Tom Hill"),
@@ -174,3 +179,13 @@ def test_a_passage_that_names_where_a_question_begins_does_not_settle_its_last_f
     )
     found = answer("Where was the director of Blue Sea born?", read_all({"Blue Sea": film, "Wick": port}))
     assert (found.settled, found.open) == (False, ("Where was Ilse Morn born?",))
+
+
+def test_a_name_that_two_passages_have_leads_to_an_answer_that_steps_and_question_agree_on():
+    told = {
+        "Gold (novel)": "Gold is a novel. Acme Press published the novel.",
+        "Orle": "Orle is a city in Trond. It has a population of 937,833. Acme Press has its headquarters there.",
+    }
+    found = answer("What is the population of the city where the publisher of the novel Gold is based?", read_all(told))
+    assert (found.text, found.settled) == ("937,833", True)
+    assert {fact.found.text for fact in found.facts if fact.found} >= {"Acme Press", "937,833"}
