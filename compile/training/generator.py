@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -55,13 +55,6 @@ _GIVEN = re.compile(rf"\n{re.escape(EVIDENCE)}.*?{re.escape(EVIDENCE_END)}\n", r
 """What a query found, in a transcript."""
 
 
-class SearchStep(BaseModel, extra="forbid"):
-    """A query as the teacher wrote it, and the passages that it found, best first."""
-
-    query: str
-    passages: list[Passage]
-
-
 class TranscriptRecord(BaseModel, extra="forbid"):
     """The transcript of a question, or the reason why there is none.
 
@@ -70,7 +63,8 @@ class TranscriptRecord(BaseModel, extra="forbid"):
         action: how its queries are refined.
         question: what is asked.
         style: how the answer is worded, a key of `STYLES`.
-        steps: queries in order; none if no search is needed.
+        steps: the teacher's queries in order, each with the passages that it found, best first; none if no search is
+            needed.
         answer: the teacher's answer from what the steps found.
         dropped: why there is no transcript, in words; empty if there is one.
     """
@@ -79,7 +73,7 @@ class TranscriptRecord(BaseModel, extra="forbid"):
     action: Action
     question: str
     style: str = "short"
-    steps: list[SearchStep] = []
+    steps: list[tuple[str, list[Passage]]] = []
     answer: str = ""
     dropped: str = ""
 
@@ -134,13 +128,7 @@ def construct_transcripts(
         example = by_id[id]
         style = _STYLES.get(str(example.get("type")), "short")
         record = TranscriptRecord(id=id, action=action_of(example), question=example.question, style=style)
-        own = {
-            field: [passages[name] for name in dict.fromkeys(example.get(field) or ()) if name in passages]
-            for field in ("candidates", "gold_ids")
-        }
-        searched = BM25Index.from_passages(own["candidates"]) if own["candidates"] else retriever
-        shown = distinct([*own["candidates"], *own["gold_ids"]])
-        record.dropped = _write(record, {*(example.get("gold_ids") or ())}, shown, searched, config.top_k, run.lm)
+        record.dropped = _write(record, example, passages, retriever, config.top_k, run.lm)
         return record
 
     about = {"index": retriever_facts(retriever), "top_k": config.top_k}
@@ -149,46 +137,41 @@ def construct_transcripts(
 
 def _write(
     record: TranscriptRecord,
-    gold: set[str],
-    shown: Sequence[Passage],
+    example: dspy.Example,
+    corpus: Mapping[str, Passage],
     retriever: Retriever,
     top_k: int,
     teacher: dspy.BaseLM | None,
 ) -> str:
-    """Let the teacher write the queries and the answer of a record; return why they cannot be used, if they cannot.
+    """Let the teacher write the steps and the answer of a record; return why they cannot be used, or nothing.
 
-    Args:
-        record: it gets the steps and the answer.
-        gold: the ids of the passages that answer the question.
-        shown: what the teacher of a question of several steps sees.
-        retriever: what the queries search.
-        top_k: passages that a query finds.
-        teacher: the language model.
+    `corpus` has the passages by id, and a query finds `top_k` of them.
     """
+    gold = example.get("gold_ids") or []
+    candidates = [corpus[name] for name in example.get("candidates") or () if name in corpus]
+    searched = BM25Index.from_passages(candidates) if candidates else retriever
     inputs: dict[str, Any] = {"question": record.question, "max_queries": _MOST_QUERIES}
+    signature = {"decompose": QueriesForParts, "disambiguate": QueriesForReadings}.get(record.action, PlanSearches)
     if record.action == "decompose":
-        planned = ask_teacher(dspy.Predict(QueriesForParts), teacher, **inputs, passages=shown)
+        inputs["passages"] = distinct([*candidates, *(corpus[name] for name in gold if name in corpus)])
     elif record.action == "disambiguate":
-        [hits] = retriever.search([record.question], top_k)
-        found = [hit.passage for hit in hits]
-        planned = ask_teacher(dspy.Predict(QueriesForReadings), teacher, **inputs, passages=found)
-    else:
-        planned = ask_teacher(dspy.Predict(PlanSearches), teacher, **inputs)
+        [hits] = searched.search([record.question], top_k)
+        inputs["passages"] = [hit.passage for hit in hits]
+    planned = ask_teacher(dspy.Predict(signature), teacher, **inputs)
     if planned is None:
         return _UNREADABLE
     if planned.get("search", True):
         queries, _ = clean_lines(planned.queries, _MOST_QUERIES)
         if not queries:
             return "the teacher wrote no query"
-        for query, hits in zip(queries, retriever.search(queries, top_k), strict=True):
-            record.steps.append(SearchStep(query=query, passages=[hit.passage for hit in hits]))
-        ids = [passage.id for step in record.steps for passage in step.passages]
-        if record.action == "decompose" and found_gold(ids, gold) < gold:  # appendix B.4
+        for query, hits in zip(queries, searched.search(queries, top_k), strict=True):
+            record.steps.append((query, [hit.passage for hit in hits]))
+        ids = [passage.id for _, found in record.steps for passage in found]
+        if record.action == "decompose" and found_gold(ids, {*gold}) < {*gold}:  # appendix B.4
             return "the queries did not find all gold passages"
-    path = Trajectory("", tuple(s.query for s in record.steps), tuple(tuple(s.passages) for s in record.steps))
-    asked = {"question": record.question, "style": STYLES[record.style]}
-    searched = {"searched": path.searched, "passages": path.passages}
-    answer = ask_teacher(dspy.Predict(AnswerFromSearches), teacher, **asked, **searched)
+    path = Trajectory(queries=tuple(query for query, _ in record.steps), found=tuple(tuple(f) for _, f in record.steps))
+    inputs = {"question": record.question, "searched": path.searched, "passages": path.passages}
+    answer = ask_teacher(dspy.Predict(AnswerFromSearches), teacher, **inputs, style=STYLES[record.style])
     record.answer = text_of(answer)  # which need not be the known one (section 4.4)
     return "" if record.answer else _UNREADABLE
 
@@ -219,7 +202,7 @@ def train_generator(
 
 def as_transcript(record: TranscriptRecord) -> list[dict[str, str]]:
     """The messages of a record's transcript."""
-    steps = [TranscriptStep(record.action, step.query, step.passages) for step in record.steps]
+    steps = [TranscriptStep(record.action, query, found) for query, found in record.steps]
     return transcript(STYLES[record.style], record.question, steps, written("answer", record.answer))
 
 
