@@ -1,6 +1,5 @@
 """Calls to a language model: repeated after faults, cancelled, and counted with their tokens and prices."""
 
-import asyncio
 import contextvars
 import functools
 import io
@@ -15,7 +14,7 @@ from dspy.lm15 import Message, Request
 from dspy.utils.exceptions import LMError
 from endpoint import endpoint
 from rich.console import Console
-from support import AroundTheMeter, TableRetriever, scripted_lm
+from support import AroundTheMeter, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.evaluation.results import mean_costs
@@ -25,8 +24,6 @@ from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage, UsageTracker, token_prices, track_usage
 from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.iter_retgen import IterRetGen
-from knowgap.retrieval.passage import Passage
 
 NOT_JSON = (200, {}, '{"choices": [{"mess')
 
@@ -107,32 +104,6 @@ def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(ser
         assert "\n" not in str(error.value)
         assert pauses == made
     lm.close()
-
-
-def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(server):
-    begun, free, ended = threading.Event(), threading.Event(), threading.Event()
-    index = TableRetriever({"Where?": [Passage("isk", "Isk", "A river.")]})
-    server.delay_of = lambda text: (begun.set(), free.wait(60), 0.0)[-1]
-
-    class Ends(IterRetGen):
-        def __call__(self, **inputs):
-            try:
-                return super().__call__(**inputs)
-            finally:
-                ended.set()
-
-    async def ask():
-        task = asyncio.ensure_future(Ends(index, iterations=3).acall(question="Where?"))
-        await asyncio.to_thread(begun.wait, 60)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        free.set()
-
-    with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
-        asyncio.run(ask())
-    assert ended.wait(60)
-    assert (len(server.bodies), index.searched) == (1, ["Where?"])
 
 
 def test_a_cancelled_question_is_not_repeated_after_a_fault(server, local, monkeypatch):

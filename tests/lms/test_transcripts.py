@@ -47,23 +47,6 @@ def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_g
     assert there.trace.cost.prompt_tokens == here.trace.cost.prompt_tokens
 
 
-def test_log_probabilities_are_those_of_one_pass_over_the_whole_transcript(tiny_generator):
-    import torch
-
-    leaves = answer(load_trained("generator", tiny_generator), depth=1).leaves
-    local = load_trained("generator", tiny_generator).engine.load()
-    [direct] = [leaf for leaf in leaves if leaf["path"] == "direct"]
-    said = written("answer", direct["answer"])
-    row = encode(local.tokenizer, transcript(RQRAG().wording, QUESTION, [], said))
-    with torch.inference_mode():
-        logprobs = local.model(input_ids=torch.tensor([row["input_ids"]])).logits[0].log_softmax(-1)
-    places = [place for place, label in enumerate(row["labels"]) if label != IGNORED]
-    words = local.tokenizer.convert_ids_to_tokens([row["input_ids"][place] for place in places])
-    own = [place for place, word in zip(places, words, strict=True) if word.strip("Ċ") and word[0] != "["]
-    expected = sum(float(logprobs[place - 1, row["input_ids"][place]]) for place in own)
-    assert direct["confidence"] == pytest.approx(torch.tensor(expected).exp().item(), rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("reply", "read"),
     [

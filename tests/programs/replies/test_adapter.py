@@ -41,18 +41,17 @@ def test_the_messages_are_dspys_but_for_the_form_of_a_reply(signature):
     demos = [{**inputs, **outputs}, {**outputs, next(iter(inputs)): "incomplete"}]
     marks = [*signature.output_fields, "completed"]
     ours, theirs = (a.format(signature, demos, inputs) for a in (LenientChatAdapter(), dspy.ChatAdapter()))
-    system, *ours, asked = [message["content"] for message in ours]
-    dspys, *theirs, dspys_asked = [message["content"] for message in theirs]
-    assert ours == theirs  # demonstrations
-    (body, _, named), (dspys_body, _, _) = (text.rpartition("Respond with") for text in (asked, dspys_asked))
+    assert ours[1:-1] == theirs[1:-1]  # demonstrations
+    (body, _, named), (dspys_body, _, _) = (m[-1]["content"].rpartition("Respond with") for m in (ours, theirs))
     assert body == dspys_body
-    assert re.findall(r"\[\[ ## (\w+) ## \]\]", named) == marks
+    system, dspys_system = ours[0]["content"], theirs[0]["content"]
     fields, _, rest = system.partition("\n\nWrite every reply in this form:\n\n")
-    assert dspys.startswith(fields)
     form, _, task = rest.partition("\n\nYour task:\n")
-    assert re.findall(r"\[\[ ## (\w+) ## \]\]", form) == marks
+    assert dspys_system.startswith(fields)
+    for written in (named, form):
+        assert re.findall(r"\[\[ ## (\w+) ## \]\]", written) == marks
     assert task.split() == signature.instructions.split()
-    assert len(system) < len(dspys)
+    assert len(system) < len(dspys_system)
 
 
 HELD = {

@@ -117,38 +117,33 @@ def test_a_server_that_wants_room_for_the_longest_reply_is_asked_for_one_of_any_
     assert [{*each} for each in limits(server)] == [{"stop", "max_tokens"}, {"stop"}]
 
 
+COUNTED = " ".join(str(number) for number in range(900))
+CUT = f"[[ ## answer ## ]]\n{COUNTED}"
+LIMITS = {"stop": STOP, "max_tokens": 300}
+
+
+@pytest.mark.parametrize(
+    ("first", "tokens", "second"),
+    [
+        (CUT, 300, {"max_tokens": 600}),
+        (f"[[ ## answer ## ]]\n{'Tarn, ' * 900}", 300, {"frequency_penalty": 0.5}),
+        (f"[[ ## answer ## ]]\n{' '.join(str(n % 97) for n in range(900))}", 300, {"frequency_penalty": 0.5}),
+        ("", 1, {}),  # it ended at once
+    ],
+)
+def test_a_second_reply_may_be_longer_or_must_not_repeat_itself(server, first, tokens, second):
+    server.reply_of = lambda _: first if len(server.bodies) == 1 else ANSWER
+    server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": tokens + len(written)}
+    assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
+    assert limits(server) == [LIMITS, LIMITS | second, LIMITS]
+
+
 @pytest.mark.parametrize("cut", ["<think>\nI write [[ ## answer ## ]], then ", ""])
 def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(server, cut):
     whole = f"<think>\n{ANSWER} [[ ## completed ## ]]\n</think>\n{ANSWER}"
     server.reply_of = lambda body: cut if "max_completion_tokens" in body else whole
     assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
     assert [bool(each) for each in limits(server)] == [True, True, False, False]
-
-
-def test_a_model_that_ended_a_reply_at_once_is_still_limited(server):
-    server.reply_of = lambda _: "" if len(server.bodies) == 1 else ANSWER
-    server.usage_of = lambda written: {"prompt_tokens": 90, "completion_tokens": 1 + len(written)}
-    assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
-    assert [each["max_tokens"] for each in limits(server)] == [300, 300, 300]
-    assert limits(server)[-1]["stop"] == STOP
-
-
-COUNTED = " ".join(str(number) for number in range(900))
-CUT = f"[[ ## answer ## ]]\n{COUNTED}"
-
-
-@pytest.mark.parametrize(
-    ("cut", "second"),
-    [
-        (COUNTED, {"max_tokens": 600}),
-        ("Tarn, " * 900, {"max_tokens": 300, "frequency_penalty": 0.5}),
-        (" ".join(str(number % 97) for number in range(900)), {"max_tokens": 300, "frequency_penalty": 0.5}),
-    ],
-)
-def test_a_reply_that_was_cut_off_may_be_longer_next_and_one_that_repeats_itself_must_not(server, cut, second):
-    server.reply_of = lambda _: f"[[ ## answer ## ]]\n{cut}" if len(server.bodies) == 1 else ANSWER
-    assert asked(server)[0].answer == "Tarn"
-    assert limits(server) == [{"stop": STOP, "max_tokens": 300}, {"stop": STOP, **second}]
 
 
 def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again(server):
@@ -188,8 +183,7 @@ def test_json_is_asked_for_once_where_a_reply_cannot_be_read(unreadable):
 @pytest.mark.parametrize("adapter", [dspy.JSONAdapter(), dspy.ChatAdapter(use_json_adapter_fallback=False)])
 def test_where_json_is_not_asked_for_the_same_is_requested_once_more_and_not_from_the_cache(adapter):
     replies = [UNREADABLE, '{"answer": "Tarn"}']
-    engine = ScriptedEngine(lambda *_: replies.pop(0))
-    with dspy.context(lm=lm_of(engine, cache=True), adapter=adapter):
+    with dspy.context(lm=lm_of(ScriptedEngine(lambda *_: replies.pop(0)), cache=True), adapter=adapter):
         prediction = Direct()(question="Where?")
     assert (prediction.answer, prediction.trace.cost.lm_calls, prediction.trace.cost.unreadable) == ("Tarn", 2, 0)
 
