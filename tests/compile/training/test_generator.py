@@ -13,7 +13,7 @@ from knowgap.compiling.training import train
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.generator import TranscriptRecord, action_of, construct_transcripts, train_generator
 from knowgap.errors import UsageError
-from knowgap.lms.trained import load_trained
+from knowgap.lms.providers import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage, part_id
 from tests.lms.tiny_generator import write_base_model
