@@ -147,12 +147,8 @@ class KnowGap(Program):
         answer = _words(known_text(reply))
         if not useful and answer.strip() not in ("", "yes", "no"):
             useful = [passage for passage in passages if answer in _words(str(passage))]
-        self.record(
-            Filtered(
-                kept=[passage.id for passage in useful],
-                dropped=[passage.id for passage in passages if passage not in useful],
-            )
-        )
+        dropped = [passage.id for passage in passages if passage not in useful]
+        self.record(Filtered(kept=[passage.id for passage in useful], dropped=dropped))
         return useful
 
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:

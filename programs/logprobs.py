@@ -1,4 +1,4 @@
-"""Token log-probabilities of replies: asking for them, and finding those of a field's value."""
+"""The log-probabilities of the tokens of a reply: those of a field's value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import dspy
 
 from knowgap.lms.metering import get_part
-from knowgap.programs.base import Program
 from knowgap.programs.replies.text import text_of
 
 _SPACE = b" \t\r\n\f\v"
@@ -25,21 +24,9 @@ class Token(NamedTuple):
     logprob: float
 
 
-class TokenReply(NamedTuple):
-    """A reply, None if it could not be read, with its tokens; none if none came back."""
-
-    output: dspy.Prediction | None
-    tokens: list[Token]
-
-    def tokens_of(self, field: str, *, headed: bool = True) -> list[Token] | None:
-        """The tokens of an output field's value; None if they are unknown. See `value_tokens` for `headed`."""
-        return value_tokens(self.tokens, field, text_of(self.output, field), headed=headed)
-
-
-def ask_for_tokens(program: Program, predictor: dspy.Module, **inputs: Any) -> TokenReply:
-    """Ask the language model for a reply with token log-probabilities, which come back if the backend gives them."""
-    output = program.ask(predictor, **inputs, config={"logprobs": True})
-    return TokenReply(output, pop_tokens(output) if output is not None else [])
+def tokens_of(output: dspy.Prediction | None, field: str, *, headed: bool = True) -> list[Token] | None:
+    """The tokens of an output field's value; None if they are unknown. See `value_tokens` for `headed`."""
+    return None if output is None else value_tokens(pop_tokens(output), field, text_of(output, field), headed=headed)
 
 
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
@@ -59,7 +46,7 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
 def value_tokens(tokens: Sequence[Token], field: str, value: str, *, headed: bool = True) -> list[Token] | None:
     """Find the tokens of an output field's parsed value in the reply, without those of the format around it.
 
-    All tokens together spell a reply in a chat, JSON or XML format. The value is searched for after the field's first
+    All tokens together spell a reply in the chat format or in JSON. The value is searched for after the field's first
     header, or from the beginning of a reply that is not `headed`. White space is ignored, since some tokenizers lose it
     when they spell single tokens.
 
@@ -71,7 +58,7 @@ def value_tokens(tokens: Sequence[Token], field: str, value: str, *, headed: boo
         return None
     solid = [token.spelling.translate(None, _SPACE) for token in tokens]
     reply = b"".join(solid)
-    header = re.search(rb'\[\[##%b##\]\]|"%b":|<%b>' % ((field.encode(),) * 3), reply)
+    header = re.search(rb'\[\[##%b##\]\]|"%b":' % ((field.encode(),) * 2), reply)
     forms = [value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]]
     spellings = [form.encode(errors="replace").translate(None, _SPACE) for form in forms]
     if (headed and header is None) or not spellings[0]:

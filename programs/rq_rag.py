@@ -14,7 +14,7 @@ import dspy
 from knowgap.lms.transcripts import TranscriptAdapter
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.logprobs import ask_for_tokens
+from knowgap.programs.logprobs import tokens_of
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import probability_of, text_of
 from knowgap.programs.trace.recorder import run_concurrently
@@ -173,8 +173,8 @@ class RQRAG(Program):
             inputs["lm"] = self.generator
             form["adapter"] = TranscriptAdapter([*node.path.split("/")[: len(node.queries)], action], self.wording)
         with dspy.context(**form):
-            reply = ask_for_tokens(self, getattr(self, action), **inputs, **options)
-        text, tokens = text_of(reply.output, field), reply.tokens_of(field, headed=self.generator is None)
+            output = self.ask(getattr(self, action), **inputs, config={"logprobs": True}, **options)
+        text, tokens = text_of(output, field), tokens_of(output, field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
         generated = None if node.generated is None or logprobs is None else (*node.generated, *logprobs)
         if field == "query":
@@ -182,7 +182,7 @@ class RQRAG(Program):
             if query:
                 self.record(Queried(how=action, queries=[query]))
             return Trajectory(node.path_to(action), (*node.queries, query), node.found, generated)
-        stated = probability_of(reply.output)
+        stated = probability_of(output)
         leaf = replace(node, generated=generated, answer=text, answer_logprobs=logprobs, stated=stated)
         if text:
             ids = [passage.id for passage in leaf.passages]

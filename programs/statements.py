@@ -49,8 +49,8 @@ def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
 def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> Claims:
     """The `statements` of a reply with the passages behind the cited numbers; none if the reply could not be read."""
     statements = (output.statements or ()) if output is not None else ()
-    worded = ((" ".join(item.statement.split()), item.sources) for item in statements)
-    return merge_claims((statement, cited(passages, numbers)) for statement, numbers in worded if statement)
+    worded = ((" ".join(item.statement.split()), cited(passages, item.sources)) for item in statements)
+    return merge_claims((statement, sources) for statement, sources in worded if statement)
 
 
 def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: float | None = None) -> Claims:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import dspy
 import pytest
-from endpoint import endpoint
-from support import ScriptedEngine, in_chat_format, lm_of, scripted_lm
+from support import ScriptedEngine, lm_of, scripted_lm
 
 import knowgap
 from knowgap.compiling import evaluate, load, save
 from knowgap.compiling.run import Run
-from knowgap.errors import ArtifactError, UnknownName, UsageError
-from knowgap.lms import make_lm, quiet_dspy
+from knowgap.errors import ArtifactError, UsageError
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.modules import as_program, wrap
 from knowgap.programs.trace.steps import Malformed, Retrieved
@@ -73,35 +70,6 @@ def index(tmp_path):
     return knowgap.build_index(TOWNS, tmp_path / "idx", engine="bm25")
 
 
-class Asks(dspy.Module):
-    """Asks the model of DSPy's settings once, and another one by a predictor, twice the same, and by an agent."""
-
-    def __init__(self, other):
-        self.draft, self.reader = dspy.ChainOfThought("question -> answer"), dspy.Predict("question -> answer")
-        self.reader.lm = other
-        self.agent = dspy.ReAct("question -> answer", tools=[list], max_iters=2)
-
-    def forward(self, question):
-        for _ in range(2):
-            self.reader(question=question)
-        with dspy.context(lm=self.reader.lm):
-            self.agent(question=question)
-        return self.draft(question=question).answer
-
-
-def test_calls_and_tokens_are_those_of_the_servers_wherever_they_are_made():
-    quiet_dspy()
-    with endpoint() as first, endpoint() as second:
-        step = in_chat_format({"next_thought": "It is known.", "next_tool_name": "finish", "next_tool_args": {}})
-        second.reply_of = lambda body: step if "next_tool_name ## ]]`" in str(body["messages"][-1]) else None
-        lm, other = (make_lm("openai/m", api_base=server.api_base) for server in (first, second))
-        with dspy.context(lm=lm):
-            cost = as_program(Asks(other))(question="Where is it?").trace.cost
-        assert (len(first.bodies), len(second.bodies)) == (1, 3)
-    assert (cost.lm_calls, cost.cached_calls, cost.uncounted_calls, cost.critical_calls) == (5, 1, 0, 5)
-    assert cost.prompt_tokens + cost.completion_tokens == 12 * 5
-
-
 @pytest.mark.parametrize("module", [Hops(), Hops])
 def test_a_module_searches_the_index_that_the_program_is_given(module, index):
     prediction, engine = asked(wrap(module)(index, num_docs=2))
@@ -120,8 +88,6 @@ def test_declared_attributes_are_hyperparameters(index):
     assert (twin.module.num_docs, program.module.num_docs) == (3, 1)
     with pytest.raises(UsageError, match="num_docs=4 is out of bounds"):
         program.configure(num_docs=4)
-    with pytest.raises(UnknownName, match="did you mean 'num_hops'"):
-        program.configure(num_hopps=4)
 
 
 def test_a_module_keeps_what_it_was_set_to(index, tmp_path):
@@ -149,7 +115,6 @@ def test_searches_that_cannot_be_seen_are_not_known():
     assert [results[name].costs()["retrievals"] for name in modules] == [0, None, None]
     assert [results[name].costs()["lm_calls"] for name in ("seen", "text")] == [1, None]
     assert not results["unseen"].defines("passages")
-    assert "searches unseen" in str(results["unseen"].records[0].cost)
 
 
 @pytest.mark.parametrize(
@@ -162,22 +127,24 @@ def test_a_module_has_one_input_and_one_answer(signature, refused):
 
 
 def agent():
-    return dspy.ReAct("question -> answer", tools=[dspy.Retrieve(k=2)], max_iters=3)
+    return dspy.ReAct("question -> answer", tools=[dspy.Retrieve(k=2)], max_iters=1)
+
+
+def test_every_call_of_an_agent_is_counted(index):
+    turn = {"next_thought": "It is known.", "next_tool_name": "finish", "next_tool_args": {}}
+    prediction, engine = asked(wrap(agent())(index), lambda outputs, inputs: {**words(outputs, inputs), **turn})
+    cost = prediction.trace.cost
+    assert (cost.lm_calls, cost.critical_calls, len(engine.calls), cost.uncounted_calls) == (2, 2, 2, 0)
 
 
 def test_an_object_is_saved_and_loaded_into_another_object(tmp_path):
     module = agent()
     module.react.demos = [dspy.Example(question="Where?", next_thought="look")]
     folder = save(module, tmp_path / "artifact", lm="test/scripted")
-    config = json.loads((folder / "config.json").read_text())
-    assert config["program"] == "dspy.predict.react:ReAct"
-    fresh = agent()
-    loaded = load(folder, expect=fresh)
+    loaded = load(folder, expect=agent())
     assert [dict(demo) for demo in loaded.module.react.demos] == [{"question": "Where?", "next_thought": "look"}]
     with pytest.raises(ArtifactError, match=r"holds the program 'dspy\.predict\.react:ReAct', not"):
         load(folder, expect=dspy.ChainOfThought("question -> answer"))
-    fresh.load(folder / "program.json")  # DSPy reads it, too
-    assert len(fresh.react.demos) == 1
 
 
 def test_a_module_that_holds_what_cannot_be_copied_is_copied(index):

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from knowgap.programs.trace import steps as s
-from knowgap.programs.trace.trace import Cost, Trace
+from knowgap.programs.trace.trace import Cost, Round, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
 
 PASSAGES = [Passage("a", "Ada Moor", "Ada Moor painted ships."), Passage("b", "", "An untitled text.")]
@@ -33,7 +33,6 @@ CASES = [
      ["relevance of Ada Moor: yes: names her"]),
     (s.Judged(what="self-knowledge", value=False, by="small"), ["self-knowledge by small: no"]),
     (s.Filtered(kept=["a"], dropped=["b"], reason="off topic"), ["kept Ada Moor; dropped b"]),
-    (s.Queried(how="decomposed into", queries=["Who is she?"]), ["decomposed into", "Who is she?"]),
     (s.Reasoned(what="note", text="a note about her", passages=["a"]), ["note: a note about her"]),
     (s.Answered(answer="Ada Moor", confidence=4, explanation="it says so", passages=["a"]),
      ["answer: Ada Moor (confidence 4)"]),
@@ -43,9 +42,8 @@ CASES = [
     (s.Stopped(reason="answered"), ["stopped: answered"]),
     (s.Shortened(act="leaf", passages=["a"], demonstrations=2),
      ["left out of leaf, to fit the window: 2 demonstrations; Ada Moor"]),
-    (s.Extracted(statements=[], sources=[]), ["learnt nothing"]),
-    (s.Answered(answer=""), ["answer: (empty)"]),
-    (s.Filtered(kept=[], dropped=["b"]), ["kept nothing; dropped b"]),
+    (s.Answered(answer="", supported=False, missing="her name"),
+     ["answer: (empty) (not supported by what was read; missing: her name)"]),
 ]  # fmt: skip
 
 COST = Cost(
@@ -126,3 +124,50 @@ def test_long_text_is_cut_and_many_names_counted():
     )
     assert len(trace.describe(trace.steps[0])[0]) <= len("missing: ") + 300
     assert trace.describe(trace.steps[1])[1] == "q → 0, 1, 2, 3, 4 and 4 more"
+
+
+# Told as rounds.
+
+TOLD = {name: Passage(name, title, title) for name, title in [("isk", "Isk"), ("tarn", "Tarn"), ("orle", "")]}
+
+
+def told(*steps):
+    return rounds_of(Trace(program="mine", question="Which river?", steps=list(steps), passages=TOLD))
+
+
+def search(iteration, query, *hits, branch=""):
+    return s.Retrieved(iteration=iteration, branch=branch, queries=[query], k=5, hits=[list(hits)])
+
+
+def test_each_round_says_what_it_looked_for_found_and_missed():
+    rounds = told(
+        s.Asked(question="Which river?"),
+        search(1, "Which river?", "orle", "isk", "tarn"),
+        s.Extracted(iteration=1, statements=["Tarn is a town.", "Isk is a river."], sources=[["tarn"], ["isk"]]),
+        s.Missing(iteration=1, missing="the river through Tarn"),
+        s.Queried(iteration=1, queries=["river Tarn"]),
+        search(2, "river Tarn", "isk", "orle"),
+        s.Reasoned(iteration=2, what="note", text="The Isk flows through Tarn.", passages=["isk"]),
+        s.Answered(iteration=2, answer="the Isk", passages=["isk"]),
+    )
+    assert rounds == [
+        Round(["Which river?"], ["Isk", "Tarn"], "the river through Tarn"),
+        Round(["river Tarn"], ["Isk"], ""),
+    ]
+    assert str(rounds[0]) == "looked for Which river? → found Isk, Tarn; missing: the river through Tarn"
+
+
+def test_sub_questions_are_a_round_and_what_was_read_in_vain_is_named():
+    rounds = told(
+        search(1, "Which river?", "orle"),
+        s.Queried(iteration=1, queries=["Which town?", "Which river flows there?"]),
+        search(2, "Which town?", "tarn", "isk", branch="1"),
+        s.Judged(iteration=2, branch="1", what="relevance", value=True, passage="tarn"),
+        search(2, "Which sea?", branch="2"),
+    )
+    assert rounds == [
+        Round(["Which river?"], ["orle"], "Which town?; Which river flows there?"),
+        Round(["Which town?", "Which sea?"], ["Tarn"], ""),
+    ]
+    assert str(told(search(1, "x"))[0]) == "looked for x → found nothing"
+    assert told(s.Asked(question="x"), s.Answered(answer="y")) == []
