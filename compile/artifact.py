@@ -30,7 +30,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.modules import ModuleLike, ModuleProgram, as_program
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
-from knowgap.storage.files import restore_folder, write_file, write_folder
+from knowgap.storage.files import write_file, write_folder
 
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
 
@@ -190,7 +190,6 @@ def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program]
 
 def _read_config(folder: Path) -> dict[str, Any]:
     """The `config.json` of an artifact; raises `ArtifactError` if the folder is none."""
-    restore_folder(folder)
     file = folder / "config.json"
     config: dict[str, Any] = orjson.loads(file.read_bytes()) if file.exists() else {}
     if "program" not in config:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from knowgap.errors import CheckpointError, shorten
-from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.storage.files import file_digest
 
+_LOADING = threading.RLock()
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "artifact.metadata", "*.npy")
 _TORCH_FILES = ("*.bin",)
 _OWN_MODULES = ("sentence_transformers.", "pylate.models.Dense.")  # those that sentence-transformers has
@@ -77,6 +79,27 @@ def model_digest(folder: str | Path) -> str:
 def is_allowed(name: str, allow_hub: Collection[str]) -> bool:
     """Whether the user has allowed a hub name; `allow_hub` may be a single name."""
     return name in ([allow_hub] if isinstance(allow_hub, str) else allow_hub)
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Load a model without progress bars and load reports; one thread at a time."""
+    from transformers.utils import logging as transformers_logging
+
+    with _LOADING:
+        bars, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+        sentence_transformers = logging.getLogger("sentence_transformers")
+        sentence_level = sentence_transformers.level
+        sentence_transformers.setLevel(logging.ERROR)
+        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity(logging.ERROR)
+        try:
+            yield
+        finally:
+            sentence_transformers.setLevel(sentence_level)
+            transformers_logging.set_verbosity(level)
+            if bars:
+                transformers_logging.enable_progress_bar()
 
 
 @contextmanager

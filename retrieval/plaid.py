@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import multiprocessing
+import os
 import pickle
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,9 +25,8 @@ import numpy.typing as npt
 import torch
 from typing_extensions import Self
 
-from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
+from knowgap.errors import IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
@@ -37,8 +38,17 @@ _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """How many centroids are looked up for a query token; how many passages are scored by MaxSim, at least and per hit."""
 _FEWEST = 32  # passages, below which there is nothing to cluster
 
-colbert()  # corrected before any part of it is imported
-_stock: Any = importlib.import_module
+
+def _stock(module: str) -> Any:
+    """A module of colbert-ai, whose import wants a `git` program and changes how the whole process starts others."""
+    start_method = multiprocessing.get_start_method(allow_none=True)
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    try:
+        return importlib.import_module(module)
+    finally:
+        multiprocessing.set_start_method(start_method, force=True)
+
+
 _stock("colbert.infra.config.settings").RunSettings.total_visible_gpus = 0  # for a GPU it would compile extensions
 
 
@@ -59,7 +69,6 @@ class PlaidIndex(Index):
         if passages is None:
             self.manifest = Manifest.read(path, engine=self.engine)
         folder = path / "plaid" if passages is None else path
-        self.name = f"plaid {path.name}"
         self._passages: Any = passages or PassageStore(path / FIRST_SEGMENT)
         try:
             chunks = range(json.loads((folder / "metadata.json").read_bytes())["num_chunks"])
@@ -71,7 +80,7 @@ class PlaidIndex(Index):
             lengths = [json.loads((folder / f"doclens.{n}.json").read_bytes()) for n in chunks]
             self._lengths = np.concatenate(lengths).astype(np.int64)
             self._members, sizes = (each.numpy() for each in _load(folder / "ivf.pid.pt"))
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        except (OSError, ValueError, RuntimeError, LookupError, TypeError, EOFError, pickle.UnpicklingError) as error:
             raise IndexDamaged(f"{folder} is not a colbert-ai index, or is damaged ({shorten(error, 120)})") from error
         self._starts = np.concatenate([[0], np.cumsum(self._lengths)])
         self._cells = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
@@ -85,14 +94,7 @@ class PlaidIndex(Index):
 
     @classmethod
     def build(
-        cls,
-        passages: Iterable[Passage],
-        path: str | Path,
-        *,
-        encoder: str | Path | None = None,
-        nbits: int = 2,
-        overwrite: bool = False,
-        progress: Progress | None = None,
+        cls, passages: Iterable[Passage], path: str | Path, *, encoder: Any = None, nbits: int = 2, **options: Any
     ) -> Self:
         """Encode at least 32 passages and have colbert-ai compress them, or continue an interrupted call.
 
@@ -105,8 +107,7 @@ class PlaidIndex(Index):
         """
         if nbits not in (1, 2, 4):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
-        more: Any = {"encoder": encoder, "overwrite": overwrite, "progress": progress}
-        cls._build(passages, path, {"nbits": nbits}, _write, prepare=_check_number, **more)
+        cls._build(passages, path, {"nbits": nbits}, _write, prepare=_check_number, encoder=encoder, **options)
         return cls.open(path, encoder=encoder)
 
     @classmethod
@@ -121,20 +122,16 @@ class PlaidIndex(Index):
             IndexDamaged: a file cannot be read.
             CheckpointError: the checkpoint is missing.
         """
-        own = folder / CHECKPOINT
         try:
             config = json.loads((folder / "metadata.json").read_bytes())["config"]
             collection, named = config["collection"], str(config["checkpoint"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, LookupError, TypeError) as error:
             raise IndexDamaged(f"{folder}: metadata.json cannot be read ({type(error).__name__})") from error
-        try:
-            encoder = TokenEncoder.load(own if own.is_dir() else named, named_by=folder)
-        except CheckpointError as error:
-            raise CheckpointError(f"{error}; or put the checkpoint's folder there as {own}") from error
+        own = folder / CHECKPOINT
+        encoder = TokenEncoder.load(own if own.is_dir() else named, named_by=folder)
         recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
         beside = [*folder.glob("*.tsv"), *folder.glob("*.jsonl")]
-        lines = Lines(folder if beside or not recorded.is_file() else recorded)
-        index = cls(folder, passages=lines)
+        index = cls(folder, passages=Lines(folder if beside or not recorded.is_file() else recorded))
         index._encoder = encoder
         return index
 

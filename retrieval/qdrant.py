@@ -31,7 +31,7 @@ from knowgap.errors import (
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.base import Build, Index
-from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
@@ -67,33 +67,26 @@ class QdrantIndex(Index):
         passages: Iterable[Passage],
         path: str | Path,
         *,
-        url: str | None = None,
+        url: str = "",
         collection: str = "knowgap",
-        encoder: str | Path | None = None,
+        shard_number: int | None = None,
+        replication_factor: int | None = None,
+        encoder: Any = None,
         overwrite: bool = False,
         progress: Progress | None = None,
-        **layout: int,
     ) -> Self:
         """Encode passages into a collection, or continue an interrupted build with the same arguments.
 
-        Args:
-            passages: what to index; read once.
-            path: a folder for the manifest and the embedded checkpoint.
-            url: a Qdrant server, `https://host:6333`; or a folder, for the engine in qdrant-client itself.
-            collection: its name.
-            encoder: see `ColBERTIndex`.
-            overwrite: replace another index at the path, and a collection of that name.
-            progress: called with each batch of passages.
-            **layout: `shard_number` and `replication_factor` of the collection on a cluster.
+        The folder `path` gets the manifest and the embedded checkpoint. `url` is that of a Qdrant server,
+        `https://host:6333`; or a folder, for the engine in qdrant-client itself. The numbers are for a cluster.
+        `overwrite` also replaces a collection of that name. Other arguments are those of `ColBERTIndex.build`.
 
         Raises:
-            UsageError: there is no URL, or another index is at the path.
             IndexFolderError: the collection exists already.
             KnowgapError: what `Points` and `ColBERTIndex.build` raise.
         """
-        if url is None:
-            raise UsageError("name a Qdrant server or a folder, with --engine-option url=https://HOST:6333")
-        points, settings = Points(url, collection), {"url": url, "name": collection, **layout}
+        points = Points(url, collection)
+        layout = {"shard_number": shard_number, "replication_factor": replication_factor}
 
         def prepare(build: Build) -> None:
             points.create(build.encoder.dim, layout, overwrite=overwrite)
@@ -107,8 +100,8 @@ class QdrantIndex(Index):
                 done += len(batch)
             shutil.rmtree(build.folder / FIRST_SEGMENT)  # the points hold the passages
 
-        more: Any = {"encoder": encoder, "overwrite": overwrite, "progress": progress}
-        cls._build(passages, path, settings, write, prepare=prepare, **more)
+        settings, more = {"url": url, "name": collection, **layout}, {"overwrite": overwrite, "progress": progress}
+        cls._build(passages, path, settings, write, prepare=prepare, encoder=encoder, **more)
         return cls(Path(path), points, encoder)
 
     @classmethod
@@ -124,9 +117,8 @@ class QdrantIndex(Index):
         """
         settings = Manifest.parse(path, engine=cls.engine).settings
         named = str(settings["url"])
-        if url is None and named.rstrip("/") != os.environ.get("QDRANT_URL", "").rstrip("/"):
-            said = shorten(named, 100)
-            raise UsageError(f"{path} names the Qdrant server {said}: allow it in the environment, QDRANT_URL={said}")
+        if url is None and named != os.environ.get("QDRANT_URL"):
+            raise UsageError(f"{path} names the Qdrant server {named}: allow it in the environment, QDRANT_URL={named}")
         points = Points(url or named, settings["name"])
         if not points.exists:
             raise IndexDamaged(f"{path}: its collection {points.name!r} no longer exists; build the index again")
@@ -154,21 +146,20 @@ class QdrantIndex(Index):
         new = list(passages)
         for batch in batches(new, _AT_ONCE):
             self.points.upload(batch, self.encoder)
-        return self._changed("add", [list(passage.to_dict().values()) for passage in new])
+        return self._changed([[passage.id, passage.title, passage.text] for passage in new])
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete passages by id, and return how many the index had."""
         known = self.points.ask("retrieve", [_point_id(name) for name in sorted(set(ids))])
         if known:
             self.points.ask("delete", [record.id for record in known])
-        return self._changed("delete", sorted(record.payload["id"] for record in known))
+        return self._changed(sorted(record.payload["id"] for record in known))
 
-    def _changed(self, change: str, content: list[Any]) -> int:
+    def _changed(self, content: list[Any]) -> int:
         """Update the number of passages and the digest of all changes in the manifest."""
         if content:
             old = Manifest.parse(self.path)
-            digest = json_digest([old.corpus_digest, change, content])
-            segment = replace(old.segments[0], passages=len(self), corpus_digest=digest)
+            segment = Segment(FIRST_SEGMENT, len(self), json_digest([old.corpus_digest, content]))
             self.manifest = replace(old, segments=(segment,), changes=old.changes + 1)
             self.manifest.write(self.path)
         return len(content)
@@ -182,12 +173,14 @@ class Points:
     """A collection on a server, which gets the key in the environment variable QDRANT_API_KEY, or in a folder.
 
     Raises:
-        UsageError: the key would go over plain HTTP to another machine.
+        UsageError: there is no URL, or the key would go over plain HTTP to another machine.
         IndexMissing: no server answers, also later; or another process has opened the folder.
     """
 
     def __init__(self, url: str, name: str) -> None:
         self.url, self.name, key = url, name, os.environ.get("QDRANT_API_KEY") or None
+        if not url:
+            raise UsageError("name a Qdrant server or a folder, with --engine-option url=https://HOST:6333")
         if key and url.startswith("http:") and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
             raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
         try:
@@ -204,7 +197,7 @@ class Points:
         except (ApiException, ConnectionError) as error:
             raise IndexMissing(f"{self.url}: Qdrant does not answer ({shorten(error, 200)})") from error
 
-    def create(self, dim: int, layout: dict[str, int], *, overwrite: bool) -> None:
+    def create(self, dim: int, layout: dict[str, Any], *, overwrite: bool) -> None:
         """Create the collection; raises `IndexFolderError` if it exists and is not to be overwritten."""
         if self.exists and not overwrite:
             raise IndexFolderError(f"the collection {self.name!r} already exists; choose another, or --overwrite")

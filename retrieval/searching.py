@@ -19,18 +19,10 @@ _PART: ContextVar[Part | None] = ContextVar("searched part", default=None)
 
 
 def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
-    """The hits of a retriever for each query, within the documents of `only_documents`.
-
-    Raises:
-        UsageError: the retriever does not return a list of hits for each query.
-    """
+    """The hits of a retriever for each query, within the documents of `only_documents`."""
     part, search = _PART.get(), retriever.search
     some: dict[str, Any] = {} if part is None else {"files" if isinstance(part, tuple) else "ids": part}
-    results = search(list(queries), k, **some)
-    if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
-        name = type(retriever).__name__
-        raise UsageError(f"{name}.search(queries, k) must return a list of knowgap.Hit for each of the queries")
-    return results
+    return search(list(queries), k, **some)
 
 
 def only_documents(retriever: Any, files: Sequence[str]) -> AbstractContextManager[None]:

@@ -1,8 +1,8 @@
 """Atomic writing of files and folders, which are written beside their target and then renamed into place.
 
-A writer holds the lock `.NAME.lock`, which the system releases when the process dies, on every platform. A killed
-writer leaves the target as it was, and at most its lock and the hidden `.NAME.unfinished` beside it; the next writer of
-the same target removes both.
+A writer holds the lock `.NAME.lock`, which the system releases when the process dies. A killed writer leaves the target
+as it was, and at most its lock and the hidden `.NAME.unfinished` beside it; the next writer of the same target removes
+both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 UNFINISHED = ".unfinished"
-_NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # the system or the disk cannot do it
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def write_file(path: str | Path, content: str | bytes) -> Path:
@@ -35,15 +34,12 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
         OSError: it cannot be written; the error names a file, and the target is as it was.
     """
     target = Path(path)
-    with _unfinished(target) as beside, naming(target):
-        try:
-            with beside.open("wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, target)
-        finally:
-            beside.unlink(missing_ok=True)
+    with _unfinished(target) as beside:
+        with beside.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
         sync(target.parent)
     return target
 
@@ -56,22 +52,30 @@ def write_json(path: Path, value: Any) -> None:
 @contextmanager
 def write_folder(target: Path) -> Iterator[Path]:
     """Write a folder in one step: the block fills the folder that it gets, which then replaces the target."""
-    with _unfinished(target) as beside, naming(target):
-        shutil.rmtree(beside, ignore_errors=True)
+    with _unfinished(target) as beside:
         beside.mkdir()
-        try:
-            yield beside
-            replace_folder(beside, target)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+        yield beside
+        replace_folder(beside, target)
 
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """Hold the lock of a target, and yield the path at which it is prepared."""
+    """Hold the lock of a target, and yield the path at which it is prepared; what remains there is removed."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with acquire_lock(target):
-        yield target.with_name(f".{target.name}{UNFINISHED}")
+    beside = target.with_name(f".{target.name}{UNFINISHED}")
+    with acquire_lock(target), naming(target):
+        _remove(beside)
+        try:
+            yield beside
+        finally:
+            _remove(beside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -84,17 +88,15 @@ def acquire_lock(target: Path, *, taken: Exception | None = None, reentrant: boo
         reentrant: a thread that holds the lock may take it again; it is free once every holder has released it.
 
     Raises:
-        OSError: the lock cannot be made; the error names the target.
+        OSError: the lock cannot be made.
     """
     from filelock import FileLock, Timeout
 
     lock = FileLock(target.with_name(f".{target.name}.lock"), is_singleton=reentrant)
     try:
         lock.acquire(timeout=-1 if taken is None else 0)
-    except OSError as error:
-        if taken is not None and isinstance(error, Timeout):
-            raise taken from None
-        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(target)) from error
+    except Timeout as error:
+        raise taken or error from None
     try:
         yield
     finally:
@@ -108,13 +110,12 @@ def acquire_lock(target: Path, *, taken: Exception | None = None, reentrant: boo
 def replace_folder(folder: Path, target: Path) -> None:
     """Replace the target by a finished folder, and remove the old target.
 
-    On Linux and macOS the two folders are exchanged in one step. If the system or the disk cannot do that, the old one
-    is renamed first; if the process is killed between the two steps, a reader puts it back (`restore_folder`).
+    The two are exchanged in one step. If the system or the disk cannot do that, the old one is renamed first, to
+    `.NAME.replaced`.
     """
-    old = target.with_name(f".{target.name}.replaced")
-    if target.exists() and _exchange(folder, target):
-        old = folder
-    else:
+    old = folder
+    if not target.exists() or not _exchange(folder, target):
+        old = target.with_name(f".{target.name}.replaced")
         shutil.rmtree(old, ignore_errors=True)
         if target.exists():
             os.replace(target, old)
@@ -123,30 +124,10 @@ def replace_folder(folder: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def restore_folder(target: Path) -> None:
-    """Put back a folder that a killed writer had renamed and not yet replaced, if there is one."""
-    target = target.absolute()  # the current folder has no name
-    old = target.with_name(f".{target.name}.replaced")
-    if old.exists() and not target.exists():
-        with suppress(OSError):
-            os.replace(old, target)
-
-
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; return False if the system or the disk cannot."""
-    system = {"linux": ("renameat2", [-100, one, -100, other, 2]), "darwin": ("renamex_np", [one, other, 2])}
-    if sys.platform not in system:
-        return False
-    name, arguments = system[sys.platform]
-    function = getattr(ctypes.CDLL(None, use_errno=True), name, None)
-    if function is None:
-        return False
-    if function(*(os.fsencode(a) if isinstance(a, Path) else a for a in arguments)) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _NO_EXCHANGE:
-        return False
-    raise OSError(number, os.strerror(number), str(other))
+    """Exchange two paths in one step; return False if that cannot be done."""
+    function = getattr(ctypes.CDLL(None), "renameat2", None)
+    return function is not None and function(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 @contextmanager
@@ -163,8 +144,6 @@ def naming(path: str | Path) -> Iterator[None]:
 
 def sync(path: Path) -> None:
     """Have the system write a file or folder to the disk now."""
-    if path.is_dir() and os.name == "nt":  # Windows has no handle for a folder
-        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -43,12 +43,7 @@ def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileReco
             files[name.as_posix()] = path
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:  # syncs in parallel are written together
         list(threads.map(sync, [*files.values(), *folders]))
-    return {name: record_file(path) for name, path in files.items()}
-
-
-def record_file(path: Path) -> FileRecord:
-    """The size and SHA-256 of a file."""
-    return {"size": path.stat().st_size, "sha256": file_digest(path)}
+    return {name: {"size": path.stat().st_size, "sha256": file_digest(path)} for name, path in files.items()}
 
 
 def find_damage(folder: Path, files: Mapping[str, FileRecord]) -> str | None:

@@ -59,8 +59,6 @@ class RecordFile(Generic[R]):
     def __init__(self, path: str | Path, kind: type[R], about: Mapping[str, Any], what: str = "record") -> None:
         self.path, self._writing = Path(path), threading.Lock()
         wanted: dict[str, Any] = orjson.loads(orjson.dumps(dict(about)))
-        if self.path.is_dir():
-            raise UsageError(f"{path} is a folder: name a file for the {what}s")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         taken = UsageError(f"another run is writing to {path}: wait for it, or name another file")
         with ExitStack() as stack:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from knowgap.compiling.evaluation.provenance import versions
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.errors import MissingDependency, UsageError
-from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+from knowgap.retrieval.hub import quiet_transformers
 from knowgap.storage.files import acquire_lock, folder_digest, json_digest, write_folder, write_json
 from knowgap.storage.processes import is_main_process, main_process_first, process_count
 from knowgap.storage.progress import Progress, no_progress

@@ -5,7 +5,6 @@ Its folder has only what is fitted to a corpus: the projection and the weights o
 
 from __future__ import annotations
 
-import json
 import string
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,21 +16,13 @@ from torch.nn import functional
 
 from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.minilm import PAD, minilm_folder, minilm_model, padded_batches, token_ids
-from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
+from knowgap.retrieval.window import Window, tokenizer_of
 
 SETTINGS, PROJECTION, TOKEN_WEIGHTS = "knowgap.json", "projection.npy", "token_weights.npy"
 """The files: what the checkpoint is; the projection, float32 [dim, 384]; the weights of tokens in a query, float32."""
 _QUERY_MARK, _PASSAGE_MARK = 1, 2  # ids of tokens that texts do not have
 _PASSAGE_TOKENS, _QUERY_TOKENS = 300, 256
 _TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, as many as fit into its cache
-
-
-def is_embedded(folder: Path) -> bool:
-    """Whether a folder is an embedded checkpoint."""
-    try:
-        return json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["encoder"] == EMBEDDED
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 class EmbeddedModel:

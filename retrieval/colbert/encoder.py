@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,12 +14,11 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
-from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, is_embedded
+from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel
 from knowgap.retrieval.colbert.fitting import fit_checkpoint
 from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.manifest import CHECKPOINT
-from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.progress import Progress
@@ -50,7 +50,7 @@ class TokenEncoder:
         folder, device = Path(folder), choose_device()
         refuse_code(folder)
         try:
-            self._model: Any = EmbeddedModel.load(folder, device) if is_embedded(folder) else _Named(folder, device)
+            self._model: Any = (EmbeddedModel.load if (folder / SETTINGS).is_file() else _Named)(folder, device)
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{folder}: cannot be loaded ({shorten(error)})") from error
         self.dim: int = self._model.dim
@@ -58,7 +58,7 @@ class TokenEncoder:
         self.identity: dict[str, Any] = {"name": str(name or folder), "digest": model_digest(folder)}
         if name == EMBEDDED:
             self.identity["fitted"] = json.loads((folder / SETTINGS).read_bytes())["fitted"]
-        self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
+        self._queries = lru_cache(_CACHED_QUERIES)(self._model.query)
 
     @classmethod
     def load(cls, name: str | Path, *, named_by: Path | None = None) -> Self:
@@ -94,19 +94,16 @@ class TokenEncoder:
         They are unit vectors; those of the embedded checkpoint are multiplied by the weights of their tokens. A query
         that is shorter than a checkpoint wants is filled up with [MASK].
         """
-        return self._queries.get([query], lambda _: [self._encode_query(query)])[0]
-
-    def _encode_query(self, query: str) -> npt.NDArray[np.float32]:
-        vectors = self._model.query(query)
-        vectors.setflags(write=False)
-        return vectors
+        return self._queries(query)
 
 
 class _Named:
     """A checkpoint that sentence-transformers loads."""
 
     def __init__(self, folder: Path, device: str) -> None:
-        if not (folder / "modules.json").is_file() and "HF_ColBERT" not in _architectures(folder):
+        config = folder / "config.json"
+        own = config.is_file() and '"HF_ColBERT"' in config.read_text(encoding="utf-8")
+        if not own and not (folder / "modules.json").is_file():
             raise CheckpointError(
                 f"{folder}: not a ColBERT checkpoint (its config.json does not name the architecture HF_ColBERT, "
                 "without which its projection would be random)"
@@ -135,10 +132,3 @@ class _Named:
         with self._lock, half_precision(self._device):
             found = encode(texts, convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False)
         return [np.asarray(vectors, dtype=np.float32) for vectors in found]
-
-
-def _architectures(folder: Path) -> list[str]:
-    try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder}: not a ColBERT checkpoint ({shorten(error, 100)})") from error

@@ -27,11 +27,7 @@ ENGINES = {
 
 
 def open_index(
-    path: str | Path,
-    *,
-    engine: str | None = None,
-    allow_hub: Collection[str] = (),
-    **options: Any,
+    path: str | Path, *, engine: str | None = None, allow_hub: Collection[str] = (), **options: Any
 ) -> Retriever:
     """Open an index of any engine.
 
@@ -73,23 +69,17 @@ def as_retriever(retriever: Any, *, allow_hub: Collection[str] = ()) -> Any:
         if is_address(str(retriever)):
             return RemoteRetriever(str(retriever))
         found = open_outside(retriever) or make("retriever", retriever, Retriever)
-        retriever = found or open_index(retriever, allow_hub=allow_hub)
+        return found or open_index(retriever, allow_hub=allow_hub)
     if retriever is None or isinstance(retriever, Retriever):
         return retriever
-    raise UsageError(
-        f"retriever must be an index, its folder or the URL of its server, not {type(retriever).__name__}: "
-        f"{shorten(repr(retriever), 60)}"
-    )
+    raise UsageError(f"an index, its folder or the URL of its server, not {shorten(repr(retriever), 60)}")
 
 
 def open_or_build(path: str | Path, passages: Iterable[Passage], engine: str, *, progress: Any = None) -> Retriever:
-    """Open the index in a folder; if there is none, build it from the passages first.
-
-    The errors are those of `open_index` and of the engine's `build`.
-    """
-    if not Path(path).exists():
-        return engine_class(engine).build(passages, path, progress=progress)
-    return open_index(path, engine=engine)
+    """Open the index in a folder; if there is none, build it from the passages first."""
+    if Path(path).exists():
+        return open_index(path, engine=engine)
+    return engine_class(engine).build(passages, path, progress=progress)
 
 
 def engine_class(engine: str) -> Any:

@@ -246,8 +246,11 @@ class UpdateConformance:
         assert sorted(map(str, index)) == sorted(map(str, [*left[1:], new]))
         assert len(index) == len(left)
 
-    def test_filters_see_the_changes(self, index, passages):
+    def test_filters_and_checks_see_the_changes(self, index, passages):
         index.add(NEW)
         index.delete([NEW[0].id, passages[0].id])
         ids = [NEW[0].id, NEW[1].id, passages[0].id, passages[1].id]
         assert {hit.passage.id for hit in index.search(QUERIES, 9, ids=ids)[0]} == {ids[1], ids[3]}
+        flip_last_bit(index.path / "segment-1" / "passages.bin")
+        with pytest.raises(IndexDamaged, match=r"segment-1/passages\.bin"):
+            open_index(index.path)

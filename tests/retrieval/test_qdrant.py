@@ -124,7 +124,7 @@ def test_only_a_server_that_the_user_named_is_asked(build, tmp_path, monkeypatch
     [
         ("http://127.0.0.1:9", "", IndexMissing),
         ("http://192.0.2.1:6333", "secret", UsageError),
-        (None, "", UsageError),
+        ("", "", UsageError),
     ],
 )
 def test_refuses_a_build(build, tmp_path, monkeypatch, url, key, error):

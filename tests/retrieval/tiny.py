@@ -66,31 +66,18 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
 
 
 def write_pylate(folder, texts, *, dim=16, seed=1):
-    """A ModernBERT with two layers of random weights and a projection, in the layout of PyLate 1."""
+    """A BertModel with two layers of random weights and a projection, in the layout of PyLate 1."""
     import string
 
-    import torch
-    from safetensors.torch import save_file
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import ModernBertConfig, ModernBertModel, PreTrainedTokenizerFast
+    from safetensors.numpy import save_file
+    from transformers import BertModel
 
-    special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "CLS", "SEP", "UNK", "MASK")}
-    words = {word for text in texts for word in "".join(c if c.isalnum() else " " for c in text).split()}
-    vocabulary = list(dict.fromkeys([*special.values(), *sorted(words), *string.punctuation]))
-    raw = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="[UNK]"))
-    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    marks = [("[CLS]", 1), ("[SEP]", 2)]
-    raw.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=marks)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=299, **special)
+    tokenizer = write_tokenizer(folder, texts)
     tokenizer.add_tokens(["[Q] ", "[D] "])
     tokenizer.save_pretrained(folder)
-    config = ModernBertConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=512, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    random_model(ModernBertModel, config, seed).save_pretrained(folder)
+    random_model(BertModel, bert_config(tokenizer), seed, add_pooling_layer=False).save_pretrained(folder)
     (folder / "1_Dense").mkdir()
-    weight = torch.from_numpy(np.random.default_rng(seed).normal(size=(dim, 32)).astype(np.float32))
+    weight = np.random.default_rng(seed).normal(size=(dim, 32)).astype(np.float32)
     save_file({"linear.weight": weight}, folder / "1_Dense" / "model.safetensors")
     dense = {"in_features": 32, "out_features": dim, "bias": False}
     records = {

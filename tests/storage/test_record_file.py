@@ -63,5 +63,3 @@ def test_another_files_are_refused(tmp_path):
     path.write_text("something else, without an end")
     with pytest.raises(UsageError, match="is not a file of words"):
         opened(path)
-    with pytest.raises(UsageError, match="is a folder"):
-        opened(tmp_path)

@@ -1,14 +1,12 @@
 import random
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import UsageError
 from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Manifest, Passage, open_index
 from knowgap.retrieval.index import folder_index
-from tests.retrieval.conformance import NEW, QUERIES, corpus, flip_last_bit
+from tests.retrieval.conformance import NEW, QUERIES, corpus
 from tests.retrieval.test_indexes import count_words
 
 
@@ -37,13 +35,6 @@ def assert_same(index, passages, tmp_path):
         assert len(each) == len(passages)
 
 
-def test_a_large_segment_is_not_written_again(index):
-    for passage in NEW:
-        index.add([passage])
-        assert len(index.manifest.segments) <= 4
-    assert index.manifest.segments[0].name == "segment-0"
-
-
 def test_an_emptied_index(index):
     index.delete([passage.id for passage in corpus()])
     assert len(index) == 0
@@ -58,7 +49,7 @@ def test_an_emptied_index(index):
 def test_many_steps_equal_a_rebuild(index, tmp_path):
     rng = random.Random(2)
     pool = corpus() + [Passage(f"extra {i}", f"Extra {i}", f"{'wave ' * (i % 5)}and sand {i % 17}") for i in range(60)]
-    live = {passage.id: passage for passage in corpus()}
+    live, segments = {passage.id: passage for passage in corpus()}, list[int]()
     for step in range(1, 121):
         chosen = rng.sample(pool, rng.randint(1, 3))
         for passage in chosen:
@@ -68,11 +59,13 @@ def test_many_steps_equal_a_rebuild(index, tmp_path):
             live |= {passage.id: passage for passage in chosen}
         else:
             index.delete(passage.id for passage in chosen)
+        segments.append(len(index.manifest.segments))
         if step % 40 == 0:
             if step == 80:
                 index.merge()
             assert_same(index, list(live.values()), tmp_path)
             index = reopen(index)
+    assert max(segments) == 4
 
 
 class _Killed(BaseException):
@@ -126,19 +119,6 @@ def test_killed_between_any_two_writes_of_a_change(tmp_path, monkeypatch):
         assert_same(again, after, tmp_path)
 
 
-def test_damage_after_a_change_is_refused(index):
-    index.add(NEW)
-    index.delete([NEW[0].id, corpus()[1].id])
-    for name in index.manifest.files:
-        path = index.path / name
-        content = path.read_bytes()
-        flip_last_bit(path)
-        with pytest.raises(IndexDamaged, match=name):
-            reopen(index)
-        path.write_bytes(content)
-    assert len(reopen(index)) == len(corpus()) + len(NEW) - 2
-
-
 def test_readers_see_changes_when_they_refresh_and_writers_always(index, tmp_path, monkeypatch):
     other = reopen(index)
     before = other.search(QUERIES, 5)
@@ -163,21 +143,6 @@ def test_readers_see_changes_when_they_refresh_and_writers_always(index, tmp_pat
     monkeypatch.setattr(Manifest, "parse", lambda path, engine=None: next(seen, index.manifest))
     late = reopen(index)
     assert (late.manifest, late.search(QUERIES, 5)) == (index.manifest, index.search(QUERIES, 5))
-
-
-def test_another_process_is_writing(index):
-    script = (
-        "import sys\nfrom filelock import FileLock\n"
-        "with FileLock(sys.argv[1]):\n    print('held', flush=True)\n    sys.stdin.read()\n"
-    )
-    command = [sys.executable, "-c", script, index.path / ".writer.lock"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline().strip() == b"held"
-        with pytest.raises(IndexFolderError, match="another process is changing"):
-            index.add(NEW)
-        assert len(index.search(QUERIES, 3)[0]) == 3
-        process.kill()
-    assert index.add(NEW) == len(NEW)
 
 
 @pytest.mark.parametrize("kind", [ColBERTIndex, HybridIndex])

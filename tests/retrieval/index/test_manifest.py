@@ -8,7 +8,7 @@ from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMi
 from knowgap.retrieval import BM25Index, Manifest, open_index
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from knowgap.storage import manifest
-from tests.retrieval.conformance import corpus
+from tests.retrieval.conformance import NEW, corpus
 
 
 @pytest.fixture
@@ -53,15 +53,21 @@ def test_a_manifest_is_of_an_engine_and_its_settings(index, tmp_path):
         Manifest.read(index, engine="colbert")
 
 
-def test_a_killed_builder_holds_no_lock(tmp_path):
+@pytest.mark.parametrize(("lock", "problem"), [(".index.lock", "building"), ("index/.writer.lock", "changing")])
+def test_a_lock_is_of_a_process_and_ends_with_it(index, lock, problem):
+    acts = {
+        "building": lambda: BM25Index.build(corpus(), index, overwrite=True),
+        "changing": lambda: BM25Index.open(index).add(NEW),
+    }
     script = (
-        "import sys\nfrom knowgap.retrieval.index.base import lock_index\n"
-        "with lock_index(sys.argv[1]):\n    print('building', flush=True)\n    sys.stdin.read()\n"
+        "import sys\nfrom filelock import FileLock\n"
+        "with FileLock(sys.argv[1]):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", script, tmp_path / "index"]
+    command = [sys.executable, "-c", script, index.parent / lock]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline().strip() == b"building"
-        with pytest.raises(IndexFolderError, match="another process is building"):
-            BM25Index.build(corpus(), tmp_path / "index")
+        assert process.stdout.readline().strip() == b"held"
+        with pytest.raises(IndexFolderError, match=f"another process is {problem}"):
+            acts[problem]()
+        assert len(BM25Index.open(index).search(["river"], 3)[0]) == 3
         process.kill()
-    assert len(BM25Index.build(corpus(), tmp_path / "index")) == len(corpus())
+    acts[problem]()
