@@ -45,11 +45,12 @@ class Usage(BaseModel, extra="forbid"):
     """Calls to a language model, their tokens and their price.
 
     Attributes:
-        calls: calls that were sent to the language model; the tokens and the money are those of these calls.
+        calls: calls that were sent to the language model.
         failed_calls: those of them that ended in an error.
-        cached_calls: calls answered from a cache instead; their tokens are counted if the replies state them.
+        cached_calls: calls answered from a cache instead.
         cut: calls of either kind whose reply ended at the limit of tokens.
-        money: US dollars, as far as prices are known.
+        prompt_tokens: of calls of either kind, as far as the replies state them; `completion_tokens` are those written.
+        money: US dollars for the calls that were sent, as far as prices are known.
         unreported_calls: answered calls whose tokens are not known, since the reply does not state them.
         uncounted_calls: calls of models that bypassed the meter; no other number includes them.
     """
@@ -60,8 +61,6 @@ class Usage(BaseModel, extra="forbid"):
     cut: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_prompt_tokens: int = 0
-    cached_completion_tokens: int = 0
     money: float = 0.0
     unreported_calls: int = 0
     uncounted_calls: int = 0
@@ -209,18 +208,16 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
     prompt = sum(get_part(part, "prompt_tokens") or get_part(part, "input_tokens") or 0 for part in parts)
     completion = sum(get_part(part, "completion_tokens") or get_part(part, "output_tokens") or 0 for part in parts)
     choices = [choice for part in responses for choice in (part, *(get_part(part, "choices") or ()))]
-    cut = int(any(get_part(choice, "finish_reason") == "length" for choice in choices))
-    if get_part(response, "cache_hit") or (not billed and prompt + completion > 0):
-        return Usage(cached_calls=1, cut=cut, cached_prompt_tokens=prompt, cached_completion_tokens=completion)
-    unreported = not prompt + completion
-    price = dollars(prompt, completion, prices) if prices is not None and not unreported else entry.get("cost")
+    cached = bool(get_part(response, "cache_hit") or (not billed and prompt + completion))
+    price = entry.get("cost") if prices is None else dollars(prompt, completion, prices)
     return Usage(
-        calls=1,
-        cut=cut,
+        calls=int(not cached),
+        cached_calls=int(cached),
+        cut=int(any(get_part(choice, "finish_reason") == "length" for choice in choices)),
         prompt_tokens=prompt,
         completion_tokens=completion,
-        money=price or 0.0,
-        unreported_calls=unreported,
+        money=0.0 if cached else price or 0.0,
+        unreported_calls=int(not cached and not prompt + completion),
     )
 
 

@@ -198,8 +198,7 @@ def estimate(
         raise UsageError(f"{cannot}: {found.failures[0].failure}")
     if usage.uncounted_calls:
         raise UsageError(f"{cannot}: some calls of the language model are not counted")
-    read = usage.prompt_tokens + usage.cached_prompt_tokens
-    written = usage.completion_tokens + usage.cached_completion_tokens
+    read, written = usage.prompt_tokens, usage.completion_tokens
     prices = token_prices(lm_name(resolve_lm(run.lm)))
     counts = {"calls": usage.asked, "prompt_tokens": read, "completion_tokens": written}
     money = None if prices is None else dollars(read, written, prices)

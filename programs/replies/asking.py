@@ -190,8 +190,9 @@ def _ends_in_thought(text: str, usage: Usage) -> bool:
 
     An empty reply did, since servers leave thoughts out, unless it has a single token: the one that ends a reply.
     """
-    written = usage.completion_tokens + usage.cached_completion_tokens
-    return re.search(r"<think(?!.*</think)", text, re.S) is not None if text else written != usage.answered
+    if not text:
+        return usage.completion_tokens != usage.answered
+    return re.search(r"<think(?!.*</think)", text, re.S) is not None
 
 
 def without_last(

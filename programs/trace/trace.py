@@ -76,10 +76,7 @@ class Cost(BaseModel, extra="forbid"):
 
     def of_calls(self, usage: Usage) -> Cost:
         """The same cost, with the counts of calls and tokens that a tracker has."""
-        counts = {name: getattr(usage, name) for name in ("cached_calls", "failed_calls", "uncounted_calls", "cut")}
-        counts |= {"lm_calls": usage.asked, "unreported_calls": usage.unreported_calls}
-        counts["prompt_tokens"] = usage.prompt_tokens + usage.cached_prompt_tokens
-        counts["completion_tokens"] = usage.completion_tokens + usage.cached_completion_tokens
+        counts = usage.model_dump(exclude={"calls", "money"}) | {"lm_calls": usage.asked}
         return self.model_copy(update=counts)
 
     def __str__(self) -> str:
