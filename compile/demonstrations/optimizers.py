@@ -184,18 +184,15 @@ def _observed(metric: Metric, seed: int, progress: Progress | None) -> Metric:
 
 
 def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
-    """A metric in GEPA's form, which returns a score and feedback; the feedback of a metric that has one is passed on.
+    """A metric in GEPA's form, which returns a score and feedback.
 
-    Else it says what was expected and answered, what became of the evidence, and why the program stopped.
+    The feedback says what was expected and answered, what became of the evidence, and why the program stopped.
     """
 
     def with_feedback(
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> dspy.Prediction:
-        result: Any = metric(gold, pred)
-        score = float(getattr(result, "score", result))
-        if hasattr(result, "feedback"):
-            return dspy.Prediction(score=score, feedback=str(result.feedback))
+        score = metric(gold, pred)
         prediction = pred if isinstance(pred, dspy.Prediction) else {}  # DSPy passes another if none could be parsed
         expected = " or ".join(repr(answer) for answer in reference_answers(gold)[:5])
         lines = [f"The answer {prediction.get('answer') or ''!r} scores {score:.2f}; expected was {expected}."]

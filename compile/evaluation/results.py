@@ -143,8 +143,7 @@ class Evaluation(BaseModel, extra="forbid"):
 
     def costs(self) -> dict[str, float | None]:
         """The mean costs of the questions on which the program did not fail; see `mean_costs`."""
-        asked = [r for r in self.records if not r.error] or self.records
-        return mean_costs([record.cost for record in asked], [r.scores.get(self.metrics[0]) for r in asked])
+        return mean_costs(self.records, self.metrics[0])
 
     def spoilt(self) -> dict[str, int]:
         """How many replies could not be read or were cut off, and how many calls were not counted, in all questions."""
@@ -246,14 +245,18 @@ def unknown_costs(costs: Sequence[Cost]) -> set[str]:
     return unknown
 
 
-def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:
-    """The mean of every cost over at least one question, and the costs per right answer (`PER_RIGHT_ANSWER`).
+def mean_costs(records: Sequence[QuestionRecord], metric: str) -> dict[str, float | None]:
+    """The mean of every cost over the questions on which the program did not fail, and the costs per right answer.
 
     A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right. The
-    scores are by the metric that says which answers are right; None counts as 0.
+    metric says which answers are right.
     """
-    unknown, right = unknown_costs(costs), sum(score or 0.0 for score in scores) / len(costs)
-    means = {name: None if name in unknown else sum(getattr(c, name) for c in costs) / len(costs) for name in COSTS}
+    asked = [record for record in records if not record.error] or records
+    right = sum(record.scores.get(metric) or 0.0 for record in asked) / len(asked)
+    costs, means = [record.cost for record in asked], dict[str, float | None]()
+    unknown = unknown_costs(costs)
+    for name in COSTS:
+        means[name] = None if name in unknown else sum(getattr(cost, name) for cost in costs) / len(costs)
     for name, cost in PER_RIGHT_ANSWER.items():
         spent = means[cost]
         means[name] = None if spent is None or not right else spent / right

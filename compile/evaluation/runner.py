@@ -224,8 +224,7 @@ def run_example(
         every |= EVIDENCE
     for name, metric in every.items():
         try:
-            score: Any = metric(example, prediction)
-            record.scores[name] = float(getattr(score, "score", score))
+            record.scores[name] = metric(example, prediction)
         except DataError:
             if not record.scores:  # the main one
                 raise

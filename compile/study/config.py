@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from knowgap.compiling.settings import Settings
 from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
+
+
+def _names(given: Any) -> Any:
+    """Names, which the command line passes with commas between them."""
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else given
+
+
+def _bounds(given: Any) -> Any:
+    """The bounds of a range, which the command line passes as a text such as 1:10."""
+    if isinstance(given, str) and given.count(":") != 1:
+        raise ValueError("write it as LOW:HIGH, such as 1:10")
+    return tuple(given.split(":")) if isinstance(given, str) else given
 
 
 class StudyConfig(Settings, frozen=True):
@@ -20,7 +33,7 @@ class StudyConfig(Settings, frozen=True):
     Attributes:
         n_trials: the number of finished trials (complete or stopped early) at which the study ends.
         name: the name under which it is kept; by default that of the program.
-        storage: a SQLite file (`.db`), a database URL, or a storage of Optuna's; by default it is kept in memory.
+        storage: a SQLite file, or a database URL; by default it is kept in memory.
         demos: whether trials choose demonstrations: "none" leaves those of the program alone, and "auto" searches
             unless the embedded reader answers, which ignores demonstrations.
         hold_out: how many dev questions it does not see, on which `compile` tests its choice; see
@@ -39,33 +52,17 @@ class StudyConfig(Settings, frozen=True):
 
     n_trials: int = Field(default=20, ge=1)
     name: str = ""
-    storage: Any = None
+    storage: str | Path | None = None
     demos: Literal["auto", "none"] = "auto"
     hold_out: int | None = Field(default=None, ge=0)
     tolerance: float = Field(default=0.0, ge=0, le=1)
     prune: bool = True
-    include: list[str] | None = None
-    ranges: dict[str, tuple[float, float]] = Field(default={})
+    include: Annotated[list[str] | None, BeforeValidator(_names)] = None
+    ranges: dict[str, Annotated[tuple[float, float], BeforeValidator(_bounds)]] = Field(default={})
     heartbeat: int = Field(default=60, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
     timeout: float | None = Field(default=None, gt=0)
-
-    @field_validator("include", mode="before")
-    @classmethod
-    def _split(cls, names: Any) -> Any:
-        """Split names with commas between them, as the command line passes them."""
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-    @field_validator("ranges", mode="before")
-    @classmethod
-    def _bounds(cls, ranges: Any) -> Any:
-        """Split texts such as 1:10, as the command line passes them."""
-        texts = {name: text.split(":") for name, text in ranges.items() if isinstance(text, str)}
-        try:
-            return {**ranges, **{name: (float(low), float(high)) for name, (low, high) in texts.items()}}
-        except ValueError:
-            raise ValueError("write each as LOW:HIGH, such as 1:10") from None
 
     def half_for(self, program: Program) -> StudyConfig:
         """The settings of the study of one of two programs: half of the trials and limits, and a name of its own.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from statistics import NormalDist, fmean, pvariance
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import dspy
 import numpy as np
@@ -23,7 +23,7 @@ from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.results import mean_costs
-from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_questions
+from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
@@ -31,7 +31,6 @@ from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms.metering import Usage, UsageTracker, token_prices, track_usage, without_history
 from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
-from knowgap.programs.trace.trace import Cost
 
 P = TypeVar("P", bound=Program)
 
@@ -113,7 +112,7 @@ class Objective(Generic[P]):
         """
         trial.set_user_attr(SPENT, {})  # a trial that is run again inherits what the one before it spent
         program = self.program_of(trial)
-        model, scores, costs = resolve_lm(self.run.lm, program), list[float](), list[Cost]()
+        model, records = resolve_lm(self.run.lm, program), list[QuestionRecord]()
         label, total = trial.user_attrs.get(LABEL, "sampled"), self.config.n_trials
         compared, every = len(trial.study.directions) == 1, len(self.questions)
 
@@ -123,26 +122,25 @@ class Objective(Generic[P]):
                 self.run.progress(min(trial.number, total), total, told)
 
         run, ahead = Run(model, self.run.num_threads, progress=tell), 2 * self.run.num_threads
-        records: Any = run_questions(program, self.questions, {self.metric: self._measure}, run, ahead=ahead)
+        stream: Any = run_questions(program, self.questions, {self.metric: self._measure}, run, ahead=ahead)
         tracker = UsageTracker(token_prices(lm_name(model)))
         try:
-            with dspy.context(lm=model), without_history(), track_usage(tracker), closing(records):
-                for asked, record in enumerate(records, start=1):
+            with dspy.context(lm=model), without_history(), track_usage(tracker), closing(stream):
+                for asked, record in enumerate(stream, start=1):
                     if record.lost:
                         raise LanguageModelUnreachable(f"trial {trial.number}: question {record.id}: {record.error}")
-                    scores.append(cast("float", record.scores[self.metric]))
-                    costs.append(record.cost)
+                    records.append(record)
                     if compared:
-                        trial.report(scores[-1], asked)
+                        trial.report(record.scores[self.metric], asked)
                     # The defaults are never stopped, since others are compared with them.
                     may_stop = compared and label != DEFAULT and asked < every and asked % _BLOCK == 0
                     if may_stop and trial.should_prune():
                         raise TrialPruned
         finally:
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
-            if costs:
-                trial.set_user_attr(COSTS, mean_costs(costs, scores))
-        return float(np.mean(scores))
+            if records:
+                trial.set_user_attr(COSTS, mean_costs(records, self.metric))
+        return float(np.mean([record.scores[self.metric] for record in records]))
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:
         """A copy of the program with the hyperparameters and demonstrations of a trial, such as `study.best_trial`."""

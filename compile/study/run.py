@@ -19,7 +19,7 @@ from optuna import Study
 from optuna.exceptions import ExperimentalWarning, OptunaError, TrialPruned
 from optuna.pruners import NopPruner
 from optuna.samplers import TPESampler
-from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -185,18 +185,18 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
             _LOG.warning("%s; the trial is run again", error)
 
 
-def _opened(storage: str | Path | BaseStorage | None, heartbeat: int) -> BaseStorage | None:
+def _opened(storage: str | Path | None, heartbeat: int) -> RDBStorage | None:
     """Optuna's storage, made if it is not there; None keeps the study in memory.
 
     Args:
-        storage: a SQLite file, a database URL (`postgresql+psycopg://…`), or a storage of Optuna's.
+        storage: a SQLite file or a database URL (`postgresql+psycopg://…`).
         heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
 
     Raises:
         StudyError: no driver is installed, or no such server is known.
     """
-    if storage is None or isinstance(storage, BaseStorage):
-        return storage
+    if storage is None:
+        return None
     file, retry = _sqlite_file(storage), RetryHeartbeatStaleTrialCallback()
     url, options = (str(storage), {}) if file is None else (f"sqlite:///{file}", _SQLITE)
     try:
@@ -209,7 +209,7 @@ def _opened(storage: str | Path | BaseStorage | None, heartbeat: int) -> BaseSto
 
 
 @contextmanager
-def _naming(storage: Any) -> Iterator[None]:
+def _naming(storage: str | Path | None) -> Iterator[None]:
     """Turn errors of a database that cannot be opened, read or written into a `StudyError` that names it."""
     try:
         yield
@@ -220,7 +220,7 @@ def _naming(storage: Any) -> Iterator[None]:
         raise StudyError(f"{shown}; the same command continues the study once the storage works") from error
 
 
-def _sqlite_file(storage: str | Path | BaseStorage | None) -> Path | None:
+def _sqlite_file(storage: str | Path | None) -> Path | None:
     """The file that keeps a study, if it is one."""
     text = str(storage).removeprefix("sqlite:///")
-    return Path(text).expanduser() if isinstance(storage, (str, Path)) and "://" not in text else None
+    return None if storage is None or "://" in text else Path(text).expanduser()

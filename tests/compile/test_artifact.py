@@ -94,15 +94,6 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
     assert evaluate(loaded, examples, "f1", run=Run(lm=reading_lm()[0])).mean() == 1.0
 
 
-def test_something_else_is_not_replaced(compiled, tmp_path):
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    (folder / "cat.jpg").write_text("meow")
-    with pytest.raises(UsageError, match="already exists and is not an artifact"):
-        save(compiled, folder)
-    assert (folder / "cat.jpg").exists()
-
-
 def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     other = BM25Index.build(make_retriever(examples[:3]).passages, tmp_path / "other")
     lm.model = "test/another"

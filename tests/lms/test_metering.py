@@ -18,6 +18,7 @@ from support import AroundTheMeter, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.evaluation.results import mean_costs
+from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
@@ -182,7 +183,7 @@ def test_tokens_that_a_server_does_not_report_are_not_zero(server, local):
         cost = Direct()(question="Where?").trace.cost
     assert (cost.lm_calls, cost.unreported_calls) == (1, 1)
     assert "– tokens" in str(cost)
-    assert mean_costs([cost], [1.0])["tokens"] is None
+    assert mean_costs([QuestionRecord(id="q", cost=cost)], "f1")["tokens"] is None
 
 
 def answering(**kwargs):

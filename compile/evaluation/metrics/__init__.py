@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -82,20 +83,16 @@ def _checked(name: str, metric: Metric) -> Metric:
     parameters = inspect.signature(metric).parameters.values()
     takes_trace = len(parameters) > 2 or any(each.kind == each.VAR_POSITIONAL for each in parameters)
 
-    def score(example: Any, prediction: Any, trace: Any = None) -> Any:
+    def score(example: Any, prediction: Any, trace: Any = None) -> float:
         result: Any = metric(example, prediction, trace) if takes_trace else metric(example, prediction)
-        value = getattr(result, "score", result)
         try:
-            fits = not isinstance(value, str) and 0 <= float(value) <= 1
+            value = math.nan if isinstance(result, str) else float(result)
         except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            question = shorten(str(getattr(example, "question", "")), 80)
-            raise UsageError(
-                f"metric {name} gave {shorten(repr(value), 60)} for the question {question!r}: a score must be a "
-                "number from 0 to 1"
-            )
-        return result if hasattr(result, "score") else float(value)
+            value = math.nan
+        if not 0 <= value <= 1:
+            said = f"{shorten(repr(result), 60)} for the question {shorten(example.get('question'), 80)!r}"
+            raise UsageError(f"metric {name} gave {said}: a score must be a number from 0 to 1")
+        return value
 
     functools.update_wrapper(score, metric).__name__ = name
     return score

@@ -77,14 +77,12 @@ def test_a_killed_run_continues_and_more_questions_go_on_from_fewer(program, exa
 
 def test_a_question_whose_gold_passages_were_corrected_is_asked_again(program, examples, path):
     lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
-    named = [e.copy(gold_ids=["orle"]).with_inputs("question") for e in examples]
-    evaluate(program, named, "exact_match", run=Run(lm=lm), output=path)
-    asked = len(engine.calls)
-    corrected = [named[0].copy(gold_ids=["venn"]).with_inputs("question"), *named[1:]]
+    evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
+    corrected = [examples[0].copy(gold_ids=["q1"]).with_inputs("question"), *examples[1:]]
     for _ in range(2):
         found = evaluate(program, corrected, "exact_match", run=Run(lm=lm), output=path)
-        assert [record.gold for record in found.records] == [["venn"], *[["orle"]] * (len(named) - 1)]
-        assert len(engine.calls) == asked + 1
+        assert found.records[0].gold == ["q1"]
+        assert len(engine.calls) == len(examples) + 1
 
 
 def test_answers_that_depend_on_something_else_are_refused(program, examples, path, lm):

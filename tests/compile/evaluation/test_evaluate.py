@@ -238,7 +238,6 @@ def test_answers_may_be_lists_numbers_and_booleans_and_ids_numbers():
 
     given = {"How many?": 42, "Is it?": "yes", "Who?": ["Ada", "Bo"]}
     asked = [dspy.Example(question=question, answer=answer, gold_ids=[7]) for question, answer in given.items()]
-    lm, _ = scripted_lm({})
-    found = evaluate(Counting(), asked, ["exact_match", "recall"], run=Run(lm=lm))
+    found = evaluate(Counting(), asked, ["exact_match", "recall"], run=Run(lm=scripted_lm({})[0]))
     assert (found.mean("exact_match"), found.mean("recall")) == (1.0, 1.0)
     assert [record.answer for record in found.records] == ["42", "yes", "Bo"]

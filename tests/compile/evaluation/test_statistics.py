@@ -6,6 +6,7 @@ import pytest
 
 from knowgap.compiling.evaluation.metrics import METRICS
 from knowgap.compiling.evaluation.results import COSTS, PER_RIGHT_ANSWER, mean_costs
+from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Interval, few_questions, holm, mean_interval, paired_comparison
 from knowgap.programs.trace.trace import Cost
 
@@ -44,7 +45,8 @@ def test_holm_corrects_the_smallest_most():
 def test_means_by_hand():
     first = Cost(lm_calls=4, prompt_tokens=100, completion_tokens=20, passages=9, iterations=3, seconds=1.5)
     second = Cost(lm_calls=1, cached_calls=1, passages=5, knowledge_tokens=50, retrievals=2)  # never iterates
-    means = mean_costs([first, second], [1.0, None])
+    records = [QuestionRecord(id="a", cost=first, scores={"f1": 1.0}), QuestionRecord(id="b", cost=second)]
+    means = mean_costs([*records, QuestionRecord(id="c", cost=first, error="failed")], "f1")
     assert means.keys() == COSTS.keys() | PER_RIGHT_ANSWER.keys()
     assert {name: mean for name, mean in means.items() if mean} == pytest.approx(
         {
