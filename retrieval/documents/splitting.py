@@ -89,15 +89,12 @@ class Splitter:
         headings, tables = find_blocks(body) if text.markdown else (text.headings, [])
         tables = sorted([*tables, *(Table(start, end, "") for start, end in text.rows)])
         name = text.title or PurePosixPath(file).stem
-        titles, pieces = list[str](), list[tuple[str, int, int]]()
+        pieces = list[tuple[str, str, int, int]]()
         for title, start, end in self._sections(name, text, body, headings):
             inside = [table for table in tables if table.start < end and table.end > start]
-            cut = list(self._cut(title, body, start, end, inside, markdown=text.markdown))
-            titles += [title] * len(cut)
-            pieces += cut
-        passages = _numbered(file, [(title, words) for title, (words, _, _) in zip(titles, pieces, strict=True)])
+            pieces += [(title, *cut) for cut in self._cut(title, body, start, end, inside, markdown=text.markdown)]
         placed = []
-        for passage, (_, start, end) in zip(passages, pieces, strict=True):
+        for passage, (_, _, start, end) in zip(_numbered(file, [each[:2] for each in pieces]), pieces, strict=True):
             first, last = (_number_at(text.pages, at) for at in (start, max(start, end - 1)))
             placed.append((passage, Source(file, text.unit if first else "", first, last)))
         return placed
@@ -172,23 +169,22 @@ class Splitter:
         The first piece begins with the words at `above`. A row that is too long for a passage is cut as prose is; its
         parts have the first cell of the row before them.
         """
-        lines = [found.span() for found in _LINE.finditer(text, start, end)]
+        lines = [(above, start)] if above < start else []
+        lines += [found.span() for found in _LINE.finditer(text, start, end)]
         repeated = header if self._count(header) <= capacity // 2 else ""
-        room, marks = capacity - self._count(repeated), self._window.marks
+        room, begin, used = capacity - self._count(repeated), above, 0
         tokens = self._window.count([text[first:last] for first, last in lines])
-        begin = stop = above
-        used = self._count(text[above:start]) if above < start else 0
         for (first, last), count in zip(lines, tokens, strict=True):
-            count = max(count - marks, (last - first) // _CHARACTERS_PER_TOKEN)
-            if stop > begin and used + count > room:
-                yield _Chunk(begin, stop, repeated if begin > start else "")
+            count = max(count - self._window.marks, (last - first) // _CHARACTERS_PER_TOKEN)
+            if used and used + count > room:
+                yield _Chunk(begin, first, repeated if begin > start else "")
                 begin, used = first, 0
-            stop, used = last, used + count
+            used += count
             if count > room:
                 yield from self._long_row(text, begin, last, repeated if begin > start else "", room)
                 begin, used = last, 0
-        if stop > begin:
-            yield _Chunk(begin, stop, repeated if begin > start else "")
+        if used:
+            yield _Chunk(begin, end, repeated if begin > start else "")
 
     def _long_row(self, text: str, start: int, end: int, header: str, room: int) -> Iterator[_Chunk]:
         key = text[start:end].partition("; ")[0].strip() if not header else ""
