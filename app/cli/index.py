@@ -201,8 +201,6 @@ def show_reading(reading: Reading) -> None:
         remark(f"and {len(said) - _NAMED:,} more files")
     if left_out := [f"{count} {reason}" for reason, count in sorted(reading.left_out.items()) if count]:
         remark(f"left out: {', '.join(left_out)}")
-    if kinds := [f"{count} {kind}" for kind, count in sorted(reading.kinds.items())]:
-        remark(f"files read: {', '.join(kinds)}")
 
 
 def said_of_update(update: Update) -> str:

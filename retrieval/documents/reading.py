@@ -41,7 +41,6 @@ class Reading:
     """The results so far, and the limits, of reading a folder or file.
 
     Args:
-        kinds: how many files of each kind were read.
         left_out: how many files were not read, by reason.
         problems: files that could not be read, each with the reason.
         notes: files that were read, each with a note about how.
@@ -51,7 +50,6 @@ class Reading:
         remaining: how many files were left for another call because of `until`.
     """
 
-    kinds: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     problems: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
@@ -182,7 +180,6 @@ def read_documents(
                     placed, note = converter.convert(name, kind_of(path) or "", content)
                     texts = "".join(passage_digest(passage) for passage, _ in placed)
                     record = FileRecord(digest, content=hashlib.sha256(texts.encode()).hexdigest(), note=note)
-                    reading.kinds[kind_of(path) or ""] += 1
             except Unreadable as problem:
                 # A record without a digest is tried again, since a permission, library or time may be missing only now.
                 lasting = None if isinstance(problem, NotNow) else digest

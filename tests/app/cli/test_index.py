@@ -115,7 +115,6 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert "passages indexed in idx (bm25)" in printed
     assert "broken.pdf: is damaged, or not a PDF file; left out" in remarks
     assert "left out: 1 of the unknown kind .png" in remarks
-    assert "files read: 1 Markdown, 1 text" in remarks
 
     answered = knowgap.json("search", "Who designed the bridge?", "--index", "idx", "-k", "1")
     source = answered["hits"][0]["source"]
