@@ -52,7 +52,7 @@ def grounded(sentence: str, sources: Sequence[str]) -> Grounding:
     sentence = re.sub(r" ?\[\d+(?:, ?\d+)*\]", "", sentence)
     said, source = _read(sentence), _read("\n".join(sources))
     foreign = source.language not in ("", said.language or source.language)
-    numbers = [(number.place, number.is_in(source.values)) for number in said.numbers if number.certain]
+    numbers = [(number.place, number.is_in(source.values)) for number in said.numbers]
     names = {name.place: source.has_name(name.words) for name in said.names if name.certain}
     absent = [place for place, found in numbers if not found]
     if not foreign and "de" not in (said.language, source.language):

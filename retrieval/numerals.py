@@ -52,7 +52,7 @@ _SCALES = {
     **dict.fromkeys(("億", "亿", "억"), 10**8),
     **dict.fromkeys(("billion", "billions", "milliarde", "milliarden", "mrd", "milliard", "milliards"), 10**9),
 }
-_MOST = 3  # a smaller number in words is often none: "one of them", "the two", "a second"
+_LEAST = 3  # a smaller number in words is often none: "one of them", "the two", "a second"
 _CENTURY = r"\W?\s*(?:century|centuries|jahrhundert|siecle|世紀|世纪)"
 _JOIN = r"(?:(?:(?<=hundred)|(?<=thousand)|(?<=million))\sand)?[\s-]"
 _ONE, _FIRST = f"(?:{'|'.join(_CARDINAL)})", f"(?:{'|'.join(_ORDINAL)})"
@@ -80,13 +80,11 @@ class Number(NamedTuple):
         place: where in the text it is written, from and to.
         values: the numbers that it says; that of a month is below 0.
         ranges: what it may mean: a text says the same if it has a value in one of these ranges.
-        certain: whether it is a number for sure, unlike "one" and "second".
     """
 
     place: tuple[int, int]
     values: set[float]
     ranges: list[tuple[float, float]]
-    certain: bool = True
 
     def is_in(self, values: set[float]) -> bool:
         """Whether a text with these values says the number."""
@@ -94,7 +92,7 @@ class Number(NamedTuple):
 
 
 def read_numbers(text: str) -> list[Number]:
-    """The numbers and months of a text without accents."""
+    """The numbers and months of a text without accents, but for words that are often neither, as "second" and "may"."""
     lower = text.lower()
     found = list(_in_digits(text))
     inside = {place for number in found for place in range(*number.place)}
@@ -102,12 +100,14 @@ def read_numbers(text: str) -> list[Number]:
         if match.start() in inside:  # the million of "1.5 million"
             continue
         value = _value([NUMERALS[word] for word in re.findall(r"\w+", match[0]) if word in NUMERALS])
-        ranges = [(value, value), *([(100 * value - 100, 100 * value)] if match[1] else [])]
-        found.append(Number(match.span(), {value}, ranges, value >= _MOST))
+        if value >= _LEAST:
+            ranges = [(value, value), *([(100 * value - 100, 100 * value)] if match[1] else [])]
+            found.append(Number(match.span(), {value}, ranges))
     for match in _MONTH.finditer(lower):
         place = match.span(1 if match[1] else 2)
-        month = float(_MONTH_NUMBERS[lower[slice(*place)]])
-        found.append(Number(place, {month, -month}, [(-month, -month)], text[slice(*place)] != "may"))
+        if (name := text[slice(*place)]) != "may":
+            month = float(_MONTH_NUMBERS[name.lower()])
+            found.append(Number(place, {month, -month}, [(-month, -month)]))
     return found
 
 

@@ -17,13 +17,7 @@ import numpy.typing as npt
 from bundled_models.ranked_questions import QuestionSet, read_question_sets
 from knowgap.retrieval.colbert.fitting import fit_projection
 from knowgap.retrieval.minilm import sentence_encoder, write_weights
-from knowgap.retrieval.rerankers.relevance import (
-    FEATURES,
-    NAME,
-    RelevanceFeatures,
-    late_interaction,
-    stack_tokens,
-)
+from knowgap.retrieval.rerankers.relevance import FEATURES, NAME, EncodedText, RelevanceFeatures, late_interaction
 from knowgap.storage.progress import Progress
 
 _RETRIEVED, _BEST = 50, 5
@@ -107,18 +101,17 @@ def _all_candidates(sets: Sequence[QuestionSet], features: RelevanceFeatures, pr
             progress(done + start, total, "encoding passages")
             features.encode(texts[start : start + _ENCODED_AT_ONCE])
         done += len(texts)
-        stacked = stack_tokens(features.encode(texts))
-        candidates += [_candidates(own, features, *stacked) for own in members]
+        encoded = features.encode(texts)
+        candidates += [_candidates(own, features, encoded) for own in members]
     progress(total, total, "encoding passages")
     return candidates
 
 
-def _candidates(
-    own: QuestionSet, features: RelevanceFeatures, tokens: npt.NDArray[np.float32], starts: npt.NDArray[np.int_]
-) -> _Candidates:
+def _candidates(own: QuestionSet, features: RelevanceFeatures, texts: Sequence[EncodedText]) -> _Candidates:
     rows, gold, question = [], [], []
     for number, (asked, wanted) in enumerate(own.questions):
-        scores = late_interaction(features.encode([asked])[0], tokens, starts)
+        [query] = features.encode([asked])
+        scores = np.array([late_interaction(query, text) for text in texts])
         found = [own.texts[i] for i in np.argsort(-scores, kind="stable")[:_RETRIEVED]]
         rows.append(features.compute([(asked, text) for text in found]))
         gold += [text in wanted for text in found]

@@ -73,15 +73,10 @@ class RelevanceFeatures:
     def compute(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         """The features of each pair, [pairs, 3]; all 0 if query or text is blank."""
         features = np.zeros((len(pairs), len(FEATURES)))
-        rows: dict[str, list[int]] = {}
-        for i, (query, text) in enumerate(pairs):
-            if query.strip() and text.strip():
-                rows.setdefault(query, []).append(i)
-        for query, own in rows.items():
-            about, *texts = self.encode([query, *(pairs[i][1] for i in own)])
-            features[own, 0] = np.stack([text.mean for text in texts]) @ about.mean
-            features[own, 1] = late_interaction(about, *stack_tokens(texts))
-            features[own, 2] = [coverage(query, pairs[i][1]) for i in own]
+        told = [i for i, (query, text) in enumerate(pairs) if query.strip() and text.strip()]
+        encoded = iter(self.encode([each for i in told for each in pairs[i]]))
+        for i, query, text in zip(told, encoded, encoded, strict=True):
+            features[i] = query.mean @ text.mean, late_interaction(query, text), coverage(*pairs[i])
         return features
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
@@ -112,18 +107,10 @@ def rarity(ids: Any) -> Any:
     return np.log(np.maximum(np.subtract(ids, _FIRST_WORD - 1), 1)) / np.log(last)
 
 
-def stack_tokens(texts: Sequence[EncodedText]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int_]]:
-    """The stacked token vectors of texts, [tokens, width], and the row at which each text starts."""
-    starts = np.cumsum([0, *(len(text.tokens) for text in texts[:-1])])
-    return np.concatenate([text.tokens for text in texts]).astype(np.float32), starts
-
-
-def late_interaction(
-    query: EncodedText, tokens: npt.NDArray[np.float32], starts: npt.NDArray[np.int_]
-) -> npt.NDArray[np.float32]:
-    """The feature "late interaction" of a query and each of the texts that `stack_tokens` stacked."""
-    cosines = np.maximum.reduceat(query.tokens.astype(np.float32) @ tokens.T, starts, axis=1)
-    return query.weights @ (1 / (1 + np.exp(-_SLOPE * (cosines - _FOUND))))
+def late_interaction(query: EncodedText, text: EncodedText) -> float:
+    """The feature "late interaction" of a query and a text."""
+    cosines = (query.tokens.astype(np.float32) @ text.tokens.astype(np.float32).T).max(axis=1)
+    return float(query.weights @ (1 / (1 + np.exp(-_SLOPE * (cosines - _FOUND)))))
 
 
 def coverage(query: str, text: str) -> float:

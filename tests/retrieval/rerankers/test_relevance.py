@@ -14,14 +14,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.minilm import read_weights, sentence_encoder, write_weights
 from knowgap.retrieval.rerankers import relevance as module
-from knowgap.retrieval.rerankers.relevance import (
-    EncodedText,
-    RelevanceFeatures,
-    coverage,
-    late_interaction,
-    rarity,
-    stack_tokens,
-)
+from knowgap.retrieval.rerankers.relevance import EncodedText, RelevanceFeatures, coverage, late_interaction, rarity
 from tests.retrieval.conformance import flip_last_bit
 
 PACKAGE = Path(module.__file__).parent
@@ -39,7 +32,7 @@ def _text(tokens: list[list[float]], weights: list[float]) -> EncodedText:
 def test_late_interaction_weighs_the_best_match_of_each_query_token():
     query = _text([[1, 0], [0, 1]], [0.75, 0.25])
     texts = [_text([[0, 1], [1, 0], [0, 1]], []), _text([[0.6, 0.8]], [])]
-    both = late_interaction(query, *stack_tokens(texts))
+    both = [late_interaction(query, text) for text in texts]
     found = expit(10 * (1 - 0.7))
     assert both == pytest.approx([found, 0.75 * expit(10 * (0.6 - 0.7)) + 0.25 * expit(10 * (0.8 - 0.7))], abs=2e-3)
 
