@@ -18,7 +18,7 @@ from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run
-from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
@@ -96,7 +96,7 @@ def run_optimizer(
     author = teacher_lm or model
     if OPTIMIZERS[optimizer].writes and getattr(author, "model", "") == EXTRACTIVE:
         raise LanguageModelError(
-            f"the optimizer {optimizer} needs a language model to write instructions; the embedded reader cannot"
+            f"the embedded reader cannot write instructions, as the optimizer {optimizer} asks for"
         )
     student = program.deepcopy()
     student._compiled = False
@@ -117,8 +117,6 @@ def run_optimizer(
     with quiet(), without_history(), dspy.context(lm=model, callbacks=[*dspy.settings.callbacks, watch]):
         try:
             compiled = _compile(student, optimizer, given, options)
-        except KnowgapError:
-            raise
         except Exception as error:
             watch.on_module_end("", None, error)
             if watch.stop is None and isinstance(error, (AssertionError, ValueError)):  # how DSPy refuses arguments
@@ -127,9 +125,12 @@ def run_optimizer(
                 raise
     if watch.stop is not None:
         raise watch.stop
-    compiled = cast("P", compiled)
-    _clean(compiled, program)
-    return compiled
+    found, predictors = program.deepcopy(), dict(cast("P", compiled).named_predictors())
+    for name, predictor in found.named_predictors():  # the optimizer leaves whole programs on what it has compiled
+        optimized: Any = predictors[name]
+        demos = [_of_predictor(optimized, demo) for demo in optimized.demos]
+        predictor.signature, predictor.demos = optimized.signature, [demo for demo in demos if demo is not None]
+    return found
 
 
 def _compile(student: Program, optimizer: str, given: dict[str, Any], options: dict[str, Any]) -> Program:
@@ -219,17 +220,6 @@ class _Watch(BaseCallback):
             lost = is_connection_error(exception)
             unreachable = LanguageModelUnreachable(f"the language model could not be reached: {exception}")
             self.stop = unreachable if lost else fatal_cause(exception)
-
-
-def _clean(compiled: Program, program: Program) -> None:
-    """Remove what the optimizer left on the compiled program, and restore its language models."""
-    for name in vars(compiled).keys() - vars(program).keys():
-        delattr(compiled, name)  # candidates, logs and scores: whole programs, which every copy would contain
-    compiled.concurrent = program.concurrent
-    own = dict(program.named_predictors())
-    for name, predictor in compiled.named_predictors():
-        predictor.lm = own[name].lm
-        predictor.demos = [kept for demo in predictor.demos if (kept := _of_predictor(predictor, demo)) is not None]
 
 
 def _of_predictor(predictor: Any, demo: Any) -> dspy.Example | None:

@@ -145,14 +145,17 @@ class ExperimentResult:
         for row in self.table.rows:
             reason, evaluation = self.left_out.get((row.label, column.title)), found.get(row.label)
             for metric in column.metrics if reason is not None or evaluation is not None else ():
-                line: dict[str, Any] = {"row": row.label, "column": column.title, "metric": metric}
-                figure, test = None, tests.get(metric, {}).get(row.label)
-                if evaluation is not None and evaluation.defines(metric):
-                    figure = evaluation.interval(metric)
-                line |= {name: getattr(figure, name, None) for name in ("mean", "low", "high")}
-                line |= {"paper": self.table.printed(row, column, metric), "p": test and test.p_corrected}
-                line |= {"failed": len(evaluation.failures) if evaluation is not None else None}
-                lines.append(line | {"note": reason or row.differs})
+                figure = evaluation.interval(metric) if evaluation is not None and evaluation.defines(metric) else None
+                test = tests.get(metric, {}).get(row.label)
+                line = {
+                    **{"row": row.label, "column": column.title, "metric": metric},
+                    **{name: getattr(figure, name, None) for name in ("mean", "low", "high")},
+                    "paper": self.table.printed(row, column, metric),
+                    "p": None if test is None else test.p_corrected,
+                    "failed": None if evaluation is None else len(evaluation.failures),
+                    "note": reason or row.differs,
+                }
+                lines.append(line)
         return lines
 
     def rows(self, column: Column) -> list[list[str]]:
