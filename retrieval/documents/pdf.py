@@ -1,13 +1,20 @@
-"""The text of PDF files with their headings, without running heads and page numbers."""
+"""The text of PDF files with their headings, without running heads and page numbers.
+
+A page is read in steps: the parts of its lines (`pdf_parts`), those that are cells of its tables (`pdf_tables`), the
+order in which the parts and tables are read, column after column, and the lines that they make.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from knowgap.retrieval.documents.pdf_layout import Line, lines_of
+from knowgap.retrieval.documents.pdf_parts import HYPHEN, Part, parts_of, rules_of
+from knowgap.retrieval.documents.pdf_tables import Table, aligned_tables, is_prose, ruled_tables
 from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_starts
 
 _EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
@@ -17,7 +24,19 @@ _LONGEST_HEADING = 120  # characters
 _LETTER = re.compile(r"[^\W\d_]")
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
+_BESIDE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
+_MOST_PARTS = 1500  # of a page; more are no columns of text
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
+
+
+@dataclass
+class _Line:
+    """A line of a page, in letters of a size in points; the row of a table if `is_row`."""
+
+    text: str
+    size: float
+    page: int
+    is_row: bool = False
 
 
 def read_pdf(content: bytes) -> Text:
@@ -37,9 +56,9 @@ def read_pdf(content: bytes) -> Text:
     except pypdfium2.PdfiumError as error:
         reason = "is encrypted" if "assword" in str(error) else "is damaged, or not a PDF file"
         raise Unreadable(reason) from error
-    pages, table = list[list[Line]](), None
+    pages, table = list[list[_Line]](), None
     for number, page in enumerate(document, start=1):
-        lines, table = lines_of(page, number, table)
+        lines, table = _lines_of(page, number, table)
         page.close()
         pages.append([line for line in lines if line.text.strip()])
     lines = _without_running_heads(pages)
@@ -50,14 +69,95 @@ def read_pdf(content: bytes) -> Text:
     return _assembled(lines, "" if _FILE_NAME.search(title) or " " not in title else title)
 
 
-def _without_running_heads(pages: list[list[Line]]) -> list[Line]:
+def _lines_of(page: Any, number: int, above: Table | None) -> tuple[list[_Line], Table | None]:
+    """The lines of a page, and the table at its end if there is one; `above` is the one at the end of the page before.
+
+    A table that begins a page with the columns of the one above goes on with its names.
+    """
+    parts = parts_of(page)
+    ruled = [*ruled_tables(parts, *rules_of(page))]
+    tables = [*ruled, *aligned_tables([part for part in parts if not any(part in table.parts for table in ruled)])]
+    places = {part: table.place for table in tables for part in table.parts}
+    prose = [part for part in parts if part not in places]
+    found = dict[Part, list[_Line]]()
+    for table in tables:
+        is_first = sum(part.y > table.top for part in prose) <= _BESIDE
+        texts = table.read(above if is_first else None)
+        found[table.place] = [_Line(text, table.size, number, is_row=True) for text in texts]
+    lines = list[_Line]()
+    ordered = _in_order([*dict.fromkeys(places.get(part, part) for part in parts)])
+    for is_table, each in itertools.groupby(ordered, key=lambda part: part in found):
+        if is_table:
+            lines += itertools.chain.from_iterable(found[part] for part in each)
+        else:
+            lines += [_Line(part.text, part.size, number) for part in _lines(each)]
+    last = min(tables, key=lambda table: table.bottom, default=None)
+    is_last = last is not None and sum(part.y < last.bottom for part in prose) <= _BESIDE
+    return lines, last if is_last else None
+
+
+def _lines(parts: Iterable[Part]) -> list[Part]:
+    """Parts that follow each other on one line of the page become one; a divided word is whole in the first line."""
+    found: list[Part] = []
+    for part in parts:
+        before, text = found[-1] if found else None, part.text
+        if before is not None and abs(before.y - part.y) < 0.5 * part.size and part.left >= before.right - 1:
+            found[-1] = before._replace(text=f"{before.text} {text}", right=part.right)
+            continue
+        if before is not None and before.text.endswith(HYPHEN):
+            end, _, text = text.partition(" ")
+            found[-1] = before._replace(text=before.text[:-1] + end)
+        if text:
+            found.append(part._replace(text=text))
+    return [part._replace(text=part.text.replace(HYPHEN, "")) for part in found]
+
+
+def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts of a page, column after column where there are columns, otherwise in PDFium's order.
+
+    Columns are on both sides of a strip that hardly any part crosses. What crosses it, such as a title, divides the
+    page into bands, which are read from top to bottom.
+    """
+    gutter = _gutter(parts)
+    if gutter is None:
+        return parts
+    ordered: list[Part] = []
+    sides: tuple[list[Part], list[Part]] = ([], [])
+    for part in sorted(parts, key=lambda part: (-part.y, part.left)):
+        if part.left < gutter < part.right:
+            ordered += [*_in_order(sides[0]), *_in_order(sides[1]), part]
+            sides = ([], [])
+        else:
+            sides[part.left >= gutter].append(part)
+    return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
+
+
+def _gutter(parts: Sequence[Part]) -> float | None:
+    """The x between two columns; None if there are none."""
+    if not 6 <= len(parts) <= _MOST_PARTS:
+        return None
+    found = list[tuple[int, int, float]]()
+    begun = Counter(round(part.left) for part in parts)
+    for x in (left - 2.0 for left, count in begun.items() if count > 2):
+        left = [part for part in parts if part.right <= x]
+        right = [part for part in parts if part.left >= x]
+        across, fewer = len(parts) - len(left) - len(right), min(len(left), len(right))
+        if fewer < 3 or across > fewer / 2 or not (is_prose(left) and is_prose(right)):
+            continue
+        beside = sum(any(abs(one.y - other.y) < 3 * one.size for other in right) for one in left)
+        if beside >= len(left) / 2:
+            found.append((-across, fewer, x))
+    return max(found)[2] if found else None
+
+
+def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
     largest = _LARGER * _body_size(itertools.chain(*pages))
     edges = [
         [line for line in (*lines[:_EDGE], *lines[_EDGE:][-_EDGE:]) if not line.is_row and line.size <= largest]
         for lines in pages
     ]
     seen = Counter(key for lines in edges for key in {key for line in lines for key in _keys(line)})
-    kept, told, may_be = list[Line](), set[str](), {id(line) for line in itertools.chain(*edges)}
+    kept, told, may_be = list[_Line](), set[str](), {id(line) for line in itertools.chain(*edges)}
     for line in itertools.chain(*pages):
         repeated = {key for key in _keys(line) if seen[key] >= _REPEATED} if id(line) in may_be else set[str]()
         if not repeated or (not told & repeated and _LETTER.search(line.text)):
@@ -66,7 +166,7 @@ def _without_running_heads(pages: list[list[Line]]) -> list[Line]:
     return kept
 
 
-def _keys(line: Line) -> set[str]:
+def _keys(line: _Line) -> set[str]:
     """Keys that a running head has on each page: its words, also with a page number replaced by its offset."""
     text = " ".join(line.text.split())
     numbers = [*re.finditer(r"\d{1,6}", text)]
@@ -74,7 +174,7 @@ def _keys(line: Line) -> set[str]:
     return {text, *counted}
 
 
-def _body_size(lines: Iterable[Line]) -> float:
+def _body_size(lines: Iterable[_Line]) -> float:
     """The size that most characters have."""
     letters: Counter[float] = Counter()
     for line in lines:
@@ -82,7 +182,7 @@ def _body_size(lines: Iterable[Line]) -> float:
     return max(letters, key=letters.__getitem__, default=0.0)
 
 
-def _assembled(lines: list[Line], title: str) -> Text:
+def _assembled(lines: list[_Line], title: str) -> Text:
     """The text of lines with its pages, headings and rows; without headings if over a quarter is in larger letters."""
     texts, body = [line.text for line in lines], _body_size(lines)
     starts = line_starts(texts)

@@ -136,31 +136,27 @@ def test_pictures_as_data_are_dropped_and_said():
     assert convert("HTML", page.encode()).text == "Onlyour logo in blue."
 
 
-def test_merged_cells_and_names_above_names_of_a_pdf():
-    style = [("GRID", (0, 0), (-1, -1), 0.5, "black"), ("SPAN", (1, 0), (2, 0)), ("SPAN", (0, 0), (0, 1))]
-    rows = [["Plant", "Rate", ""], ["", "day", "night"], ["Bremen", "62", ""], ["", "48", "50"], ["Graz", "66", "70"]]
-    assert passages("PDF", as_pdf(rows, style=[*style, ("SPAN", (0, 2), (0, 3))])) == [
-        "All devices of the year 2024, with those that were sold.\nPlant: Bremen; Rate day: 62\n"
-        "Plant: Bremen; Rate day: 48; Rate night: 50\nPlant: Graz; Rate day: 66; Rate night: 70\nThe end."
-    ]
+GRID = ("GRID", (0, 0), (-1, -1), 0.5, "black")
+INNER = ("INNERGRID", (0, 0), (-1, -1), 0.5, "black")
+SPANS = [GRID, ("SPAN", (1, 0), (2, 0)), ("SPAN", (0, 0), (0, 1)), ("SPAN", (0, 2), (0, 3))]
+RATES = [["Plant", "Rate", ""], ["", "day", "night"], ["Bremen", "62", ""], ["", "48", "50"], ["Graz", "66", "70"]]
+RATE_LINES = ["Plant: Bremen; Rate day: 62", "Plant: Bremen; Rate day: 48; Rate night: 50"]
+TAGS = [["Tag", "Model", "Owner"], ["HI-1", "", "Ada"], ["HI-2", "T14", "Jon\nReth"], ["HI-3", "T15", ""]]
+TAG_LINES = ["Tag: HI-1; Owner: Ada", "Tag: HI-2; Model: T14; Owner: Jon Reth", "Tag: HI-3; Model: T15"]
 
 
-def test_a_table_of_a_pdf_without_rules_has_its_cells_in_their_places():
-    rows = [
-        ["Tag", "Model", "Owner"],
-        ["HI-1", "", "Ada"],
-        ["HI-2", "T14", "Jon\nReth"],
-        ["HI-3", "T15", ""],
-        ["HI-4", "T16", "Li"],
-    ]
-    assert passages("PDF", as_pdf(rows, style=[])) == [
-        "All devices of the year 2024, with those that were sold.\nTag: HI-1; Owner: Ada\n"
-        "Tag: HI-2; Model: T14; Owner: Jon Reth\nTag: HI-3; Model: T15\nTag: HI-4; Model: T16; Owner: Li\nThe end."
-    ]
-
-
-def test_numbers_without_names_keep_their_places_by_a_mark():
-    assert "1; 2; 3\n4; –; 6" in passages("PDF", as_pdf([["1", "2", "3"], ["4", "", "6"]]))[0]
+@pytest.mark.parametrize(
+    ("rows", "style", "lines"),
+    [
+        (RATES, SPANS, [*RATE_LINES, "Plant: Graz; Rate day: 66; Rate night: 70"]),
+        (TAGS, [], TAG_LINES),
+        (TAGS, [INNER], TAG_LINES),  # open at its sides
+        ([["1", "2", "3"], ["4", "", "6"]], [GRID], ["1; 2; 3", "4; –; 6"]),  # without names, a mark keeps a place
+    ],
+)
+def test_the_cells_of_a_table_of_a_pdf_are_in_their_places(rows: list[list[str]], style: list, lines: list[str]):
+    [text] = passages("PDF", as_pdf(rows, style=style))
+    assert text.split("\n") == ["All devices of the year 2024, with those that were sold.", *lines, "The end."]
 
 
 def test_rules_that_are_drawn_cell_by_cell_are_a_table():

@@ -1,8 +1,4 @@
-"""The lines of a page of a PDF file: columns in their order, and the rows of tables with the names of their columns.
-
-The parts of a page's lines (`pdf_parts`) become cells where they stand within the rules of a table, or in rows below
-the names of columns. The others are read column after column, and joined to lines.
-"""
+"""The tables of a page of a PDF file: within rules, or in rows below the names of their columns."""
 
 from __future__ import annotations
 
@@ -10,32 +6,23 @@ import itertools
 import math
 import re
 from bisect import bisect
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
-from knowgap.retrieval.documents.pdf_parts import HYPHEN, Part, Rule, parts_of, rules_of
+from knowgap.retrieval.documents.pdf_parts import HYPHEN, Part, Rule
 from knowgap.retrieval.documents.text import joined, line
 
-_EDGE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
 _NEAR = 3.0  # points between rules that are the same
-_MOST_CELLS = 10_000  # of a table with rules
-_MOST_PARTS = 1500  # of a page; more are no columns of text
-_FEWEST = 3  # rows below the names of a table without rules
+_FEWEST_RULES, _MOST_CELLS = 5, 10_000  # of a table with rules
+_FEWEST_ROWS = 3  # below the names of a table without rules
 _PROSE = 20  # characters of a line of a column on average; cells of a table have fewer
 _WORD = re.compile(r"[^\W\d_]")
 
 
-@dataclass
-class Line:
-    """A line of a page, in letters of a size in points; the row of a table if `is_row`."""
-
-    text: str
-    size: float
-    page: int
-    is_row: bool = False
+def is_prose(parts: Sequence[Part]) -> bool:
+    """Whether parts are long enough on average to be lines of a text rather than cells of a table."""
+    return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
 
 
 @dataclass
@@ -87,100 +74,17 @@ def _text_of(cell: Sequence[Part]) -> str:
     return " ".join(part.text for part in in_order).replace(f"{HYPHEN} ", "")
 
 
-def lines_of(page: Any, number: int, above: Table | None) -> tuple[list[Line], Table | None]:
-    """The lines of a page, and the table at its end if there is one; `above` is the one at the end of the page before.
-
-    A table that begins a page with the columns of the one above goes on with its names.
-    """
-    parts = parts_of(page)
-    ruled = [*_ruled(parts, *rules_of(page))]
-    tables = [*ruled, *_aligned([part for part in parts if not any(part in table.parts for table in ruled)])]
-    places = {part: table.place for table in tables for part in table.parts}
-    prose = [part for part in parts if part not in places]
-    found = dict[Part, list[Line]]()
-    for table in tables:
-        is_first = sum(part.y > table.top for part in prose) <= _EDGE
-        texts = table.read(above if is_first else None)
-        found[table.place] = [Line(text, table.size, number, is_row=True) for text in texts]
-    lines = list[Line]()
-    ordered = _in_order([*dict.fromkeys(places.get(part, part) for part in parts)])
-    for is_table, each in itertools.groupby(ordered, key=lambda part: part in found):
-        if is_table:
-            lines += itertools.chain.from_iterable(found[part] for part in each)
-        else:
-            lines += [Line(part.text, part.size, number) for part in _lines(each)]
-    last = min(tables, key=lambda table: table.bottom, default=None)
-    is_last = last is not None and sum(part.y < last.bottom for part in prose) <= _EDGE
-    return lines, last if is_last else None
-
-
-def _lines(parts: Iterable[Part]) -> list[Part]:
-    """Parts that follow each other on one line of the page become one; a divided word is whole in the first line."""
-    found: list[Part] = []
-    for part in parts:
-        before, text = found[-1] if found else None, part.text
-        if before is not None and abs(before.y - part.y) < 0.5 * part.size and part.left >= before.right - 1:
-            found[-1] = before._replace(text=f"{before.text} {text}", right=part.right)
-            continue
-        if before is not None and before.text.endswith(HYPHEN):
-            end, _, text = text.partition(" ")
-            found[-1] = before._replace(text=before.text[:-1] + end)
-        if text:
-            found.append(part._replace(text=text))
-    return [part._replace(text=part.text.replace(HYPHEN, "")) for part in found]
-
-
-def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts of a page, column after column where there are columns, otherwise in PDFium's order.
-
-    Columns are on both sides of a strip that hardly any part crosses. What crosses it, such as a title, divides the
-    page into bands, which are read from top to bottom.
-    """
-    gutter = _gutter(parts)
-    if gutter is None:
-        return parts
-    ordered: list[Part] = []
-    sides: tuple[list[Part], list[Part]] = ([], [])
-    for part in sorted(parts, key=lambda part: (-part.y, part.left)):
-        if part.left < gutter < part.right:
-            ordered += [*_in_order(sides[0]), *_in_order(sides[1]), part]
-            sides = ([], [])
-        else:
-            sides[part.left >= gutter].append(part)
-    return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
-
-
-def _gutter(parts: Sequence[Part]) -> float | None:
-    """The x between two columns; None if there are none."""
-    if not 6 <= len(parts) <= _MOST_PARTS:
-        return None
-    found = list[tuple[int, int, float]]()
-    begun = Counter(round(part.left) for part in parts)
-    for x in (left - 2.0 for left, count in begun.items() if count > 2):
-        left = [part for part in parts if part.right <= x]
-        right = [part for part in parts if part.left >= x]
-        across, fewer = len(parts) - len(left) - len(right), min(len(left), len(right))
-        if fewer < 3 or across > fewer / 2 or not (_is_prose(left) and _is_prose(right)):
-            continue
-        beside = sum(any(abs(one.y - other.y) < 3 * one.size for other in right) for one in left)
-        if beside >= len(left) / 2:
-            found.append((-across, fewer, x))
-    return max(found)[2] if found else None
-
-
-def _is_prose(parts: Sequence[Part]) -> bool:
-    return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
-
-
-def _ruled(parts: Sequence[Part], upright: Sequence[Rule], level: Sequence[Rule]) -> Iterator[Table]:
+def ruled_tables(parts: Sequence[Part], upright: Sequence[Rule], level: Sequence[Rule]) -> Iterator[Table]:
     """The tables with rules: each is where upright rules touch level ones, which may reach beyond them."""
     for beside in _touching(upright):
-        low, high = beside[0].first - _NEAR, max(rule.last for rule in beside) + _NEAR
-        for rows in _touching([rule for rule in level if low <= rule.at <= high]):
+        low, high = beside[0].first, max(rule.last for rule in beside)
+        for rows in _touching([rule for rule in level if low - _NEAR <= rule.at <= high + _NEAR]):
             left, right = rows[0].first, max(rule.last for rule in rows)
             inner = [rule for rule in beside if left - _NEAR < rule.at < right + _NEAR]
-            xs, ys = _by_place([Rule(left, low, high), *inner, Rule(right, low, high)]), _by_place(rows)
-            if len(xs) > 2 and len(ys) > 2 and len(xs) * len(ys) < _MOST_CELLS and (table := _of_rules(parts, xs, ys)):
+            xs = _by_place([Rule(left, low, high), *inner, Rule(right, low, high)])
+            ys = _by_place([Rule(low, left, right), *rows, Rule(high, left, right)])
+            is_drawn = len(_by_place(inner)) + len(_by_place(rows)) >= _FEWEST_RULES
+            if is_drawn and len(xs) * len(ys) < _MOST_CELLS and (table := _of_rules(parts, xs, ys)):
                 yield table
 
 
@@ -235,7 +139,7 @@ def _is_drawn(rules: Sequence[Rule], place: float) -> bool:
     return any(rule.first - _NEAR < place < rule.last + _NEAR for rule in rules)
 
 
-def _aligned(parts: Sequence[Part]) -> Iterator[Table]:
+def aligned_tables(parts: Sequence[Part]) -> Iterator[Table]:
     """Tables without rules: below a row of three or more names, rows whose cells each stand below one of these."""
     rows = list[list[Part]]()
     for part in sorted(parts, key=lambda part: (-part.y, part.left)):
@@ -250,7 +154,7 @@ def _aligned(parts: Sequence[Part]) -> Iterator[Table]:
         full = sum(len(row) >= len(columns) - 1 for row in below)
         cells = [part for row in below for part in row]
         named = all(_WORD.search(part.text) for part in names)
-        if named and len(below) >= _FEWEST and full >= len(below) / 2 and not _is_prose(cells):
+        if named and len(below) >= _FEWEST_ROWS and full >= len(below) / 2 and not is_prose(cells):
             yield _of_rows(rows[:count], columns)
         rows = rows[count:]
 
