@@ -120,21 +120,24 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
         out.print(told, no_wrap=True, overflow="ellipsis")
     colour = "yellow" if prediction.supported is False else "green"
     out.print(f"[bold {colour}]{escape(cited.text)}[/bold {colour}]")
-    notes = []
+    for note in _notes_on(prediction, cited):
+        out.print(f"  {escape(note)}", style="dim")
+
+
+def _notes_on(prediction: Any, cited: CitedAnswer) -> Iterator[str]:
+    """What an answer rests on, and what of it is stated nowhere."""
     if prediction.guess and prediction.guess == cited.text:
         lacking = f"; missing: {prediction.missing}" if prediction.missing else ""
-        notes.append(f"this is a guess: your documents do not say this{lacking}")
-    notes += [f"nearest: {source}" for source in cited.nearest]
-    notes += [f"{source}: {shorten(source.sentence)}" for source in cited.sources if source.sentence]
+        yield f"this is a guess: your documents do not say this{lacking}"
+    yield from (f"nearest: {source}" for source in cited.nearest)
+    yield from (f"{source}: {shorten(source.sentence)}" for source in cited.sources if source.sentence)
     unsupported = [citation for citation in cited.citations if not citation.supported]
     if absent := dict.fromkeys(word for citation in unsupported for word in citation.absent):
         which = "[1] does not mention" if len(cited.sources) == 1 else "no passage mentions"
-        notes.append(f"{which} {', '.join(absent)}")
-    notes += [f"no passage supports: {citation.statement}" for citation in unsupported if not citation.absent]
+        yield f"{which} {', '.join(absent)}"
+    yield from (f"no passage supports: {citation.statement}" for citation in unsupported if not citation.absent)
     if cited.sources and not any(citation.supported for citation in cited.citations):
-        notes.append(f"read: {', '.join(dict.fromkeys(source.title for source in cited.sources))}")
-    for note in notes:
-        out.print(f"  {escape(note)}", style="dim")
+        yield f"read: {', '.join(dict.fromkeys(source.title for source in cited.sources))}"
 
 
 @o.grouped

@@ -81,16 +81,13 @@ def compile_(*, options: CompileOptions) -> None:
         programs = [each.make(retriever, lm) for each in checked]
         name = programs[0].name if len(programs) == 1 else "programs"
         folder = options.output_dir or Path(f"{name}-{dataset.name}")
-        data, limit = (dataset, metrics), options.limit
-        run = Run(lm, options.num_threads, options.seed)
-        if options.dry_run:
-            if options.optimizer != "study":
-                raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: ask a few questions")
-            show_estimates(estimate_study(programs, *data, settings["study"], limit=limit, run=run), lm)
-            return
-        named = {"optimizer": options.optimizer, "teacher_lm": teacher_lm, "limit": limit, "output": folder}
         with progress(f"compiling {name} on {dataset.name}") as report:
-            found = compile(programs, *data, run=replace(run, progress=report), **named, **settings)
+            common = {"limit": options.limit, "run": Run(lm, options.num_threads, options.seed, report)}
+            if options.dry_run:
+                show_estimates(estimate_study(programs, dataset, metrics, settings["study"], **common), lm)
+                return
+            named = {"optimizer": options.optimizer, "teacher_lm": teacher_lm, "output": folder}
+            found = compile(programs, dataset, metrics, **common, **named, **settings)
         _show(found, folder)
 
 
@@ -102,6 +99,8 @@ def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
     own: dict[str, Any] = {"n_trials": options.n_trials, "ranges": factories.named_values(options.ranges, "--range")}
     own = {name: value for name, value in own.items() if value}
     if options.optimizer != "study":
+        if options.dry_run:
+            raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: ask a few questions")
         return {name: _parse(text) for name, text in given.items()} | ({"study": StudyConfig(**own)} if own else {})
     if generated:
         given["demos"] = "none"  # a generator reads no prompts
@@ -141,17 +140,11 @@ def show_study(study: StudyResult[Any]) -> None:
     from knowgap.compiling.study.objective import LABEL
     from knowgap.compiling.study.result import rank
 
-    complete = sorted(study.complete, key=rank)
-    rows = [
-        [
-            trial.number,
-            trial.user_attrs.get(LABEL, "sampled") + (" (chosen)" if trial.number == study.best.number else ""),
-            f"{trial.values[0]:.3f}",
-            f"{rank(trial)[1]:.3g}",
-            ", ".join(f"{name}={value}" for name, (_, value) in study.changes(trial).items()) or "as before",
-        ]
-        for trial in complete[:5]
-    ]
+    complete, rows = sorted(study.complete, key=rank), list[list[Any]]()
+    for trial in complete[:5]:
+        kind = trial.user_attrs.get(LABEL, "sampled") + (" (chosen)" if trial.number == study.best.number else "")
+        changed = ", ".join(f"{name}={value}" for name, (_, value) in study.changes(trial).items()) or "as before"
+        rows.append([trial.number, kind, f"{trial.values[0]:.3f}", f"{rank(trial)[1]:.3g}", changed])
     stopped = len(study.trials) - len(complete)
     title = f"the best of {len(study.trials)} trials" + (f" ({stopped} of them stopped early)" if stopped else "")
     columns = ["trial", "kind", f"dev {study.objective.metric}", "calls", "changed"]
@@ -231,6 +224,6 @@ def _show_training(done: TrainingResult) -> None:
         remark(note)
     if done.trained_before:
         remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
-    else:
-        figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
-        remark(f"trained {done.folder}: {figures}" + (f", from step {done.resumed_from}" if done.resumed_from else ""))
+        return
+    begun = f", from step {done.resumed_from}" if done.resumed_from else ""
+    remark(f"trained {done.folder}: {done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}{begun}")

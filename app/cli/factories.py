@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,7 +54,7 @@ def load_lm(options: o.ModelOptions, *, asks: bool = True, generator: Any = None
     """Load the language model of the options and check that it answers; the default is the embedded reader.
 
     Args:
-        options: the model's name and options; the environment's apply where the command line names none.
+        options: the model's name and options.
         asks: False if the model will not be asked, so that it need not answer.
         generator: answers in place of a language model.
     """
@@ -62,23 +63,16 @@ def load_lm(options: o.ModelOptions, *, asks: bool = True, generator: Any = None
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
     from knowgap.lms.providers import parse_options
 
-    name, api_base = options.lm, options.api_base
-    if generator is not None:
-        if name is not None:
-            remark(f"the generator {generator.model} answers; the language model {name} is not used")
-        quiet_dspy()
-        return generator
-    given = named_values(options.lm_option, "--lm-option")
-    served = name not in (None, "extractive") and not name.startswith("hf/")
-    if not served and api_base == os.environ.get("KNOWGAP_API_BASE"):  # that of another model
-        api_base = None
-    if name not in (None, "extractive"):
-        given = {**named_values(os.environ.get("KNOWGAP_LM_OPTIONS", "").split(), "KNOWGAP_LM_OPTIONS"), **given}
-    if name is None and asks:
-        remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; traces have the same content
-    lm = make_lm(name or "extractive", api_base=api_base, **parse_options(given))
+    if generator is not None:
+        return generator
+    name, api_base = options.lm or "extractive", options.api_base
+    if (name == "extractive" or name.startswith("hf/")) and api_base == os.environ.get("KNOWGAP_API_BASE"):
+        api_base = None  # that of another model
+    if options.lm is None and asks:
+        remark(_EMBEDDED_NOTICE)
+    lm = make_lm(name, api_base=api_base, **parse_options(named_values(options.lm_option, "--lm-option")))
     if asks:
         check_reachable(lm)
     return lm
@@ -107,35 +101,30 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     """Open the index of the options, and close it at the end of the block.
 
     Args:
-        options: what --index names. Without it, the index of the data set's own passages, or the sample's, is opened,
-            or built at first use.
+        options: what --index names; that of a folder of documents is kept, and made or updated first. Without it, the
+            index of the data set's own passages, or the sample's, is opened, or built at first use.
         dataset: the data set, if there is one.
     """
     from knowgap.retrieval.index.engines import as_retriever
     from knowgap.retrieval.index.manifest import MANIFEST
 
-    place = options.folder
+    place, engine = options.folder, os.environ.get("KNOWGAP_ENGINE")
     if place is None or (place == SAMPLE and not Path(place).exists()):
         if place is None and dataset is None:
             remark(_SAMPLE_NOTICE)
-        retriever: Any = _open_own_index(dataset)
+        retriever: Any = _open_own_index(dataset, engine or NEW_INDEX)
     elif Path(place).is_dir() and not (Path(place) / MANIFEST).exists():
-        retriever = _open_documents(place)
+        from knowgap.compiling.data.indexing import open_documents
+
+        with progress(f"indexing {place}") as report:
+            retriever = open_documents(place, home() / "folders", engine, progress=report)
     else:
         retriever = as_retriever(place, allow_hub=allowed_hub())
     with closing(retriever):
         yield retriever
 
 
-def _open_documents(folder: str) -> Any:
-    """Open the index that is kept of a folder of documents, as they are now."""
-    from knowgap.compiling.data.indexing import open_documents
-
-    with progress(f"indexing {folder}") as report:
-        return open_documents(folder, home() / "folders", os.environ.get("KNOWGAP_ENGINE"), progress=report)
-
-
-def _open_own_index(dataset: Dataset | None) -> Any:
+def _open_own_index(dataset: Dataset | None, engine: str) -> Any:
     """Open the index of a data set's own passages, or the sample's; build it if there is none."""
     from knowgap.compiling.data import load_dataset
     from knowgap.retrieval.index.engines import open_or_build
@@ -145,10 +134,8 @@ def _open_own_index(dataset: Dataset | None) -> Any:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
         )
-    engine = os.environ.get("KNOWGAP_ENGINE") or NEW_INDEX
-    folder = home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:
-        return open_or_build(folder, dataset.corpus, engine, progress=report)
+        return open_or_build(home() / "indexes" / dataset.index_name(engine), dataset.corpus, engine, progress=report)
 
 
 def allowed_hub() -> list[str]:
@@ -220,22 +207,46 @@ def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
     if not names or "all" in names:
         raise UsageError(f"--program {text}: name programs or artifact folders, separated by commas, or all alone")
     if len(names) > 1 and settings:
-        raise UsageError(
-            f"--set {' '.join(options.settings or ())} applies to one program, but --program names several"
-        )
+        raise UsageError(f"--set {' '.join(settings)} applies to one program, but --program names several")
     parts, found = named_values(options.parts, "--part"), {name: program_of(name) for name in names}
     takes = {name: {*program.part_names, *program.sub_models} for name, (program, _) in found.items()}
     for name, where in parts.items():
         if not any(name in taken for taken in takes.values()):
             raise UsageError(f"--part {name}={where}: {text} has no {name}")
-    models = load_parts(parts)
-    checked: dict[str, CheckedProgram] = {}
+    models, checked = load_parts(parts), dict[str, CheckedProgram]()
     for name, (program_class, artifact) in found.items():
         own = {part: model for part, model in models.items() if part in takes[name]}
-        checked[name] = _check(program_class, artifact, own, settings)
-        if is_module(program_class) and getattr(options, "folder", None):  # which may search in ways that are not seen
-            checked[name] = checked[name]._replace(retrieves=True)
+        make = partial(_make, program_class, artifact, {**settings}, own)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = make(None, None)
+        unseen = is_module(program_class) and getattr(options, "folder", None)  # it may search in ways of its own
+        checked[name] = CheckedProgram(bool(made.needs_retriever or unseen), make, made.parts().get("generator"))
     return checked if len(names) > 1 else {"": checked[names[0]]}
+
+
+def _make(
+    program_class: Any,
+    artifact: Path | None,
+    settings: Mapping[str, Any],
+    models: Mapping[str, Any],
+    retriever: Retriever | None,
+    lm: dspy.LM | None,
+) -> Program:
+    """Make a program; the settings take precedence over those of the artifact or preset."""
+    import dspy
+
+    given = {name: value for name, value in settings.items() if name != "preset"}
+    preset = settings.get("preset")
+    with dspy.context(lm=lm) if lm is not None else nullcontext():
+        if artifact is not None:
+            from knowgap.compiling import load
+
+            loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=allowed_hub(), **models)
+            return loaded.configure(**{**(program_class.preset(preset) if preset else {}), **given})
+        if preset is not None:
+            return program_class.from_preset(preset, retriever, **models, **given)
+        return program_class(retriever, **models, **given)
 
 
 def program_of(program: str | None) -> tuple[Any, Path | None]:
@@ -261,27 +272,3 @@ def program_of(program: str | None) -> tuple[Any, Path | None]:
 def is_module(program_class: Any) -> bool:
     """Whether programs of a class wrap a `dspy.Module`."""
     return hasattr(program_class, "reference")
-
-
-def _check(program_class: Any, artifact: Path | None, models: dict[str, Any], given: dict[str, str]) -> CheckedProgram:
-    """Check the values for one program; settings take precedence over those of the artifact or preset."""
-    settings: dict[str, Any] = {**given}
-    preset = settings.pop("preset", None)
-
-    def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
-        import dspy
-
-        with dspy.context(lm=lm) if lm is not None else nullcontext():
-            if artifact is not None:
-                from knowgap.compiling import load
-
-                loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=allowed_hub(), **models)
-                return loaded.configure(**{**(program_class.preset(preset) if preset else {}), **settings})
-            if preset is not None:
-                return program_class.from_preset(preset, retriever, **models, **settings)
-            return program_class(retriever, **models, **settings)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = make(None, None)
-    return CheckedProgram(program.needs_retriever, make, program.parts().get("generator"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -15,14 +14,10 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.ask import Files
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.errors import UsageError
+from knowgap.errors import UsageError, shorten
 from knowgap.retrieval.index import NEW_INDEX
 
-if TYPE_CHECKING:
-    from knowgap.retrieval.documents.reading import Reading
-    from knowgap.retrieval.documents.sources import Update
-
-_NAMED = 100  # the most files that are named
+_NAMED = 100  # the most lines on what was left out
 _ENGINE_OPTIONS: dict[str, dict[str, type]] = {
     "bm25": {"stemmer": str},
     "colbert": {"encoder": str},
@@ -101,9 +96,16 @@ def index(
         built: Any = build_index(
             source, folder, engine=engine, overwrite=overwrite, reading=reading, progress=report, **options
         )
-    show_reading(reading)
+    told, update = reading.told(), reading.update
+    for line in told[:_NAMED]:
+        remark(line)
+    if len(told) > _NAMED:
+        remark(f"and {len(told) - _NAMED:,} more")
     with factories.closing(built):
-        said = f"{len(built)} passages indexed" if reading.update is None else said_of_update(reading.update)
+        said = f"{len(built)} passages indexed"
+    if update is not None:
+        counts = f"{update.added:,} added, {update.removed:,} removed, {update.kept:,} kept"
+        said = f"changed files: {update.files:,}; passages: {counts}"
     out.print(f"{said} in {folder} ({built.manifest.engine})", markup=False)
 
 
@@ -142,13 +144,11 @@ def search(
             record |= {"source": sources[record["id"]].to_dict()} if record["id"] in sources else {}
         out.print_json(json.dumps({"query": query, "hits": records}))
         return
-    rows = [
-        [hit.rank, f"{hit.score:.3f}", hit.passage.title, textwrap.shorten(hit.passage.text, 160, placeholder="…")]
-        for hit in hits
-    ]
+    places = {name: source for name, source in sources.items() if source.unit != "line"}  # ids tell lines
+    rows = [[hit.rank, f"{hit.score:.3f}", hit.passage.title, shorten(hit.passage.text, 160)] for hit in hits]
     columns = ["rank", "score", "title", "text"]
-    if places := {name: source for name, source in sources.items() if source.unit != "line"}:  # ids tell lines
-        columns = [*columns, "source"]
+    if places:
+        columns.append("source")
         rows = [[*row, places.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
     show_table(query, columns, rows, caption=None if rows else "no passage was found")
 
@@ -189,23 +189,3 @@ def questions(
     rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in done.counts().items()]
     show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
     remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")
-
-
-def show_reading(reading: Reading) -> None:
-    """Say which files were read, and which were left out and why."""
-    said = [f"{name}: {text}; left out" for name, text in reading.problems.items()]
-    said += [f"{name}: {text}" for name, text in reading.notes.items()]
-    for line in said[:_NAMED]:
-        remark(line)
-    if len(said) > _NAMED:
-        remark(f"and {len(said) - _NAMED:,} more files")
-    if left_out := [f"{count} {reason}" for reason, count in sorted(reading.left_out.items()) if count]:
-        remark(f"left out: {', '.join(left_out)}")
-
-
-def said_of_update(update: Update) -> str:
-    """Describe the changes to an index."""
-    if not update.files:
-        return f"nothing has changed: {update.kept:,} passages"
-    counts = f"{update.added:,} added, {update.removed:,} removed, {update.kept:,} kept"
-    return f"changed files: {update.files:,}; passages: {counts}"

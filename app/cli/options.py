@@ -93,9 +93,9 @@ class ModelOptions:
         list[str] | None,
         Option(
             "--lm-option",
+            envvar="KNOWGAP_LM_OPTIONS",
             help="An option of the language model, as NAME=VALUE: temperature, max_tokens, timeout (seconds; 120 "
-            "unless set), num_retries (3 unless set), … Can be repeated; KNOWGAP_LM_OPTIONS holds several, with spaces "
-            "between.",
+            "unless set), num_retries (3 unless set), … Can be repeated; in the environment, with spaces between.",
         ),
     ] = None
 

@@ -65,7 +65,7 @@ class LiveIndex(NeverCopied):
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
         self.left_out = Counter[str]()
-        self.busy, self._told = "no document has been read yet", set[str]()
+        self.busy, self._told = "no document has been read yet", list[str]()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
 
@@ -150,11 +150,10 @@ class LiveIndex(NeverCopied):
         self._index, documents = index, len(find_files(self.folder))
         self.being_read = (documents - reading.remaining, documents) if reading.remaining else None
         self.left_out = Counter(reading.left_out)
-        told = {f"{name}: {problem}; left out" for name, problem in reading.problems.items()}
-        told |= {f"{name}: {note}" for name, note in reading.notes.items()}
-        told |= {f"left out: {count:,} {reason}" for reason, count in reading.left_out.items()}
-        for line in sorted(told - self._told):
-            self._say(line)
+        told = reading.told()
+        for line in told:
+            if line not in self._told:
+                self._say(line)
         self._told = told
         if reading.update is None or reading.update.files:
             how = "by words" if engine == _WORDS else f"with {engine}"

@@ -58,6 +58,12 @@ class Reading:
     until: float | None = None
     remaining: int = 0
 
+    def told(self) -> list[str]:
+        """A line for each reason to leave files out, for each file that could not be read, and for each note."""
+        lines = [f"left out: {count:,} {reason}" for reason, count in sorted(self.left_out.items()) if count]
+        lines += [f"{name}: {problem}; left out" for name, problem in self.problems.items()]
+        return [*lines, *(f"{name}: {note}" for name, note in self.notes.items())]
+
 
 def shown_name(name: str) -> str:
     """A file name as it is shown and used in ids, with control characters escaped."""

@@ -28,7 +28,6 @@ SOURCES = sorted(
     for file in (ROOT / floor).rglob("*.py")
     if "__pycache__" not in file.parts
 )
-EVERYTHING = [*SOURCES, *sorted(file for room in ("tests", "benchmarks") for file in (ROOT / room).rglob("*.py"))]
 
 
 def place(path: Path) -> str:
@@ -38,10 +37,6 @@ def place(path: Path) -> str:
 def test_every_folder_with_modules_is_mapped_and_every_mapped_folder_exists():
     assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(MAPPED)
     assert {place(file.parent) for file in SOURCES} == set(MAPPED.values())
-
-
-def test_a_file_has_at_most_450_lines():
-    assert [place(file) for file in EVERYTHING if len(file.read_text(encoding="utf-8").splitlines()) > 450] == []
 
 
 def test_no_two_files_import_each_other():

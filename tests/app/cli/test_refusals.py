@@ -31,8 +31,8 @@ REFUSED = {
         (f"{ASK} --part reranker=no/such/model", "no/such/model: no such folder"),
         (f"{ASK} --file x.md", "no document of the index is x.md"),
         (f"{ASK} --lm openai/none --api-base http://127.0.0.1:9/v1", "127.0.0.1:9"),
-        (f"{ASK} --api-base http://127.0.0.1:9/v1", "--lm openai/NAME"),
-        (f"{ASK} --lm extractive --api-base http://127.0.0.1:9", "runs in this process"),
+        (f"{ASK} --api-base http://127.0.0.1:9/v1", "api_base"),
+        (f"{ASK} --lm extractive --api-base http://127.0.0.1:9", "api_base"),
         (f"{ASK} --lm openai/x --api-base {{server}} --lm-option api_key=sk-secret", "environment variable"),
     ],
     "search": [
