@@ -32,7 +32,7 @@ from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import write_file, write_folder
 
-_PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
+_PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
 def save(
@@ -140,7 +140,7 @@ def load(
     """
     path = Path(folder)
     config = _read_config(path)
-    cls = _class_of(path, config, expect)
+    cls = artifact_class(path, expect)
     given = {part: model for part, model in models.items() if model is not None}
     for part in given:
         if part not in (*cls.part_names, *cls.sub_models):
@@ -162,30 +162,26 @@ def load(
     return program
 
 
-def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
-    """The class of the program in an artifact, see `get_program`; raises `ArtifactError` as `load` does."""
-    return _class_of(Path(folder), _read_config(Path(folder)), expect)
-
-
-def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | ModuleLike | None) -> type[Program]:
-    """The class that an artifact names, if it is the expected one.
+def artifact_class(folder: str | Path, expect: str | type[Program] | ModuleLike | None = None) -> type[Program]:
+    """The class that an artifact names, if it is the expected one; raises `ArtifactError` as `load` does.
 
     The name in the file alone does not cause the import of a module that is not part of knowgap: the caller must name
     the program, or the module must have been imported already.
     """
+    config = _read_config(Path(folder))
     name = config["program"]
     if expect is None and name not in PROGRAMS and name.partition(":")[0] not in sys.modules:
         raise ArtifactError(
-            f"{path} holds the program {name}, which is not part of knowgap, and runs a module; if you trust it, name "
-            f"it as well: --program {name}:FOLDER, or in Python expect={name!r}"
+            f"{folder} holds the program {name}, which is not part of knowgap, and runs a module; if you trust it, "
+            f"name it as well: --program {name}:FOLDER, or in Python expect={name!r}"
         )
     try:
         kind = get_program(name if expect is None else expect)
-        if program_reference(kind) != name and reference_of(getattr(kind, "code", None)) != config.get("module"):
-            raise UsageError(f"holds the program {name!r}, not {program_reference(kind)!r}")
-        return kind
     except UsageError as error:
-        raise ArtifactError(f"{path}: {error}") from error
+        raise ArtifactError(f"{folder}: {error}") from error
+    if program_reference(kind) != name and reference_of(getattr(kind, "code", None)) != config.get("module"):
+        raise ArtifactError(f"{folder} holds the program {name!r}, not {program_reference(kind)!r}")
+    return kind
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -201,13 +197,11 @@ def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
     """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
-        part = state[name]
-        if isinstance(parameter, dspy.Predict):
-            kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
-            if "fields" in part:
-                kept[name]["fields"] = part["fields"]
-        else:
-            kept[name] = {key: part[key] for key in cast("Any", parameter).dump_state()}
+        is_predictor = isinstance(parameter, dspy.Predict)
+        keys = _PREDICTOR_KEYS if is_predictor else cast("Any", parameter).dump_state()
+        kept[name] = {key: state[name][key] for key in keys if key in state[name]}
+        if is_predictor:
+            kept[name]["lm"] = None
     return kept
 
 
