@@ -6,7 +6,6 @@ such as the checkpoint of an index, is looked up only if the user has allowed it
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import CheckpointError, shorten
-from knowgap.storage.files import file_digest
+from knowgap.storage.files import file_digest, json_digest
 
 _LOADING = threading.RLock()
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "artifact.metadata", "*.npy")
@@ -73,7 +72,7 @@ def model_digest(folder: str | Path) -> str:
     folder = Path(folder)
     paths = {path for pattern in (*_FILES, *_TORCH_FILES) for path in folder.rglob(pattern)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths)
-    return hashlib.sha256(json.dumps([(name, file_digest(folder / name)) for name in names]).encode()).hexdigest()
+    return json_digest([(name, file_digest(folder / name)) for name in names])
 
 
 def is_allowed(name: str, allow_hub: Collection[str]) -> bool:

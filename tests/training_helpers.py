@@ -44,21 +44,6 @@ def same_weights(one: Path, other: Path) -> bool:
     return weights.keys() == others.keys() and all((weights[name] == others[name]).all() for name in weights)
 
 
-def write_tiny_bert(folder: Path) -> Path:
-    """A BERT of one layer, 16 wide, with MiniLM's words: an encoder that nobody has trained."""
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    from knowgap.retrieval.minilm import minilm_folder
-
-    torch.manual_seed(0)
-    tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    BertModel(BertConfig(vocab_size=len(tokenizer), **shape)).save_pretrained(str(folder))
-    tokenizer.save_pretrained(str(folder))
-    return folder
-
-
 def _kill_at_13(done: int, total: int, text: str) -> None:
     if done == 13:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -12,8 +12,8 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,7 +100,9 @@ def fit(
     work = output.with_name(f".{output.name}.training")
     work.parent.mkdir(parents=True, exist_ok=True)
     taken = UsageError(f"{work}: another process is training this model; wait for it to finish")
-    with _quiet(), acquire_lock(work, taken=taken) if is_main_process() else nullcontext():
+    lock = acquire_lock(work, taken=taken) if is_main_process() else nullcontext()
+    with lock, quiet_transformers(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PEFT and Transformers warn of each other
         checkpoints = work / json_digest(facts)[:16]
         checkpoint = _last_checkpoint(checkpoints)
         trainer, started = build(_arguments(config, checkpoints)), time.perf_counter()
@@ -122,15 +124,6 @@ def fit(
         trainer.accelerator.wait_for_everyone()
     resumed_from = 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
     return TrainingResult(output, **done, resumed_from=resumed_from)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress progress bars, reports, and warnings of PEFT about new tokens and of names that Transformers changes."""
-    with quiet_transformers(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
-        warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
-        yield
 
 
 def _arguments(config: TrainingConfig, checkpoints: Path) -> dict[str, Any]:

@@ -12,8 +12,6 @@ TEXTS = [str(passage) for passage in corpus(8)]
 PAIRS = [(premise, hypothesis) for premise in TEXTS for hypothesis in TEXTS[::3]]
 LABELS = ["contradiction", "entailment", "neutral"]
 
-FILM = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner. It was not shown in Aldern."
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+import knowgap
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local import LocalModel
-from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
+from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import is_allowed, model_digest, model_folder
 from tests.hub_recorder import recorded_hub
 from tests.lms.local.tiny_models import write_language_model
@@ -65,13 +66,6 @@ def asked() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_folder_is_not_looked_up(here: Path, asked: list[str], use: str):
-    kind, load = USES[use]
-    load(kind)
-    assert asked == []
-
-
-@pytest.mark.parametrize("use", USES)
 def test_a_name_that_the_user_gives_is_looked_up(here: Path, asked: list[str], use: str):
     _, load = USES[use]
     with pytest.raises((CheckpointError, LanguageModelError), match="someone/model"):
@@ -81,10 +75,11 @@ def test_a_name_that_the_user_gives_is_looked_up(here: Path, asked: list[str], u
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_code_of_a_model_is_not_run_and_nothing_is_asked(
+def test_a_folder_is_not_looked_up_and_its_code_not_run(
     here: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch, use: str, file: str
 ):
     kind, load = USES[use]
+    load(kind)
     (here / kind / "evil.py").write_text(f"open({str(here / 'ran')!r}, 'w')\nclass Evil: pass\n", encoding="utf-8")
     settings = json.loads((here / kind / file).read_text(encoding="utf-8"))
     classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "evil.Evil")
@@ -104,9 +99,7 @@ class _Payload:
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize(
-    "weights", [pickle.dumps(_Payload()), b"no weights at all", b""], ids=["pickle", "text", "empty"]
-)
+@pytest.mark.parametrize("weights", [pickle.dumps(_Payload()), b""], ids=["pickle", "empty"])
 def test_weights_that_cannot_be_read_are_one_line(here: Path, asked: list[str], use: str, weights: bytes):
     kind, load = USES[use]
     (here / kind / "model.safetensors").unlink()
@@ -118,13 +111,11 @@ def test_weights_that_cannot_be_read_are_one_line(here: Path, asked: list[str], 
     assert asked == []
 
 
-@pytest.mark.parametrize("make", [make_reranker, make_entailment])
-@pytest.mark.parametrize("kind", ["bi", "lm", "t5"])
+@pytest.mark.parametrize(
+    ("make", "kind"), [(make_reranker, kind) for kind in ("bi", "lm", "t5")] + [(make_entailment, "bi")]
+)
 def test_a_model_that_lacks_weights_is_refused(here: Path, make: Callable[[str], Any], kind: str):
-    if make is make_entailment and kind == "t5":
-        pytest.skip("which is an entailment model")
-    reason = r".*lacks \d+ of the weights of BertForSequenceClassification" if kind == "bi" else ""
-    with pytest.raises(CheckpointError, match=f"{kind}: {reason}") as raised:
+    with pytest.raises(CheckpointError, match=f"{kind}: ") as raised:
         make(kind)
     assert len(str(raised.value).splitlines()) == 1
 
@@ -133,25 +124,17 @@ def test_a_model_that_lacks_weights_is_refused(here: Path, make: Callable[[str],
 def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine: str):
     (here / "someone").mkdir()
     (here / ("bi" if engine == "dense" else "colbert")).rename(here / "someone" / "model")  # where it was built
-    if engine == "dense":
-        DenseIndex.build(PASSAGES, here / "index", encoder="someone/model")
-    else:
-        kind = ColBERTIndex if engine == "colbert" else HybridIndex
-        kind.build(PASSAGES, here / "index", encoder="someone/model")
+    knowgap.build_index(PASSAGES, here / "index", engine=engine, encoder="someone/model")
     shutil.rmtree(here / "someone")
     index: Any = open_index(here / "index")
     with pytest.raises(CheckpointError, match="KNOWGAP_ALLOW_HUB=someone/model"):
         index.search(["bridge"], 1)
     assert asked == []
+    assert not is_allowed("someone/m", "someone/model")
     index = open_index(here / "index", allow_hub=["someone/model"])
     with pytest.raises(CheckpointError, match="cannot be fetched from the hub"):
         index.search(["bridge"], 1)
     assert any("someone/model" in url for url in asked)
-
-
-def test_what_is_allowed():
-    assert is_allowed("org/model", ["org/model"])
-    assert not is_allowed("org/m", "org/model")
 
 
 def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked: list[str], tmp_path: Path):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from support import scripted_lm
-from training_helpers import write_tiny_bert
 
 from knowgap.retrieval import BM25Index, make_reranker
 from knowgap.retrieval.passage import Passage
 from tests.app.cli.conftest import Knowgap, write_lines
 from tests.lms.local.tiny_models import TEXTS, write_language_model
+from tests.retrieval.tiny import write_cross_encoder
 
 NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
 PASSAGES = [
@@ -39,7 +39,7 @@ def train(kind: str, *words: object) -> list[str]:
 
 
 def test_a_reranker_is_trained_once(tmp_path: Path, knowgap):
-    words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2"]
+    words = ["--model", write_cross_encoder(tmp_path / "bert", []), "--set", "depth=8", "--set", "negatives=2"]
     assert "trained new: " in knowgap(*train("reranker", *words))[1]
     made = json.loads(Path("new/training.json").read_text(encoding="utf-8"))
     assert (made["made_from"]["kind"], made["steps"] > 0) == ("reranker", True)

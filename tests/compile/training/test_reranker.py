@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from support import OverlapRetriever
-from training_helpers import write_tiny_bert
 
 from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.training.config import RerankerConfig
@@ -14,6 +13,7 @@ from knowgap.compiling.training.reranker import EMBEDDED, train_on_pairs, traini
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.passage import Passage
+from tests.retrieval.tiny import write_bi_encoder
 
 NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
 CORPUS = [
@@ -34,11 +34,6 @@ def pairs_of(examples, **changes):
     return training_pairs(examples, OverlapRetriever(CORPUS), CORPUS, QUICK.model_copy(update=changes))
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_bert(tmp_path_factory.mktemp("base") / "bert")
-
-
 def test_wrong_passages_are_hard_and_hold_no_answer():
     [hits] = OverlapRetriever(CORPUS).search([EXAMPLES[0].question], 4)
     pairs = pairs_of(EXAMPLES, negatives=3)
@@ -56,7 +51,8 @@ def test_questions_without_known_gold_are_left_out_and_said():
         pairs_of(strangers[:1])
 
 
-def test_a_reranker_learns_to_tell_gold_passages(base, tmp_path: Path):
+def test_a_reranker_learns_to_tell_gold_passages(tmp_path: Path):
+    base = write_bi_encoder(tmp_path / "base", [*map(str, CORPUS), *(each.question for each in EXAMPLES)])
     config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24)
     pairs = [
         (each.question, str(passage), float("Bridge" in passage.title))

@@ -14,7 +14,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.minilm import read_weights, sentence_encoder, write_weights
 from knowgap.retrieval.rerankers import relevance as module
-from knowgap.retrieval.rerankers.relevance import EncodedText, RelevanceFeatures, coverage, late_interaction, rarity
+from knowgap.retrieval.rerankers.relevance import EncodedText, RelevanceFeatures, coverage, late_interaction
 from tests.retrieval.conformance import flip_last_bit
 
 PACKAGE = Path(module.__file__).parent
@@ -49,13 +49,8 @@ def test_coverage_is_that_of_the_best_sentence():
     assert 0 < coverage(QUERY, parted) == coverage(QUERY, "It shows the Silver Harbour.") < coverage(QUERY, RELEVANT)
     assert coverage(QUERY, RELEVANT) == pytest.approx(1.0)
     assert coverage("Who is it?", RELEVANT) == 0.0
-
-
-def test_rarity_follows_frequency():
-    places = [sentence_encoder().tokenizer.token_to_id(word) for word in ("the", "film", "lighthouse")]
-    the, film, lighthouse = rarity(places)
-    assert the == 0.0 < film < lighthouse < 1.0
-    assert coverage("film zxqvorb", "a film") < 0.5  # a word that the vocabulary lacks is the rarest
+    film, lighthouse, zxqvorb = (coverage(f"{word} town", "a town") for word in ("film", "lighthouse", "zxqvorb"))
+    assert film > lighthouse > zxqvorb  # the rarer what is missing, the less is covered
 
 
 def test_what_answers_scores_highest_and_a_blank_lowest():
@@ -69,30 +64,23 @@ def test_what_answers_scores_highest_and_a_blank_lowest():
     assert f"where {SETTINGS['prior']:g} of 50" in reranker.scale
 
 
-def test_saved_weights_are_read_again(tmp_path):
-    projection = np.random.default_rng(0).normal(size=(384, 384)).astype(np.float16).T  # columns lie together
+def test_written_weights_are_read_and_damaged_foreign_and_missing_ones_refused(tmp_path):
+    projection = np.asfortranarray(TENSORS["projection"])  # columns lie together
     write_weights(tmp_path, "relevance", {"projection": projection}, {**SETTINGS, "delta": -1.5, "intercept": -4.0})
-    settings, tensors = read_weights(tmp_path, "relevance")
-    assert (tensors["projection"] == projection).all()
-    assert settings["delta"] == -1.5
+    assert (read_weights(tmp_path, "relevance")[1]["projection"] == projection).all()
     reranker = EmbeddedReranker(tmp_path)
     assert (reranker.default_threshold, reranker.score([("", "")])) == (-1.5, [-4.0])
-
-
-def test_damaged_foreign_and_missing_weights_are_refused(tmp_path):
-    for name in ("relevance.safetensors", "relevance.json"):
-        shutil.copy(PACKAGE / name, tmp_path)
-    weights, settings = tmp_path / "relevance.safetensors", tmp_path / "relevance.json"
-    flip_last_bit(weights)
+    flip_last_bit(tmp_path / "relevance.safetensors")
     with pytest.raises(CheckpointError, match="damaged"):
-        EmbeddedReranker(tmp_path)
+        read_weights(tmp_path, "relevance")
     shutil.copy(PACKAGE / "relevance.safetensors", tmp_path)
+    settings = tmp_path / "relevance.json"
     settings.write_text(json.dumps(json.loads(settings.read_text("utf-8")) | {"encoder": "0" * 64}), "utf-8")
     with pytest.raises(CheckpointError, match="another encoder"):
-        EmbeddedReranker(tmp_path)
+        read_weights(tmp_path, "relevance")
     settings.write_text("{}", "utf-8")
     with pytest.raises(CheckpointError, match="no weights"):
-        EmbeddedReranker(tmp_path)
+        read_weights(tmp_path, "relevance")
     with pytest.raises(CheckpointError, match="no weights"):
         EmbeddedReranker(tmp_path / "absent")
 
