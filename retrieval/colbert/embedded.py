@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn import functional
 
-from knowgap.retrieval.device import half_precision
-from knowgap.retrieval.minilm import PAD, minilm_folder, minilm_model, padded_batches, token_ids
+from knowgap.retrieval.device import choose_device, half_precision
+from knowgap.retrieval.minilm import PAD, minilm_folder, minilm_model, padded_batches, token_ids, unit
+from knowgap.retrieval.numpy_bert import numpy_minilm
 from knowgap.retrieval.window import Window, tokenizer_of
 
 SETTINGS, PROJECTION, TOKEN_WEIGHTS = "knowgap.json", "projection.npy", "token_weights.npy"
@@ -30,8 +29,8 @@ class EmbeddedModel:
 
     Args:
         projection: the matrix of a linear layer without bias, [dim, 384].
-        token_weights: the weight of each token id in a query, [vocabulary]; None for 1.
-        device: where torch computes.
+        token_weights: the weight of each token id in a query, [vocabulary].
+        device: where torch encodes passages; None chooses.
 
     Attributes:
         dim: width of a token vector.
@@ -43,25 +42,26 @@ class EmbeddedModel:
     """
 
     def __init__(
-        self, projection: npt.NDArray[np.float32], token_weights: npt.NDArray[np.float32] | None, device: str
+        self,
+        projection: npt.NDArray[np.float32],
+        token_weights: npt.NDArray[np.float32],
+        device: str | None = None,
     ) -> None:
-        self._bert, self._device = minilm_model(device), device
-        self._projection, self._weights = torch.from_numpy(projection).to(device), token_weights
+        self._projection, self._weights, self._device = projection, token_weights, device
         self.dim, self._tokenizer = len(projection), tokenizer_of(minilm_folder())
         self.window = Window(self._tokenizer, _PASSAGE_TOKENS, 3)
         self.vocabulary = self._tokenizer.get_vocab_size()
         marks = self._tokenizer.encode_batch([*string.punctuation], add_special_tokens=False)
-        self._without = torch.tensor([*(mark.ids[0] for mark in marks), PAD])
+        self._without = [*(mark.ids[0] for mark in marks), PAD]
 
     @classmethod
-    def load(cls, folder: Path, device: str) -> EmbeddedModel:
+    def load(cls, folder: Path) -> EmbeddedModel:
         """Load a checkpoint that `fit_checkpoint` wrote.
 
         Raises:
             OSError, ValueError: a file is missing or damaged.
         """
-        projection, weights = (np.load(folder / name, allow_pickle=False) for name in (PROJECTION, TOKEN_WEIGHTS))
-        return cls(projection, weights, device)
+        return cls(*(np.load(folder / name, allow_pickle=False) for name in (PROJECTION, TOKEN_WEIGHTS)))
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of passages, cut off at the window, with [CLS], the passage mark and [SEP]."""
@@ -69,22 +69,21 @@ class EmbeddedModel:
 
     def passages(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         """The unit vectors of each passage without its punctuation, [tokens, dim]."""
-        tokens = self.token_ids(texts)
-        capacity = _TOKENS_PER_BATCH["cpu" if self._device == "cpu" else "cuda"]
+        import torch
+
+        device = self._device or choose_device()
+        bert, projection = minilm_model(device), torch.from_numpy(self._projection.T).to(device)
+        tokens, capacity = self.token_ids(texts), _TOKENS_PER_BATCH["cpu" if device == "cpu" else "cuda"]
         encoded: list[npt.NDArray[np.float32]] = [np.empty((0, self.dim), np.float32)] * len(tokens)
         for numbers, ids, attention in padded_batches(tokens, capacity):
-            vectors, kept = self._vectors(ids, attention), ~torch.isin(ids, self._without).numpy()
-            for i, of_passage, own in zip(numbers, vectors, kept, strict=True):
+            with torch.inference_mode(), half_precision(device):
+                states = bert(ids.to(device), attention.to(device)) @ projection
+                vectors = torch.nn.functional.normalize(states, p=2, dim=2).float().cpu().numpy()
+            for i, of_passage, own in zip(numbers, vectors, ~np.isin(ids, self._without), strict=True):
                 encoded[i] = of_passage[own]
         return encoded
 
     def query(self, text: str) -> npt.NDArray[np.float32]:
         """Unit vectors of at most 256 tokens of a query, multiplied by the weights of its tokens, [tokens, dim]."""
         [ids] = token_ids(self._tokenizer, [text], _QUERY_TOKENS, _QUERY_MARK)
-        [vectors] = self._vectors(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))
-        return vectors if self._weights is None else vectors * self._weights[ids][:, None]
-
-    def _vectors(self, ids: torch.Tensor, attention: torch.Tensor) -> npt.NDArray[np.float32]:
-        with torch.inference_mode(), half_precision(self._device):
-            states = self._bert(ids.to(self._device), attention.to(self._device))
-            return functional.normalize(states @ self._projection.T, p=2, dim=2).float().cpu().numpy()
+        return unit(numpy_minilm()(ids) @ self._projection.T) * self._weights[ids][:, None]

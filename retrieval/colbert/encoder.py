@@ -47,10 +47,10 @@ class TokenEncoder:
     width: ClassVar[int | None] = None  # of the embedded checkpoint; None takes what suits the number of passages
 
     def __init__(self, folder: str | Path, name: str | Path | None = None) -> None:
-        folder, device = Path(folder), choose_device()
+        folder = Path(folder)
         refuse_code(folder)
         try:
-            self._model: Any = (EmbeddedModel.load if (folder / SETTINGS).is_file() else _Named)(folder, device)
+            self._model: Any = (EmbeddedModel.load if (folder / SETTINGS).is_file() else _Named)(folder)
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{folder}: cannot be loaded ({shorten(error)})") from error
         self.dim: int = self._model.dim
@@ -100,8 +100,8 @@ class TokenEncoder:
 class _Named:
     """A checkpoint that sentence-transformers loads."""
 
-    def __init__(self, folder: Path, device: str) -> None:
-        config = folder / "config.json"
+    def __init__(self, folder: Path) -> None:
+        config, self._device = folder / "config.json", choose_device()
         own = config.is_file() and '"HF_ColBERT"' in config.read_text(encoding="utf-8")
         if not own and not (folder / "modules.json").is_file():
             raise CheckpointError(
@@ -111,7 +111,7 @@ class _Named:
         with loading_model(folder) as (source, arguments):
             from sentence_transformers import MultiVectorEncoder
 
-            self._model: Any = MultiVectorEncoder(source, device=device, **arguments)
+            self._model: Any = MultiVectorEncoder(source, device=self._device, **arguments)
             first = self._model[0]
             if not first.document_length:
                 raise CheckpointError(f"{folder}: not a ColBERT checkpoint (it does not say how long a passage may be)")
@@ -119,7 +119,7 @@ class _Named:
             if first.query_expansion:  # it would cut longer queries off
                 first.query_expansion = {**first.query_expansion, "strategy": "min"}
             self.dim = int(self._model.get_embedding_dimension())
-        self._device, self._lock = device, threading.Lock()  # a tokenizer is not thread-safe
+        self._lock = threading.Lock()  # a tokenizer is not thread-safe
         self.window = Window(tokenizer_of(self._model.tokenizer), int(first.document_length), 3)
 
     def passages(self, texts: list[str]) -> list[npt.NDArray[np.float32]]:

@@ -52,7 +52,7 @@ def fit_checkpoint(
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    model = EmbeddedModel(np.eye(WIDTH, dtype=np.float32), None, "cpu")
+    model = EmbeddedModel(np.eye(WIDTH, dtype=np.float32), np.ones(0, np.float32), "cpu")
     vectors = model.passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
     np.save(folder / PROJECTION, fit_projection(np.concatenate(vectors), dim))
     sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)

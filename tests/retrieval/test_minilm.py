@@ -9,6 +9,7 @@ from knowgap.retrieval import minilm
 from knowgap.retrieval.bert import Bert, add_changes
 from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.minilm import embedded_window, padded_batches
+from knowgap.retrieval.numpy_bert import NumpyBert
 
 
 @pytest.fixture
@@ -40,6 +41,12 @@ def test_it_computes_what_transformers_does(tiny, tmp_path, monkeypatch, onednn)
     changed = Bert(tmp_path, changes=changes)(ids, attention)
     torch.testing.assert_close(changed[0], tiny(ids, attention).last_hidden_state[0], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(changed, Bert(tmp_path)(ids, attention))
+
+
+def test_in_numpy_it_computes_the_same(tiny, tmp_path):
+    ids = torch.randint(40, (1, 20))
+    expected = tiny(ids).last_hidden_state[0].detach().numpy()
+    np.testing.assert_allclose(NumpyBert(tmp_path)(ids[0].tolist()), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_batches_have_one_width():
