@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from dspy.lm15 import Config
 from dspy.utils.exceptions import AdapterParseError
+from endpoint import endpoint
 from support import OverlapRetriever, scripted_lm
 
 from knowgap.compiling.training.generator import IGNORED, encode
+from knowgap.lms.local import LocalModel
 from knowgap.lms.providers import load_trained
 from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, add_control_tokens, transcript, written
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerWithConfidence
-from tests.lms.chat_server import serving
 from tests.lms.tiny_generator import tiny_llama, tiny_tokenizer
 
 QUESTION = "Who painted The Grey Ferry?"
@@ -28,11 +30,32 @@ def answer(generator, **settings):
     return program(question=QUESTION)
 
 
+def served(folder):
+    """The replies of a server around a generator: chats whose last message it continues."""
+    local = LocalModel(str(folder), "cpu")
+
+    def reply(body):
+        ways = {name: body[name] for name in ("continue_final_message", "add_generation_prompt")}
+        prompt = local.tokenizer.apply_chat_template(body["messages"], tokenize=False, **ways)
+        ids = local.tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        written, logprobs = local.generate(ids, body["max_tokens"], Config(stop=tuple(body["stop"]), logprobs=0))
+        pieces = [local.tokenizer.decode([token]) for token in written]
+        tokens = [
+            {"token": piece, "logprob": logprob, "bytes": list(piece.encode())}
+            for piece, logprob in zip(pieces, logprobs, strict=True)
+        ]
+        usage = {"prompt_tokens": len(ids), "completion_tokens": len(tokens), "total_tokens": len(ids) + len(tokens)}
+        return local.tokenizer.decode(written).partition(body["stop"][0])[0], tokens, usage
+
+    return reply
+
+
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
 def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_generator, strategy):
     settings = {"depth": 2 if strategy == "ensemble" else 1, "strategy": strategy}
     here = answer(load_trained("generator", tiny_generator), **settings)
-    with serving(tiny_generator) as server:
+    with endpoint() as server:
+        server.reply_of = served(tiny_generator)
         there = answer(load_trained("generator", f"tiny@{server.api_base}"), **settings)
     assert len(here.leaves) > 2
     assert here.measure == there.measure == "token log-probabilities"

@@ -10,11 +10,9 @@ from support import ProgramEngine, ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.lms import make_lm, quiet_dspy
-from knowgap.programs.adaptive_note import AdaptiveNote
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.baselines.react import ReAct
-from knowgap.programs.replies.asking import default_limits, default_sampling
+from knowgap.programs.replies.asking import default_limits, default_sampling, without_last
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed, Shortened
 from knowgap.retrieval.passage import Passage
@@ -213,29 +211,25 @@ def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
     assert "is longer than the context window of" in caplog.text
 
 
-def test_passages_within_a_text_are_left_out_as_well():
-    program = AdaptiveNote(TableRetriever({"Where?": FACTS}), collect=False)
-    with dspy.context(lm=lm_of(Narrow(program, {"generate": "Tarn"}))):
-        prediction = program(question="Where?")
-    assert prediction.answer == "Tarn"
-    step = prediction.trace.of(Shortened)[-1]
-    assert (step.act, step.passages) == ("generate", ["4", "3"])
-    assert {*prediction.trace.shown} == {"0", "1", "2"}
+NUMBERED = "\n".join(["Trail:", *map(str, FACTS[:2])])
 
 
-def test_demonstrations_of_a_chain_of_thought_are_left_out_before_what_was_found():
-    program = ReAct(TableRetriever({"Tarn": FACTS[:2]}))
-    demo = dspy.Example(question="When?", style="", trajectory="Fact. Fact a. Fact b.", reasoning="So.", answer="1850")
-    program.extract.predict.demos = [demo]
-    turns = [
-        {"next_thought": "", "next_tool_name": name, "next_tool_args": {"query": "Tarn"}}
-        for name in ("search", "finish")
-    ]
-    engine = Narrow(program, {"turn": turns, "extract.predict": "Tarn"})
-    with dspy.context(lm=lm_of(engine)):
-        prediction = program(question="Where?")
-    assert "Fact 1." in engine.asked("extract.predict")[0]["trajectory"]
-    assert [(step.act, step.demonstrations) for step in prediction.trace.of(Shortened)] == [("extract", 1)]
+@pytest.mark.parametrize(
+    ("predictor", "inputs", "inlined", "shorter", "step"),
+    [
+        (dspy.Predict, {"text": NUMBERED}, FACTS[:2], {"text": f"Trail:\n{FACTS[0]}"}, (["1"], 0)),
+        (dspy.ChainOfThought, {}, [], {"demos": []}, ([], 1)),  # its own demonstration
+        (dspy.Predict, {"passages": FACTS[:1]}, [], None, ([], 0)),
+    ],
+)
+def test_what_is_left_out_of_a_prompt(predictor, inputs, inlined, shorter, step):
+    recorded = Shortened(act="", passages=[], demonstrations=0)
+    module = predictor("text, passages -> answer")
+    if not inputs:
+        module.predict.demos = [dspy.Example(question="When?", answer="1850")]
+    left = without_last(module, inputs, inlined, recorded)
+    assert (left and left[0]) == shorter
+    assert (recorded.passages, recorded.demonstrations) == step
 
 
 def test_a_prompt_that_cannot_be_shortened_fails():
