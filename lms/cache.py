@@ -60,7 +60,7 @@ class Store:
 class _EndpointCache(Cache):
     """DSPy's cache, separate for each endpoint: two servers may serve different models under one name.
 
-    The key leaves out timeouts and retries. A damaged cache raises a `UsageError` that names its folder.
+    The key leaves out timeouts and retries.
 
     Args:
         folder: the folder of its one file (DSPy's own cache has sixteen); None keeps it in memory only.
@@ -73,12 +73,6 @@ class _EndpointCache(Cache):
         if folder is not None:
             self.enable_disk_cache = True
             self.disk_cache = Store(folder)
-
-    def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
-        try:
-            return super().get(request, ignored_args_for_cache_key)
-        except (sqlite3.Error, OSError, pickle.UnpicklingError) as error:
-            raise UsageError(f"{self.disk_cache_dir} cannot be used as a cache ({error}): remove it") from error
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
         ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]

@@ -214,10 +214,7 @@ def _without_keys(text: str, lm: dspy.BaseLM | None) -> str:
 
 def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:
     """The error that none of `calls` replies could be read, of which `cut` ended at the limit of tokens."""
-    if 2 * cut >= calls:
-        likely = f"{cut} were cut off: allow longer replies (max_tokens, or the server's own limit)"
-    else:
-        likely = "the model is not trained for chat, or the address of its server does not end with /v1 as it should"
     return LanguageModelError(
-        f"none of {calls} replies of the language model {lm.model!r} could be read; likely cause: {likely}"
+        f"none of {calls} replies of the language model {lm.model!r} could be read, of which {cut} were cut off: allow "
+        "longer replies (max_tokens), or take a model that is trained for chat, at an address that ends with /v1"
     )

@@ -60,12 +60,9 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
     repeated: list[str] = []
     for line in strip_list_marks(str(line) for line in lines or ()):
         text = " ".join(line.split())
-        key = _key(text)
-        if not key:
-            continue
-        if key in seen:
+        if (key := _key(text)) in seen:
             repeated.append(text)
-        elif len(new) < limit:
+        elif key and len(new) < limit:
             seen.add(key)
             new.append(text)
     return new, repeated
