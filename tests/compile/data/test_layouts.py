@@ -154,15 +154,15 @@ def test_strategyqa_with_and_without_paragraphs(tmp_path):
 
 
 def test_multiple_choice_flat_layout(tmp_path):
-    record = {"id": "7-1", "question_stem": "Green?", "choices": {"text": ["grass", "snow"], "label": ["A", "B"]},
-              "answerKey": "A"}  # fmt: skip
+    choices = {"text": ["grass", "snow"], "label": ["A", "B"]}
+    record = {"id": "7-1", "question_stem": "Green?", "choices": choices, "answerKey": "A"}
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(record))
-    assert detect_layout(path) == "arc_challenge"
-    example = load_dataset(path, split_as="test").splits["test"][0]
-    assert example.question == "Green?\nA. grass\nB. snow"
-    assert example.aliases == ["A", "grass"]
-    path.write_text(json.dumps({**record, "choices": {"text": ["grass"], "label": ["A", "B"]}}))
+    data = load_dataset(path, split_as="test")
+    [example] = data.splits["test"]
+    assert data.name == "arc_challenge"
+    assert (example.question, example.aliases) == ("Green?\nA. grass\nB. snow", ["A", "grass"])
+    path.write_text(json.dumps({**record, "choices": {**choices, "text": ["grass"]}}))
     with pytest.raises(DataError, match=r"x.jsonl:1: is not a record of this layout"):
         load_dataset(path)
 
