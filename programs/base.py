@@ -18,9 +18,10 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
 from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
-from knowgap.programs.prediction import CitedPrediction, say_unsupported
+from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupported
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
 from knowgap.programs.replies.text import fits_style, known_text, text_of, warn_once, without_surrogates
+from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Listener, Streamable
 from knowgap.programs.trace import steps
 from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, TraceRecorder, recording
@@ -117,12 +118,9 @@ class Program(Streamable, Configurable):
                 recorder.add(steps.Stopped(reason="calls"))
                 read = [recorder.passages[name] for name in recorder.shown]
                 output = self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
-            given, *others = output if isinstance(output, tuple) else [output]  # an optimizer has `forward` return more
-            own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
-            prediction = CitedPrediction.of(given, question, own, self.style, self.parts().get("entailment"))
+        prediction = output[0] if isinstance(output, tuple) else output  # an optimizer has `forward` return more
         prediction.trace = recorder.finish(self.name)
-        answered: Any = (prediction, *others) if others else prediction
-        return answered
+        return output
 
     # What a method's `forward` uses.
 
@@ -216,29 +214,38 @@ class Program(Streamable, Configurable):
         *,
         supported: bool | None = None,
         missing: str = "",
-        explanation: str = "",
         **added: Any,
-    ) -> dspy.Prediction:
+    ) -> CitedPrediction:
         """Record the final answer and make the prediction that `forward` returns.
 
-        In the style of sentences, an unsupported answer says that the documents do not say this, and what is missing;
-        the answer itself is then the prediction's `guess`.
+        In the style of sentences, an unsupported answer says that the documents do not say this, and what is missing,
+        and cites nothing; the answer itself is then the prediction's `guess`.
 
         Args:
             answer: empty if none could be read.
-            passages: those the answer rests on.
+            passages: those the answer rests on. What the language model wrote itself is not cited.
             supported: whether what was read states the answer; None if the method does not judge that.
             missing: what is still missing for an answer; empty if nothing, or if the method does not say.
-            explanation: recorded in the trace only.
-            **added: further fields of the prediction; `confidence` is recorded in the trace as well.
+            **added: further fields of the prediction; `confidence` and `explanation` are in the trace as well.
         """
-        verdict: dict[str, Any] = {"supported": supported, "missing": missing}
+        recorder, judge = RECORDER.get(), self.parts().get("entailment")
         guess = answer if supported is False and not is_unknown(answer) else ""
-        if supported is False and self.style == "sentence":
-            answer = say_unsupported(RECORDER.get().question, guess, missing, explanation)
-        told = {"explanation": explanation, "confidence": added.get("confidence"), **verdict}
-        self.record(steps.Answered(answer=answer, passages=[passage.id for passage in passages], **told), *passages)
-        return dspy.Prediction(answer=answer, passages=list(passages), **verdict, guess=guess, **added)
+        explanation, confidence = str(added.get("explanation") or ""), added.get("confidence")
+        refused = supported is False and self.style == "sentence"
+        if refused:
+            answer = say_unsupported(recorder.question, guess, missing, explanation)
+        verdict: dict[str, Any] = {"supported": supported, "missing": missing}
+        told = {"confidence": confidence if isinstance(confidence, (int, float)) else None, "explanation": explanation}
+        ids = [passage.id for passage in passages]
+        self.record(steps.Answered(answer=answer, passages=ids, **told, **verdict), *passages)
+        own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
+        cited = [passage for passage in passages if passage.id not in own]
+        find = functools.partial(cite_answer, recorder.question, answer, cited, self.style, judge)
+        cite: Any = list if refused else find
+        if isinstance(judge, LMEntailment):  # whose call is one of the question
+            cite = functools.partial(list, cite())
+        fields = {**verdict, "guess": guess, "trace": None, **added, "passages": list(passages), "answer": answer}
+        return CitedPrediction.of(fields, cite)  # `dspy.majority` compares the last field
 
     def conclude_with(self, output: Any, passages: Sequence[Passage], **added: Any) -> dspy.Prediction:
         """Conclude with the answer of an output, and add its `reasoning`, which is recorded; both may be empty."""

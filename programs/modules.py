@@ -21,7 +21,7 @@ from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.asking import default_sampling
 from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.recorder import RECORDER
-from knowgap.programs.trace.steps import Answered, Malformed, Retrieved
+from knowgap.programs.trace.steps import Malformed, Retrieved
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
 
@@ -150,8 +150,7 @@ class ModuleProgram(Program):
         recorder.cost.critical_calls += tracker.usage.asked  # as if they waited for one another
         if not (tracker.usage.asked or tracker.usage.uncounted_calls):  # no call was seen: it was made around DSPy
             recorder.tracker.add(Usage(uncounted_calls=1))
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
-        return dspy.Prediction(**{**fields, "answer": answer, "passages": passages})
+        return self.conclude(**{**fields, "answer": answer, "passages": passages})
 
     def _answer_of(self, output: Any) -> str:
         """The answer among the outputs of the module."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import dspy
 
 from knowgap.errors import shorten
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.statements import LMEntailment, strip_numbers
+from knowgap.programs.statements import strip_numbers
 from knowgap.retrieval.grounding import MAX_SOURCES, MOST, GroundingEntailment, grounded, support
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.words import FUNCTION_WORDS, split_sentences, words
@@ -88,21 +86,11 @@ class CitedPrediction(dspy.Prediction):
         self._cite = getattr(base, "_cite", list)
 
     @classmethod
-    def of(cls, given: dspy.Prediction, question: str, own: Collection[str], style: str, judge: Any) -> CitedPrediction:
-        """Make a prediction, without its trace, from what a program's `forward` returned.
-
-        The passages in `own`, which the language model wrote itself, are not cited, nor is anything by an answer in
-        sentences that is not supported. The answer is the last field, which `dspy.majority` compares.
-        """
-        fields = {"supported": None, "missing": "", "guess": "", "trace": None, **given}
-        cited = cls(**{name: value for name, value in fields.items() if name != "answer"}, answer=given.answer)
-        cited.set_lm_usage(given.get_lm_usage())
-        passages = [passage for passage in given.passages if passage.id not in own]
-        if cited.supported is not False or style != "sentence":
-            cited._cite = functools.partial(cite_answer, question, given.answer, passages, style, judge)
-        if isinstance(judge, LMEntailment):  # whose call is one of the question
-            cited._cite = functools.partial(list, cited.citations)
-        return cited
+    def of(cls, fields: Mapping[str, Any], cite: Callable[[], list[Citation]]) -> CitedPrediction:
+        """Make a prediction with these fields, and with what `cite` finds when its citations are read."""
+        made = cls(**fields)
+        made._cite = cite
+        return made
 
     @property
     def citations(self) -> list[Citation]:
@@ -117,11 +105,6 @@ class CitedPrediction(dspy.Prediction):
         shown = {name: shorten(value) if isinstance(value, str) else value for name, value in self.items()}
         shown["passages"] = [passage.title or passage.id for passage in self.passages]
         return f"Prediction({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CitedPrediction:
-        twin = type(self)(self)
-        twin._store = copy.deepcopy(self._store, memo)
-        return twin
 
 
 def cite_answer(

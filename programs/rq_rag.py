@@ -74,12 +74,6 @@ class Trajectory:
         """Conf: the sum of the answer's log-probabilities, here as a probability; the stated one if unknown."""
         return self.stated if self.answer_logprobs is None else math.exp(sum(self.answer_logprobs))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The trajectory as a JSON-ready mapping."""
-        facts = {"path": self.path, "queries": list(self.queries), "answer": self.answer or ""}
-        facts |= {"confidence": self.confidence, "perplexity": self.perplexity}
-        return facts | {"passages": [passage.id for passage in self.passages]}
-
 
 class RQRAG(Program):
     """Grow a tree of refined queries, answer at its nodes, select among the answers.
@@ -126,8 +120,7 @@ class RQRAG(Program):
         """Answer `question` by the best trajectory.
 
         The prediction adds `confidence` (0 to 1), `path` and `queries` of the selected trajectory, `measure` ("token
-        log-probabilities" or "stated confidence"), `answers` of all trajectories, and `leaves`: path, queries, answer,
-        confidence, perplexity and passage ids of each.
+        log-probabilities" or "stated confidence"), and `answers` of all trajectories.
         """
         level, nodes = [Trajectory()], list[Trajectory]()  # the root: the question, for which nothing is retrieved
         for iteration in range(1, self.depth + 1):  # generate, retrieve, generate, retrieve, … (B.2)
@@ -235,7 +228,6 @@ class RQRAG(Program):
             queries=list(chosen.queries),
             measure="token log-probabilities" if measured else "stated confidence",
             answers=answers,
-            leaves=[leaf.to_dict() for leaf in leaves],
         )
 
 

@@ -49,6 +49,7 @@ class IterRetGen(Program):
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))
-            self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
+            if step < self.iterations:
+                self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         self.record(Stopped(reason="iterations"))
-        return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning)
+        return self.conclude(answer, passages, reasoning=reasoning)

@@ -65,12 +65,12 @@ class SelfAsk(Program):
             sub_answers.append(SubAnswer(question=queries[0], answer=known_text(looked_up)))
         self.record(Stopped(reason=reason))
         if not sub_answers:
-            return dspy.Prediction(**self._look_up(question, self.wording), sub_answers=[])
+            return self._look_up(question, self.wording, sub_answers=[])
         output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=self.wording)
         return self.conclude(text_of(output), distinct(read), sub_answers=sub_answers)
 
-    def _look_up(self, question: str, style: str) -> dspy.Prediction:
+    def _look_up(self, question: str, style: str, **added: Any) -> dspy.Prediction:
         """Retrieve for a question, follow-up or original, and answer it from the passages."""
         passages = self.retrieve_passages(question, self.top_k)
         output = self.ask(self.intermediate, question=question, passages=passages, style=style)
-        return self.conclude(text_of(output), passages)
+        return self.conclude(text_of(output), passages, **added)

@@ -124,18 +124,6 @@ class ProgramConformance:
             assert all(step.passages or step.demonstrations for step in shortened)
             assert prediction.answer or self.program.__module__.startswith("knowgap.programs.baselines")
 
-    def test_needs_a_retriever_only_where_it_says_so(self):
-        for value in (settling, *NEVER):
-            program = self.small()
-            searches = self.ask(program, value)[0].trace.cost.retrievals > 0
-            assert not searches or program.needs_retriever
-            program.retriever = None
-            if searches:
-                with pytest.raises(KnowgapError, match=f"{program.name} needs a retriever"):
-                    self.ask(program, value)
-            else:
-                assert self.ask(program, value)[0].trace.steps
-
     def test_declarations_are_whole(self):
         for name, declared in self.program.hyperparameters().items():
             assert declared.name == name
@@ -329,9 +317,12 @@ class ProgramConformance:
                 with pytest.raises(LMError, match="nobody is at home"):
                     self.ask(program, value, broken=act, spoil=fail)
 
-    def test_a_retriever_that_fails_fails_the_question(self):
+    def test_a_retriever_that_fails_or_is_not_there_fails_the_question(self):
         searching = [value for value in (settling, *NEVER) if self.ask(self.small(), value)[0].trace.cost.retrievals]
         assert bool(searching) is self.program.needs_retriever
         for value in searching:
-            with pytest.raises(KnowgapError, match="out of order"):
-                self.ask(self.small(retriever=OutOfOrder()), value)
+            for retriever, message in ((OutOfOrder(), "out of order"), (None, "needs a retriever")):
+                program = self.small()
+                program.retriever = retriever
+                with pytest.raises(KnowgapError, match=message):
+                    self.ask(program, value)

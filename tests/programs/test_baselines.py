@@ -85,7 +85,7 @@ def test_iter_retgen_searches_with_the_last_output(retriever):
     assert retriever.searched == [QUESTION, f"{ONE} unknown {QUESTION}"]
     assert kinds(prediction) == [
         *["asked", "retrieved", "reasoned", "answered"],
-        *["queried", "retrieved", "reasoned", "answered", "stopped"],
+        *["queried", "retrieved", "reasoned", "stopped", "answered"],
     ]
     assert [p["title"] for p in engine.calls[1][1]["passages"]] == ["Mira Osk", "Lanternfish"]
 

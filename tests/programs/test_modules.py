@@ -141,10 +141,13 @@ def test_an_object_is_saved_and_loaded_into_another_object(tmp_path):
     module = agent()
     module.react.demos = [dspy.Example(question="Where?", next_thought="look")]
     folder = save(module, tmp_path / "artifact", lm="test/scripted")
-    loaded = load(folder, expect=agent())
+    fresh = agent()
+    loaded = load(folder, expect=fresh)
     assert [dict(demo) for demo in loaded.module.react.demos] == [{"question": "Where?", "next_thought": "look"}]
     with pytest.raises(ArtifactError, match=r"holds the program 'dspy\.predict\.react:ReAct', not"):
         load(folder, expect=dspy.ChainOfThought("question -> answer"))
+    fresh.load(folder / "program.json")  # DSPy reads it, too
+    assert len(fresh.react.demos) == 1
 
 
 def test_a_module_that_holds_what_cannot_be_copied_is_copied(index):

@@ -9,15 +9,11 @@ from dspy.utils.exceptions import LMError
 from support import ScriptedEngine, lm_of, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UsageError
-from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.streaming import _pool
-from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered
 from knowgap.retrieval.passage import Hit, Passage
-from knowgap.signatures import AnswerDirectly
 
 ISK = Passage("isk", "Isk", "A river.")
 RULE = {"answer": "Tarn"}
@@ -31,41 +27,6 @@ class Counting:
     def search(self, queries, k):
         self.searches += 1
         return [[Hit(ISK, 1.0, 1)] for _ in queries]
-
-
-class Fan(Program):
-    """Asks the model on three branches at once."""
-
-    needs_retriever = False
-
-    def __init__(self, wait, **kwargs):
-        super().__init__(None, **kwargs)
-        self.wait, self.reader = wait, dspy.Predict(AnswerDirectly)
-
-    def forward(self, question):
-        run_concurrently([lambda n=n: self.branch(question, n) for n in range(3)], ["first", "second", "third"])
-        return self.conclude("Tarn", [])
-
-    def branch(self, question, number):
-        self.wait(number)
-        self.record(Answered(answer=str(number)))
-        self.ask(self.reader, question=f"{question} {number}", style="short")
-
-
-def test_a_branch_is_seen_before_another_has_begun_and_the_trace_stays_in_order():
-    seen = threading.Event()
-    lm, engine = scripted_lm(lambda *_: RULE)
-    with dspy.context(lm=lm):
-        stream = Fan(lambda number: number or seen.wait(60)).stream(question="Where?")
-    branches = []
-    for step in stream:
-        if isinstance(step, Answered) and step.branch:
-            branches.append(step.branch)
-            if len(branches) == 2:
-                seen.set()
-    assert (branches[2], set(branches[:2])) == ("first", {"second", "third"})
-    assert [one.branch for one in step.trace.of(Answered)] == ["first", "second", "third", ""]
-    assert len(engine.calls) == 3
 
 
 def test_settings_are_those_of_the_call():
