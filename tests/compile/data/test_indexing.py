@@ -15,7 +15,8 @@ from knowgap.compiling.data.indexing import build_index
 from knowgap.errors import DataError, IndexFolderError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.reading import Reading
-from knowgap.retrieval.documents.sources import Sources, sources_of
+from knowgap.retrieval.documents.sources import Sources, Update, sources_of
+from knowgap.retrieval.index.base import lock_index
 from knowgap.retrieval.passage import document_id
 
 FILES = {
@@ -68,25 +69,23 @@ def change(docs: Path) -> None:
 def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
     embed = Embedder()
 
-    def index():
+    def index() -> tuple[Any, Reading, list[str]]:
         embed.encoded.clear()
-        return follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+        made, reading = follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+        return made, reading, [text for text in embed.encoded if "lighthouse" not in text]  # the index's own probe
 
-    assert index()[1].update is None
-    first = {passage.id for passage in DenseIndex.open(tmp_path / "ix", encoder=embed)}
-    update = index()[1].update
-    assert (update.files, update.kept, embed.encoded) == (0, 4, [])
+    built, reading, _ = index()
+    first = {passage.id for passage in built}
+    assert reading.update is None
+    _, reading, encoded = index()
+    assert (reading.update.files, reading.update.kept, encoded) == (0, 4, [])
     change(docs)
-    changed, reading = index()
-    update = reading.update
-    assert (update.files, update.added, update.removed, update.kept) == (3, 2, 2, 2)
-    assert [text for text in embed.encoded if "lighthouse" not in text] == [  # which is the index's own probe
-        "Orle Bridge / Opening: It opened in 1932.",
-        "new: The Isk is a river.",
-    ]
-    now = {passage.id: passage for passage in changed}
-    assert (len(now), len(first & now.keys())) == (4, 2)
-    assert sources_of(changed).find(now).keys() == now.keys()
+    changed, reading, encoded = index()
+    assert reading.update == Update(files=3, added=2, removed=2, kept=2)
+    assert encoded == ["Orle Bridge / Opening: It opened in 1932.", "new: The Isk is a river."]
+    now = {passage.id for passage in changed}
+    assert (len(now), len(first & now)) == (4, 2)
+    assert sources_of(changed).find(now).keys() == now
 
 
 def test_a_changed_index_finds_what_a_new_one_finds(docs: Path, tmp_path: Path):
@@ -142,8 +141,7 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
     assert str(sources_of(index).find([hit.passage.id])[hit.passage.id]) == "docs.jsonl, line 2"
     assert index.missing_ids(["short", "long", "other"]) == ["other"]
     write_jsonl(corpus, {"short": "A shorter one.", "long": long + " And so it ends.", "new": "New."})
-    update = follow(corpus, tmp_path / "ix")[1].update
-    assert (update.files, update.added, update.removed, update.kept) == (1, 3, 2, parts - 1)
+    assert follow(corpus, tmp_path / "ix")[1].update == Update(files=1, added=3, removed=2, kept=parts - 1)
 
 
 PLAN = "# Plan\n\nThe fire wardens are Olga Ferrer and Dan Whitlock.\n"
@@ -219,16 +217,8 @@ def test_a_folder_without_documents_is_refused_and_changes_nothing(docs: Path, t
     assert not (tmp_path / "new").exists()
 
 
-def test_a_second_builder_of_a_folder_creates_and_removes_nothing(docs: Path, tmp_path: Path):
-    folder, refused = tmp_path / "index", list[BaseException | None]()
-
-    def build_again(*_: object) -> None:
+def test_a_second_builder_of_a_folder_creates_nothing(docs: Path, tmp_path: Path):
+    with lock_index(tmp_path / "index"), ThreadPoolExecutor(1) as pool:
         before = sorted(tmp_path.iterdir())
-        with ThreadPoolExecutor(1) as pool:
-            refused.append(pool.submit(build_index, docs, folder, engine="bm25").exception())
-        assert sorted(tmp_path.iterdir()) == before
-
-    index: Any = build_index(docs, folder, engine="bm25", progress=build_again)
-    assert {type(error) for error in refused} == {IndexFolderError}
-    assert sources_of(index).find([passage.id for passage in index]).keys() == {passage.id for passage in index}
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+        error = pool.submit(build_index, docs, tmp_path / "index", engine="bm25").exception()
+        assert (type(error), sorted(tmp_path.iterdir())) == (IndexFolderError, before)

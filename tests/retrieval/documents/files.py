@@ -12,9 +12,7 @@ WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
     """A PDF file of some lines on each page."""
-    return drawn(
-        *([(50, 800 - 14 * number, line) for number, line in enumerate(lines)] for lines in pages), password=password
-    )
+    return drawn(*([(50, 800 - 14 * n, line) for n, line in enumerate(lines)] for lines in pages), password=password)
 
 
 def drawn(*pages: Any, title: str = "", password: str | None = None) -> bytes:
@@ -45,8 +43,8 @@ def word(
     A cell that is None is merged with the one above it. `header1`, `footer1` and so on are the lines of such a part.
     """
     body = "".join(_paragraph(text, style) for style, text in paragraphs)
-    cells = ("".join(f"<w:tc>{_cell(text)}</w:tc>" for text in row) for row in rows)
-    body += f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>" if rows else ""
+    cells = "".join(f"<w:tr>{''.join(map(_cell, row))}</w:tr>" for row in rows)
+    body += f"<w:tbl>{cells}</w:tbl>" if rows else ""
     names = {"Titel": "Title", "Heading1": "heading 1", "Heading2": "heading 2"}
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="{id}"><w:name w:val="{name}"/></w:style>' for id, name in names.items()
@@ -66,7 +64,7 @@ def _paragraph(text: str, style: str = "") -> str:
 
 def _cell(text: str | None) -> str:
     merged = "<w:vMerge/>" if text is None else '<w:vMerge w:val="restart"/>'
-    return f"<w:tcPr>{merged}</w:tcPr>{_paragraph(text or '')}"
+    return f"<w:tc><w:tcPr>{merged}</w:tcPr>{_paragraph(text or '')}</w:tc>"
 
 
 def archive(files: dict[str, str | bytes]) -> bytes:
