@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 def map_ordered(
     function: Callable[[T], R], items: Sequence[T], num_threads: int, ahead: int | None = None
-) -> Iterator[R]:
+) -> Generator[R, None, None]:
     """Yield `function(item)` for all items in their order, computed by several threads.
 
     The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early, or

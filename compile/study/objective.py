@@ -140,7 +140,7 @@ class Objective(Generic[P]):
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
             if records:
                 trial.set_user_attr(COSTS, mean_costs(records, self.metric))
-        return float(np.mean([record.scores[self.metric] for record in records]))
+        return float(np.mean([record.scores[self.metric] or 0.0 for record in records]))
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:
         """A copy of the program with the hyperparameters and demonstrations of a trial, such as `study.best_trial`."""
