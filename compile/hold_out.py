@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
-
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.statistics import SIGNIFICANT, Comparison
 from knowgap.errors import UsageError
@@ -18,8 +16,6 @@ T = TypeVar("T")
 
 LEAST = 20
 """The least number of questions to hold out, if there are enough."""
-
-_QUANTILES = 1.96 + 0.84  # normal quantiles of a two-sided test at 5% with a power of 80%
 
 
 @dataclass(frozen=True)
@@ -95,9 +91,7 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: floa
     said += ". It is not better beyond chance, so the program as it was is kept"
     if found.difference > 0:
         # as many as the test needs to detect a gain of the observed size with a power of 80%
-        left, right = before.scores(), after.scores()
-        gains = [right[name] - left[name] for name in left if name in right]
-        spread = float(np.std(gains, ddof=1)) if found.n > 1 else 1.0
-        needed = max(found.n + 1, math.ceil((_QUANTILES * spread / found.difference) ** 2))
+        error = (found.high - found.low) / (2 * 1.96)
+        needed = max(found.n + 1, math.ceil(found.n * ((1.96 + 0.84) * error / found.difference) ** 2))
         said += f": to show a gain of this size, about {needed:,} held-out questions would do"
     return Verdict(False, f"{said}.", found)

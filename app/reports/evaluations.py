@@ -102,11 +102,6 @@ class EvaluationGroup:
         """How many questions each filter lets through."""
         return Counter(kind for question in self.questions for kind in question.kinds)
 
-    @property
-    def traced(self) -> bool:
-        """Whether a listed question has a trace."""
-        return any(record.trace for question in self.listed for record in question.records.values())
-
 
 def group_evaluations(evaluations: Mapping[str, Evaluation]) -> list[EvaluationGroup]:
     """Group evaluations by split and questions, those on test questions first.
