@@ -13,12 +13,7 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training import train
 from knowgap.compiling.training.config import LanguageModelConfig
-from knowgap.compiling.training.sub_models import (
-    LabelledExample,
-    as_conversation,
-    label_items,
-    train_sub_model,
-)
+from knowgap.compiling.training.sub_models import LabelledExample, as_conversation, label_items, train_sub_model
 from knowgap.errors import UsageError
 from knowgap.lms.providers import load_trained
 from knowgap.programs.ra_isf import RAISF
@@ -34,6 +29,15 @@ PASSAGES = [
     Passage("tarn", "Tarn", "Tarn is a town by the sea."),
 ]
 WORDS = ["ferry", "harbour", "mill", "ship", "church", "tower", "bridge", "market"]
+KNOWN = [  # is who built something; not when it was lost
+    LabelledExample(question=question, label=question.startswith("Who"))
+    for w in WORDS
+    for question in (f"Who built the {w}?", f"When and where was the {w} lost?")
+]
+PARTS = [
+    LabelledExample(question=f"Is the {a} older than the {b}?", label=[f"How old is the {each}?" for each in (a, b)])
+    for a, b in pairwise(WORDS)
+]
 LEARN = LanguageModelConfig(epochs=60, learning_rate=1e-2, batch_size=8, max_length=512, warmup_ratio=0.0)
 ONCE = LanguageModelConfig(epochs=1, learning_rate=5e-3, batch_size=8, max_length=512)
 
@@ -88,32 +92,11 @@ def test_what_is_missing_is_asked_for_again_and_of_the_same_teacher_only(tmp_pat
         label(items, "decompose", warm, file)
 
 
-def judged(task):
-    """Known, or relevant, is who built something; not when it was lost."""
-    passage = "A passage." if task == "relevant" else ""
-    questions = [(f"Who built the {w}?", f"When and where was the {w} lost?") for w in WORDS]
-    return [
-        LabelledExample(question=question, passage=passage, label=question.startswith("Who"))
-        for pair in questions
-        for question in pair
-    ]
-
-
-def decomposed():
-    return [
-        LabelledExample(
-            question=f"Is the {a} older than the {b}?", label=[f"How old is the {a}?", f"How old is the {b}?"]
-        )
-        for a, b in pairwise(WORDS)
-    ]
-
-
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bases")
-    said = [(task, e) for task, made in (("know", judged("know")), ("relevant", judged("relevant"))) for e in made]
-    said += [("decompose", e) for e in decomposed()]
-    texts = [turn["content"] for task, e in said for turn in as_conversation(getattr(RAISF(), task), e)]
+    said = [(RAISF().know, each) for each in KNOWN] + [(RAISF().decompose, each) for each in PARTS]
+    texts = [turn["content"] for predictor, each in said for turn in as_conversation(predictor, each)]
     small = {"causal": {"initializer_range": 0.05}, "seq2seq": {"initializer_factor": 1.0}}
     return {
         kind: write_language_model(folder / kind, kind, texts=texts, vocabulary=1000, **changes)
@@ -127,15 +110,14 @@ def fit(base, task, examples, output, config=ONCE):
 
 @pytest.mark.long
 def test_judgements_and_the_form_of_a_decomposition_are_learnt(bases, tmp_path):
-    examples, parts = judged("know"), decomposed()
-    fit(bases["causal"], "know", examples, tmp_path / "know", LEARN)
-    fit(bases["causal"], "decompose", parts, tmp_path / "decompose", LEARN)
+    fit(bases["causal"], "know", KNOWN, tmp_path / "know", LEARN)
+    fit(bases["causal"], "decompose", PARTS, tmp_path / "decompose", LEARN)
     know, decompose = (load_trained(task, tmp_path / task) for task in ("know", "decompose"))
     with dspy.context(lm=lm_of(ScriptedEngine(lambda outputs, inputs: {"answer": "Ada Moor"}))):
         program = RAISF(TableRetriever({}), know=know, decompose=decompose)
-        said = [ask_teacher(program.know, know, question=example.question).knows for example in examples]
-        assert said == [example.label for example in examples]
-        asked = [ask_teacher(program.decompose, decompose, question=example.question) for example in parts]
+        said = [ask_teacher(program.know, know, question=example.question).knows for example in KNOWN]
+        assert said == [example.label for example in KNOWN]
+        asked = [ask_teacher(program.decompose, decompose, question=example.question) for example in PARTS]
         assert all(found.questions for found in asked)  # the form is learnt first
         assert [step.value for step in program(question="Who built the mill?").trace.of(Judged)] == [True]
 
@@ -159,7 +141,7 @@ def test_the_three_are_labelled_and_trained(bases, tmp_path):
 
 
 def test_lora_leaves_a_plain_model(bases, tmp_path):
-    fit(bases["seq2seq"], "know", judged("know"), tmp_path / "model", ONCE.model_copy(update={"lora_rank": 2}))
+    fit(bases["seq2seq"], "know", KNOWN, tmp_path / "model", ONCE.model_copy(update={"lora_rank": 2}))
     assert sorted(p.suffix for p in (tmp_path / "model").iterdir() if "adapter" in p.name) == []
     before, after = (load_file(folder / "model.safetensors") for folder in (bases["seq2seq"], tmp_path / "model"))
     changed = {name for name in before if (before[name] != after[name]).any()}
@@ -169,8 +151,8 @@ def test_lora_leaves_a_plain_model(bases, tmp_path):
 
 def test_what_cannot_be_learnt_or_loaded_is_refused(bases, tmp_path: Path):
     with pytest.raises(UsageError, match="same label"):
-        fit(bases["causal"], "know", judged("know")[::2], tmp_path / "model")
+        fit(bases["causal"], "know", KNOWN[::2], tmp_path / "model")
     with pytest.raises(UsageError, match="max_length"):
-        fit(bases["causal"], "know", judged("know"), tmp_path / "model", LanguageModelConfig(max_length=32))
+        fit(bases["causal"], "know", KNOWN, tmp_path / "model", LanguageModelConfig(max_length=32))
     scores = write_cross_encoder(tmp_path / "scores", ["who built it"], seed=3)
     assert load_trained("relevant", scores).default_threshold == 0.0
