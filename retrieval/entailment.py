@@ -12,7 +12,7 @@ from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.rerankers import reranker
-from knowgap.retrieval.rerankers.reranker import PairScorer, cached
+from knowgap.retrieval.rerankers.reranker import PairScorer
 
 _BATCH_SIZE = 16
 _MAX_TOKENS = 2048
@@ -57,7 +57,15 @@ def make_entailment(name: str | Path) -> EntailmentModel:
     return T5TrueNLI(name) if is_t5 else NLICrossEncoder(name)
 
 
-class NLICrossEncoder(PairScorer):
+class _Entailment(PairScorer):
+    default_threshold = 0.5
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The probability of entailment, 0 to 1, for each (premise, hypothesis) pair."""
+        return self.score(pairs)
+
+
+class NLICrossEncoder(_Entailment):
     """A cross-encoder trained on natural language inference, such as `cross-encoder/nli-deberta-v3-base`.
 
     Args:
@@ -68,8 +76,6 @@ class NLICrossEncoder(PairScorer):
         CheckpointError: no such model, one that lacks weights, or its labels do not say which of them is entailment.
     """
 
-    default_threshold = 0.5
-
     def __init__(self, model: str | Path) -> None:
         super().__init__(model)
         self._model = reranker.load_cross_encoder(model)
@@ -79,9 +85,7 @@ class NLICrossEncoder(PairScorer):
             raise CheckpointError(f"{self.name}: none of its labels is entailment: {', '.join(labels.values())}")
         [self._entailment_label] = entailment
 
-    @cached
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The probability of the label entailment for each (premise, hypothesis) pair."""
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import torch
 
         logits = torch.from_numpy(reranker.predict_logits(self._model, pairs))
@@ -89,7 +93,7 @@ class NLICrossEncoder(PairScorer):
         return probabilities[:, self._entailment_label].tolist()
 
 
-class T5TrueNLI(PairScorer):
+class T5TrueNLI(_Entailment):
     """TRUE (Honovich et al. 2022), `google/t5_xxl_true_nli_mixture`: a T5 that answers 1 or 0. MIGRES and ALCE use it.
 
     The probability is that of "1" against "0" as the first token of the answer. The published model has eleven billion
@@ -102,8 +106,6 @@ class T5TrueNLI(PairScorer):
     Raises:
         CheckpointError: no such model, or one that lacks weights.
     """
-
-    default_threshold = 0.5
 
     def __init__(self, model: str | Path) -> None:
         import torch
@@ -123,9 +125,7 @@ class T5TrueNLI(PairScorer):
             raise CheckpointError(f"{self.name}: its tokenizer does not tell the answers 0 and 1 apart")
         self._answer_ids = no + yes
 
-    @cached
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The probability of the answer 1 for each (premise, hypothesis) pair."""
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import torch
 
         texts, probabilities = [f"premise: {premise} hypothesis: {hypothesis}" for premise, hypothesis in pairs], []

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import read_weights, sentence_encoder, unit
-from knowgap.retrieval.rerankers.reranker import PairScorer, cached
+from knowgap.retrieval.rerankers.reranker import PairScorer
 from knowgap.retrieval.words import content_words, english_stem, split_sentences, words
 
 NAME = "relevance"
@@ -143,9 +143,9 @@ class EmbeddedReranker(PairScorer):
     It is not a cross-encoder: query and text are encoded separately. A logistic regression over MiniLM's similarity,
     the late interaction of the token vectors, and the coverage of the query's rare words by one sentence gives the
     log-odds that a text is gold if as many of 50 retrieved texts are gold as in training; `scale` states how many. At
-    0, a text is as likely gold as not. The default δ keeps at least 90% of the gold texts that rank among the best
-    five, on each set of questions that was held out of training in turn. The card beside the weights describes the
-    training.
+    0, a text is as likely gold as not; blank texts have the lowest score. The default δ keeps at least 90% of the gold
+    texts that rank among the best five, on each set of questions that was held out of training in turn. The card beside
+    the weights describes the training.
 
     Args:
         folder: where `benchmarks/train_bundled_models.py` wrote the model; None takes the one that comes
@@ -169,9 +169,7 @@ class EmbeddedReranker(PairScorer):
     def __reduce__(self) -> tuple[type[EmbeddedReranker], tuple[str | Path | None]]:
         return EmbeddedReranker, (self._folder,)
 
-    @cached
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The logit of each (query, text) pair; the lowest possible one, the model's intercept, if either is blank."""
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         logits = self._features.compute(pairs) @ self._coefficients + self._intercept
         return logits.round(_DECIMALS).tolist()
 

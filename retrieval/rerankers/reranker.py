@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,6 @@ from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import SCORE_DECIMALS, NeverCopied
 from knowgap.storage.files import file_digest, folder_digest
 
-ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]]], list[float]])
 _CACHED_PAIRS = 262_144
 _BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as fit into its cache
 _prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model uses all cores anyway
@@ -45,7 +45,7 @@ class Reranker(Protocol):
         ...
 
 
-class PairScorer(NeverCopied):
+class PairScorer(NeverCopied, ABC):
     """The base class of models that score pairs of texts.
 
     Args:
@@ -63,15 +63,12 @@ class PairScorer(NeverCopied):
             return ""
         return folder_digest(self._weights) if self._weights.is_dir() else file_digest(self._weights)
 
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One score for each pair of texts; only those that are not in the cache are computed, each once."""
+        return self.cache.get(pairs, self._score)
 
-def cached(compute: ScorePairs) -> ScorePairs:
-    """Decorate a method of a `PairScorer` so that it computes distinct pairs only, and only those not in the cache."""
-
-    @functools.wraps(compute)
-    def score(self: PairScorer, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        return self.cache.get(pairs, functools.partial(compute, self))
-
-    return cast("ScorePairs", score)
+    @abstractmethod
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]: ...
 
 
 class CrossEncoderReranker(PairScorer):
@@ -98,9 +95,7 @@ class CrossEncoderReranker(PairScorer):
         self.default_threshold: float | None = default_threshold
         self.scale = f"raw logits of {self.name}"
 
-    @cached
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The logit of each (query, text) pair."""
+    def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         return predict_logits(self._model, pairs)[:, 0].tolist()
 
 

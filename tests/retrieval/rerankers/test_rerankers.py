@@ -7,7 +7,7 @@ import torch
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import CrossEncoderReranker, make_reranker
-from knowgap.retrieval.rerankers.reranker import PairScorer, cached
+from knowgap.retrieval.rerankers.reranker import PairScorer
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import logits_of, write_cross_encoder
 
@@ -55,8 +55,7 @@ def test_each_pair_is_scored_once():
     class Counting(PairScorer):
         asked = ()
 
-        @cached
-        def score(self, pairs):
+        def _score(self, pairs):
             self.asked += tuple(pairs)
             return [float(len(text)) for _, text in pairs]
 
