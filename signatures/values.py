@@ -5,7 +5,6 @@ Each reader takes a text or a decoded JSON value, and raises `ValueError` if it 
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -17,11 +16,10 @@ import json_repair
 
 _REPAIRABLE = 8_000
 """The most characters of Python or of damaged JSON that are repaired: the time grows with their square."""
-_LONGEST_JSON = 50_000
-_BRACKETS, _DEPTH, _QUOTES = 100, 8, 400
-"""The most opening brackets, levels of nesting and quotes that damaged JSON may have to be repaired."""
+_BRACKETS, _QUOTES = 100, 400
+"""The most opening brackets and quotes that damaged JSON may have to be repaired."""
 _STRAIGHT = str.maketrans(dict.fromkeys("“”„«»", '"') | dict.fromkeys("‘’", "'"))
-_QUOTES_AROUND = {'"': '"', "'": "'", "`": "`", "“": "”", "«": "»", "‘": "’"}
+_AROUND = [*((mark, mark) for mark in ("**", "__", "*", '"', "'", "`")), ("“", "”"), ("«", "»"), ("‘", "’")]
 _FENCE = re.compile(r"\A```(?:[\w+-]*[ \t]*\n)?(?!.*```.*```)(.*?)\n?[ \t]*```\Z", re.S)
 
 _NOTHING = {"", "none", "n/a", "na", "nil", "null", "nothing", "empty", "not applicable", "not available", "not needed"}
@@ -47,14 +45,13 @@ def parse_literal(text: str) -> Any:
 
     A damaged text is repaired as far as its beginning says, if there is not too much to repair.
     """
-    if text[:1] not in ("[", "{") or len(text) > _LONGEST_JSON:
+    if text[:1] not in ("[", "{"):
         return None
     with suppress(ValueError, RecursionError):
         return json.loads(text, strict=False)
     begin = text[:_REPAIRABLE].translate(_STRAIGHT)
-    depths = itertools.accumulate((1 if mark in "{[(" else -1 for mark in re.findall(r"[\[\](){}]", begin)), initial=0)
     too_much = sum(map(begin.count, "{[(")) > _BRACKETS or sum(map(begin.count, "\"'`")) > _QUOTES
-    if too_much or max(depths) > _DEPTH or not re.match(r"[\[{][\s\[]*[\"'{]", begin):
+    if too_much or not re.match(r"[\[{][\s\[]*[\"'{]", begin):
         return None
     with suppress(ValueError, RecursionError, MemoryError):
         return json_repair.loads(begin) or None
@@ -66,20 +63,14 @@ def parse_literal(text: str) -> Any:
 
 def unwrap(text: str) -> str:
     """Take a text out of a code fence, emphasis or quotes that stand around the whole of it."""
-    while True:
-        bare = text.strip()
-        if fenced := _FENCE.match(bare):
-            bare = fenced[1].strip()
-        for mark in ("**", "__", "*"):
-            if len(bare) > 2 * len(mark) and bare.startswith(mark) and bare.endswith(mark):
-                inner = bare[len(mark) : -len(mark)]
-                bare = inner if mark not in inner and inner.strip() == inner else bare
-        closing = _QUOTES_AROUND.get(bare[:1])
-        if closing and len(bare) > 1 and bare[-1] == closing and not {bare[0], closing} & set(bare[1:-1]):
-            bare = bare[1:-1].strip()
-        if bare == text:
-            return bare
-        text = bare
+    bare = text.strip()
+    if fenced := _FENCE.match(bare):
+        bare = fenced[1].strip()
+    for opening, closing in _AROUND:
+        inner = bare[len(opening) : -len(closing)]
+        if bare == f"{opening}{inner}{closing}" and opening not in inner and closing not in inner:
+            bare = inner.strip()
+    return bare if bare == text else unwrap(bare)
 
 
 def read_text(value: Any) -> str:
@@ -126,8 +117,8 @@ def read_bool(value: Any) -> bool:
         return bool(value)
     text = unwrap(str(value)).casefold()
     for said in (text, re.sub(r"\A\W*[\w ]{1,24}?\W{0,4}:\s*(?=\S)", "", text)):  # "Answer: yes"
-        first = re.match(r"\W*([^\W_]+(?![.,]\d))\W*(?:(or|and)\b)?", said)
-        if first and first[1] in _VERDICTS and not first[2] and not re.match(r"\W*\w+\s*/\s*\w", said):
+        first = re.match(r"\W*([^\W_]+)\b(?![.,]\d|\s*/\s*\w|\W*(?:or|and)\b)", said)
+        if first and first[1] in _VERDICTS:
             return _VERDICTS[first[1]]
     words = {_VERDICTS[word] for word in re.findall(r"\b(?:true|false|yes|no)\b", text)}
     if len(words) == 1:
