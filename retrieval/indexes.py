@@ -23,12 +23,11 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.retrieval.index.folder_index import FolderIndex
+from knowgap.retrieval.index.folder_index import Encoder, FolderIndex
 from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import nearest
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.window import Encoder
 
 SHARE = 0.5
 

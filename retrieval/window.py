@@ -1,4 +1,4 @@
-"""The encoders of indexes, and how much of a passage they read."""
+"""How much of a passage an encoder reads."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    from knowgap.retrieval.colbert.encoder import TokenEncoder
-    from knowgap.retrieval.dense import DenseEncoder
-
-Encoder: TypeAlias = "TokenEncoder | DenseEncoder"
-"""What makes vectors of texts."""
 
 EMBEDDED = "embedded MiniLM"
 """The name, in the manifest of an index, of an encoder that is made of MiniLM."""

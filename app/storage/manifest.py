@@ -1,6 +1,6 @@
-"""Sealed folders: the size and SHA-256 of every file, so that damage is noticed before a file is used.
+"""Sealed folders: the SHA-256 of every file, so that damage is noticed before a file is used.
 
-A record of files is a JSON-ready mapping from relative path to size and digest. A file that was found intact is hashed
+The record of a folder is a JSON-ready mapping from relative path to digest. A file that was found intact is hashed
 again only if its size or times differ from those in the stamps, which are in the file `.checked.json` in the folder.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
 
 from knowgap.storage.files import UNFINISHED, file_digest, sync, write_file
 
@@ -19,23 +18,15 @@ STAMPS = ".checked.json"
 _SYNCED_AT_ONCE = 8
 
 
-class FileRecord(TypedDict):
-    """The record of a file: its size in bytes, and its SHA-256 in hexadecimal."""
+def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, str]:
+    """Sync the files below a folder to disk, and return their digests by their relative paths.
 
-    size: int
-    sha256: str
-
-
-def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileRecord]:
-    """Sync the files below a folder to disk, and record them by their relative paths.
-
-    Locks, stamps and unfinished files are removed; files and folders directly in it that `leave_out` names are not
-    recorded.
+    Locks and unfinished files are removed; files and folders directly in it that `leave_out` names are not recorded.
     """
     files, folders = dict[str, Path](), [folder]
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.name.endswith((UNFINISHED, ".lock")) or path.name == STAMPS:
+        if path.name.endswith((UNFINISHED, ".lock")):
             path.unlink()
         elif path.is_dir():
             folders.append(path)
@@ -43,29 +34,26 @@ def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileReco
             files[name.as_posix()] = path
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:  # syncs in parallel are written together
         list(threads.map(sync, [*files.values(), *folders]))
-    return {name: {"size": path.stat().st_size, "sha256": file_digest(path)} for name, path in files.items()}
+    return {name: file_digest(path) for name, path in files.items()}
 
 
-def find_damage(folder: Path, files: Mapping[str, FileRecord]) -> str | None:
+def find_damage(folder: Path, files: Mapping[str, str]) -> str | None:
     """Describe the damage of the first file of a sealed folder that differs from its record; None if all are intact.
 
     Files that were found intact before, and whose times have not changed, are not hashed.
     """
-    stamps: dict[str, list[Any]] = {}
-    for name, recorded in files.items():
-        path = folder / name
-        status = path.stat() if path.is_file() else None
-        if status is None:
-            return f"{name} is missing"
-        if status.st_size != recorded["size"]:
-            return f"{name} has {status.st_size} bytes instead of {recorded['size']}"
-        stamps[name] = [recorded["sha256"], status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     try:
         known = json.loads((folder / STAMPS).read_bytes())
     except (OSError, ValueError):  # there are none yet, or a power cut damaged them
         known = {}
-    for name, stamp in stamps.items():
-        if known.get(name) != stamp and file_digest(folder / name) != stamp[0]:
+    stamps = dict[str, list[str | int]]()
+    for name, digest in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        status = path.stat()
+        stamps[name] = [digest, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        if known.get(name) != stamps[name] and file_digest(path) != digest:
             return f"{name} was altered after it was written"
     if stamps != known:
         with suppress(OSError):  # the folder may be on a read-only disk

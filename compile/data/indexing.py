@@ -22,7 +22,6 @@ from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
 
 _AT_ONCE = 512  # passages
-_MERGED_FROM = 0.2  # if more than this share of an index's passages is changed at once, its segments are merged
 
 
 def build_index(
@@ -158,5 +157,3 @@ def _change(index: Any, new: Sequence[Passage], stale: Sequence[str], report: Pr
         index.add(new[start : start + _AT_ONCE], replace=True)
     if stale:
         index.delete(stale)
-    if hasattr(index, "merge") and 0 < _MERGED_FROM * len(index) < len(new) + len(stale):
-        index.merge()

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
-from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel
-from knowgap.retrieval.colbert.fitting import fit_checkpoint
+from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, fit_checkpoint
 from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.manifest import CHECKPOINT

@@ -1,4 +1,4 @@
-"""An index in a folder, made of immutable segments: building, searching, adding, deleting and merging.
+"""An index in a folder, made of immutable segments: building, searching, adding and deleting.
 
 See `manifest` for the files, and for what a killed writer leaves. What a segment has beside its passages depends on the
 settings of the index: vectors if they have `dim`, and postings of words if they have `stemmer`.
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import replace as changed
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
@@ -28,13 +28,18 @@ from knowgap.retrieval.index.snapshot import WORDS, Snapshot
 from knowgap.retrieval.index.vectors import LENGTHS, Block, Vectors, fixed_point, portions
 from knowgap.retrieval.passage import Hit, Passage, document_id
 from knowgap.retrieval.postings import write_words
-from knowgap.retrieval.window import Encoder
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.files import acquire_lock, sync
 from knowgap.storage.manifest import seal
 from knowgap.storage.progress import Progress, no_progress
 
-_MOST_SEGMENTS = 4
+if TYPE_CHECKING:
+    from knowgap.retrieval.colbert.encoder import TokenEncoder
+    from knowgap.retrieval.dense import DenseEncoder
+
+Encoder: TypeAlias = "TokenEncoder | DenseEncoder"
+
+_MOST_SEGMENTS, _MOST_DELETED = 4, 0.2
 _ENCODED_AT_ONCE = 512  # passages; a killed build loses no more
 
 
@@ -158,31 +163,19 @@ class FolderIndex(Index):
                 self._change(snapshot, len(snapshot.segments), deleted=positions)
         return len(positions)
 
-    def merge(self) -> None:
-        """Write all passages that are left as one segment; none of them is encoded again.
-
-        Searches can run at the same time. A kill leaves the old index or the new one.
-
-        Raises:
-            UsageError: everything was deleted.
-            IndexFolderError: another process is changing the index.
-        """
-        with self._writer() as snapshot:
-            if not len(snapshot):
-                raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
-            if len(snapshot.segments) > 1 or self.manifest.deleted:
-                self._change(snapshot, 0)
-
     def _change(
         self, snapshot: Snapshot, kept: int, new: Sequence[Passage] = (), deleted: Sequence[int] | Positions = ()
     ) -> None:
         """Replace the manifest and switch to the new one, which names the first `kept` segments of the snapshot.
 
         New passages, and what is left of the other segments, become one new segment. The positions `deleted` are
-        deleted in the same step.
+        deleted in the same step. If many of all are deleted by then, no segment is kept; none is encoded again.
         """
-        old, change, end = snapshot.manifest, snapshot.manifest.changes + 1, snapshot.starts[kept]
+        old, change = snapshot.manifest, snapshot.manifest.changes + 1
         gone = np.union1d(np.array(old.deleted, dtype=np.int64), np.array(deleted, dtype=np.int64))
+        if len(gone) > _MOST_DELETED * len(snapshot.alive):
+            kept = 0
+        end = snapshot.starts[kept]
         left = np.setdiff1d(snapshot.live[snapshot.live >= end], gone)
         segments = list(old.segments[:kept])
         named = {CHECKPOINT, *(segment.name for segment in segments)}

@@ -1,7 +1,7 @@
 """The format of an index: immutable segments, and the manifest that names them.
 
     index/
-        manifest.json          engine, settings, checkpoint, segments; size and SHA-256 of every file below
+        manifest.json          engine, settings, checkpoint, segments; SHA-256 of every file below
         checkpoint/            the embedded ColBERT checkpoint, if the index was encoded with it
         segment-0/             what the build wrote: passages.* (`passage_store`), and
             tokens.i16, lengths.i32, means.npy    vectors (`vectors`), if the settings have `dim`
@@ -14,7 +14,7 @@
 
 No path is recorded, so the folder can be moved and copied. A checkpoint outside the index is recorded by name and
 digest. The positions of passages are counted through the segments in the order of the manifest. A segment is written
-once and never changed; every recorded file must have its size and digest (`knowgap.storage.manifest`).
+once and never changed; every recorded file must have its digest (`knowgap.storage.manifest`).
 
 **Building** (`base`). A build writes to `.index.building`, first a manifest without files, by which the same command
 knows it again: after a kill, it continues behind the passages whose vectors are on disk. When every byte is on disk,
@@ -25,7 +25,7 @@ built.
 takes effect when it replaces the manifest, which names the segments and the deleted passages; segments that it no
 longer names are then removed. A kill leaves the old index or the new one, and perhaps a segment that the next change
 removes. A reader keeps the files that it has opened until it refreshes. If an addition would make more than four
-segments, it is merged with the last ones in the same step.
+segments, it is merged with the last ones in the same step; and all are, when a fifth of the passages is deleted.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.storage.files import json_digest, write_file
-from knowgap.storage.manifest import FileRecord, find_damage
+from knowgap.storage.manifest import find_damage
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 MANIFEST, FIRST_SEGMENT, CHECKPOINT = "manifest.json", "segment-0", "checkpoint"
 FORMAT = "knowgap-index"
 
@@ -70,7 +70,7 @@ class Manifest:
         checkpoint: name and digest of the encoder, if the engine has one; and what the embedded one was fitted to.
         deleted: the positions of the passages that were deleted, ascending.
         changes: how many times the index was changed since it was built.
-        files: relative path → size in bytes and SHA-256, for every file.
+        files: relative path → SHA-256, for every file.
     """
 
     engine: str
@@ -79,18 +79,13 @@ class Manifest:
     checkpoint: dict[str, Any] = field(default_factory=dict)
     deleted: list[int] = field(default_factory=list)
     changes: int = 0
-    files: dict[str, FileRecord] = field(default_factory=dict)
-
-    @property
-    def passages(self) -> int:
-        """How many passages the index has."""
-        return sum(segment.passages for segment in self.segments) - len(self.deleted)
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def corpus_digest(self) -> str:
         """The digest of the passages; with several segments or deletions, a digest of those of the segments."""
         parts = [segment.corpus_digest for segment in self.segments]
-        return json_digest([*parts, self.deleted]) if self.deleted or len(parts) > 1 else parts[0]
+        return json_digest([*parts, self.deleted]) if self.deleted or len(parts) != 1 else parts[0]
 
     @property
     def digest(self) -> str:

@@ -56,7 +56,7 @@ def test_changes_are_found_after_opening_again(build, tmp_path):
         assert index.digest != before
         expected = index.search(QUERIES, 60)
     with closing(open_index(tmp_path / "index")) as again:
-        assert len(again) == again.manifest.passages == len(corpus()) + len(NEW) - 1
+        assert len(again) == again.manifest.segments[0].passages == len(corpus()) + len(NEW) - 1
         assert again.search(QUERIES, 60) == expected
         assert {hit.passage for hit in expected[0]} == {*corpus(), *NEW[1:]}
 

@@ -105,7 +105,7 @@ def test_an_update_that_was_cut_off_is_done_by_the_next(
     follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
     (docs / "people" / "venn.txt").write_text("Ada Venn was a painter.", encoding="utf-8")
     with monkeypatch.context() as patched:
-        patched.setattr(DenseIndex, "merge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(DenseIndex, "delete", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
     (docs / "people" / "venn.txt").write_text(then, encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
-from knowgap.retrieval.colbert.fitting import fit_projection
+from knowgap.retrieval.colbert.embedded import fit_projection
 from knowgap.retrieval.index import vectors
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
 from tests.retrieval.conformance import QUERIES, corpus
@@ -125,7 +125,7 @@ def test_embedded_checkpoint_retrieves_and_moves_with_its_index(embedded, tmp_pa
 
 def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
     assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
-    monkeypatch.setattr("knowgap.retrieval.colbert.fitting.FULL_WIDTH", 7)
+    monkeypatch.setattr("knowgap.retrieval.colbert.embedded.FULL_WIDTH", 7)
     assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128
 
 
