@@ -7,7 +7,6 @@ and seconds. It answers each with a JSON line.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pickle
 import re
@@ -66,7 +65,7 @@ def convert(kind: str, content: bytes) -> Text:
 def decode(content: bytes) -> tuple[str, list[str]]:
     """The text of a file without pictures and private-use characters, and notes about how it was read.
 
-    A text that is not UTF-8 is read in the encoding in which it reads most like a language.
+    A text that is not UTF-8 is read in the encoding that a page declares, or in which it reads most like a language.
 
     Raises:
         Unreadable: it is not text.
@@ -109,20 +108,10 @@ def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
     return convert
 
 
-def _read_page(content: bytes) -> Text:
-    """Convert a web page in the encoding that it declares; without a usable one, as `decode` does."""
-    from bs4.dammit import EncodingDetector
-
-    if declared := EncodingDetector.find_declared_encoding(content, is_html=True):
-        with contextlib.suppress(LookupError, UnicodeError):
-            content = content.decode(declared).encode()
-    return _read_with(read_html)(content)
-
-
 _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
     "text": _read_with(lambda text: Text(text, headings=underlined_headings(text))),
     "Markdown": _read_with(read_markdown),
-    "HTML": _read_page,
+    "HTML": _read_with(read_html),
     "PDF": read_pdf,
     "Word": read_word,
     "PowerPoint": read_slides,
@@ -151,15 +140,14 @@ def _answer_requests() -> None:
 
 def _limit(**most: int) -> None:
     """Limit resources of this process, which are named without the prefix `RLIMIT_`."""
-    try:
-        import resource
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         return
+    import resource
+
     for name, value in most.items():
         limit = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(limit)
-        if hard == resource.RLIM_INFINITY or hard > value:
-            resource.setrlimit(limit, (value, hard))
+        resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
 def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
