@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import astuple, replace
 from typing import Any
 
-from knowgap.retrieval.documents.markdown import read_markdown, underlined_headings
+from knowgap.retrieval.documents.markdown import find_blocks, read_markdown
 from knowgap.retrieval.documents.office import read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.sheets import read_sheets, read_table
@@ -109,7 +109,7 @@ def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
 
 
 _CONVERTERS: dict[str, Callable[[bytes], Text]] = {
-    "text": _read_with(lambda text: Text(text, headings=underlined_headings(text))),
+    "text": _read_with(lambda text: Text(text, headings=find_blocks(text, plain=True)[0])),
     "Markdown": _read_with(read_markdown),
     "HTML": _read_with(read_html),
     "PDF": read_pdf,

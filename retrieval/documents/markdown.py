@@ -20,11 +20,7 @@ _OF_CONTENTS = re.compile(r" {0,3}#{1,6}\s+(?:table of )?contents\s*#*\s*$", re.
 _ESCAPED = re.compile(r"(`+).+?\1|\\([_*\[\]<>.!+~&-])")  # code, in which nothing is escaped, or an escaped sign
 _PADDED = re.compile(r"(---)-+|( ) +")
 _MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
-_UNDERLINED = re.compile(
-    r"(?:^(?P<over>[=~^*#+-]{3,})\s*?\n[ \t]*|\A|(?<=\n\n)|(?<=\n\r\n))"
-    r"(?P<words>\w(?:(?!\s{3})[^\n]){0,99})\n(?P<rule>([=~^*#+-])\4{2,})[ \t\r]*(?:\n|\Z)",
-    re.MULTILINE,
-)
+_SPACED = re.compile(r"\s{3}")
 _INDENTED = ("    ", "\t")  # a line of code, or of a list within a list
 
 
@@ -68,35 +64,28 @@ def _cleaned(text: str, targets: Mapping[str, str]) -> str:
     return "\n".join(kept)
 
 
-def find_blocks(markdown: str) -> tuple[list[Heading], list[Table]]:
-    """The headings and the tables of Markdown, in order, without headings in lists and quotations."""
+def find_blocks(text: str, *, plain: bool = False) -> tuple[list[Heading], list[Table]]:
+    """The headings and the tables of Markdown, in order, without headings in lists and quotations.
+
+    In plain text they are the lines with a line of equal signs or hyphens below, which is about as long.
+    """
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table").disable(["inline", "html_block"])
-    lines = markdown.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    parser = MarkdownIt("zero").enable("lheading").disable("inline") if plain else parser
+    lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
     starts, headings, tables = line_starts(lines), list[Heading](), list[Table]()
     blocks = parser.parse("\n".join(lines))
     for block, following in itertools.pairwise(blocks):
         first, last = block.map or (0, 0)
-        start, end = starts[first], min(starts[last], len(markdown))
-        if block.type == "heading_open" and block.level == 0 and last - first <= 2:
-            headings.append(Heading(int(block.tag[1]), _MARKED.sub(r"\2", following.content), start, end))
+        start, end = starts[first], min(starts[last], len(text))
+        if block.type == "heading_open" and block.level == 0:
+            *above, words = following.content.split("\n")
+            rule = lines[last - 1].strip()
+            is_apart = not plain or (len(rule) >= 0.8 * len(words) and not _SPACED.search(words))
+            if is_apart and above in ([], [rule]):  # such a line above a heading, too, puts it over the others
+                level = int(block.tag[1]) + (plain and not above)
+                headings.append(Heading(level, _MARKED.sub(r"\2", words), start, end))
         elif block.type == "table_open":
             tables.append(Table(start, end, "".join(f"{line}\n" for line in lines[first : first + 2])))
     return headings, tables
-
-
-def underlined_headings(text: str) -> list[Heading]:
-    """The headings of plain text, which are underlined with equal signs, hyphens or the like.
-
-    The line above is blank or the same as the underline. The levels of the kinds of underline follow the order in which
-    they first appear.
-    """
-    levels: dict[str, int] = {}
-    headings: list[Heading] = []
-    for found in _UNDERLINED.finditer(text):
-        over, words, rule = found["over"], found["words"].rstrip(), found["rule"]
-        if over in (None, rule) and len(rule) >= 0.8 * len(words):
-            level = levels.setdefault(f"{over and over[0]}{rule[0]}", len(levels) + 1)
-            headings.append(Heading(min(6, level), words, *found.span()))
-    return headings
