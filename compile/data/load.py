@@ -90,18 +90,18 @@ def _locate(source: str) -> tuple[Path, str | None]:
     """The path and layout meant by `sample` or `LAYOUT:PATH`."""
     if source == "sample":
         return _SAMPLE, "jsonl"
-    layout, (name, colon, path) = None, source.partition(":")
-    if colon and re.fullmatch(r"\w{2,}", name):  # one letter is a drive
-        if name not in LAYOUTS:
-            raise UnknownName.among("layout", name, LAYOUTS)
-        source, layout = path, name
+    layout, colon, path = source.partition(":")
+    if colon and layout in LAYOUTS:
+        found = Path(path)
     elif source in DATASETS:
         raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
-    elif not re.search(r"[./\\]", source):
-        raise UnknownName.among("data set", source, DATASETS)
-    if not Path(source).exists():
-        raise DataError("there is no such file or folder", path=source)
-    return Path(source), layout
+    elif colon or not re.search(r"[./\\]", source):
+        raise UnknownName.among("data set or layout", layout, DATASETS)
+    else:
+        found = Path(source)
+    if not found.exists():
+        raise DataError("there is no such file or folder", path=found)
+    return found, layout if colon else None
 
 
 def _find_files(folder: Path) -> dict[str, Path]:

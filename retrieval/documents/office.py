@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 from xml.etree.ElementTree import iterparse
 
-from knowgap.retrieval.documents.text import Text, markdown, without_private
+from knowgap.retrieval.documents.text import Text, without_private
 from knowgap.retrieval.documents.web_pages import read_html
 
 _STYLES = "p[style-name='Title'] => p.word-title:fresh"
@@ -72,6 +72,12 @@ def _words_of(shapes: Iterable[Any]) -> Iterator[str]:
         if shape.has_text_frame:
             yield "\n\n".join(paragraph.text for paragraph in shape.text_frame.paragraphs)
         elif shape.has_table:
-            yield markdown([[cell.text for cell in row.cells] for row in shape.table.rows])
+            yield _markdown([[cell.text for cell in row.cells] for row in shape.table.rows])
         else:
             yield from _words_of(getattr(shape, "shapes", ()))
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown, whose first row has the names of the columns."""
+    lines = [f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])

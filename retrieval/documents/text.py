@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
 _PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
-_WIDEST = 1000  # columns of a merged cell, as in browsers
-
-Cell = tuple[str, int, int]
-"""The text of a cell, and how many rows and columns it covers."""
 
 
 class Unreadable(Exception):
@@ -75,32 +71,6 @@ class Text:
     note: str = ""
 
 
-def spread(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
-    """The grid of a table: a merged cell is repeated in each place that it covers, so that no cell moves."""
-    grid: list[list[str]] = []
-    below: dict[int, tuple[str, int]] = {}  # by column, the cell that reaches down into the next row, and how far
-    for cells in rows:
-        row, waiting = list[str](), list(cells)[::-1]
-        while waiting or any(column >= len(row) for column in below):
-            column = len(row)
-            if column in below:
-                text, more = below.pop(column)
-                if more > 1:
-                    below[column] = (text, more - 1)
-                row.append(text)
-            elif waiting:
-                text, down, across = waiting.pop()
-                across = max(1, min(across, _WIDEST))
-                if down > 1:
-                    below |= dict.fromkeys(range(column, column + across), (text, down - 1))
-                row += [text] * across
-            else:
-                row.append("")
-        grid.append(row)
-    width = max(map(len, grid), default=0)
-    return [row + [""] * (width - len(row)) for row in grid]
-
-
 def joined(rows: Sequence[Sequence[str]]) -> list[str]:
     """One row of names of several: what stands above a column, from top to bottom, each once."""
     return [" ".join(dict.fromkeys(filter(None, column))) for column in zip(*rows, strict=True)]
@@ -110,9 +80,3 @@ def line(cells: Mapping[int, str], names: Mapping[int, str]) -> str:
     """A row as a line, such as `town: Tarn; founded: 1931`; empty cells are left out, and keep their places so."""
     named = ((names.get(column, ""), " ".join(text.split())) for column, text in cells.items())
     return "; ".join(f"{name}: {text}" if name else text for name, text in named if text)
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown, whose first row has the names of the columns."""
-    lines = [f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
-from knowgap.retrieval.documents.text import Cell, Text, joined, spread
+from knowgap.retrieval.documents.text import Text, joined
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _ROLES = ["navigation", "search", "contentinfo"]
 _NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
 _PERMALINK = {"¶", "#", "§", "🔗", "↑"}
+_WIDEST = 1000  # columns of a merged cell, as in browsers
 _SHORT = 400  # the most characters of a bar of navigation or a footer by its name
 
 
@@ -67,10 +70,26 @@ def _spread_out(table: Any, soup: Any) -> None:
         table.append(row)
 
 
-def _cell(cell: Any) -> Cell:
+def _cell(cell: Any) -> tuple[str, int, int]:
+    """The text of a cell, and how many rows and columns it covers."""
     spans = (str(cell.get(name, 1)) for name in ("rowspan", "colspan"))
     down, across = (int(span) if span.isdecimal() and len(span) < 10 else 1 for span in spans)
     return cell.get_text(" ", strip=True), down or 10_000, across or 1  # 0 rows are all that follow
+
+
+def spread(rows: Sequence[Sequence[tuple[str, int, int]]]) -> list[list[str]]:
+    """The grid of a table: a merged cell is repeated in each place that it covers, so that no cell moves."""
+    places: dict[tuple[int, int], str] = {}
+    for row, cells in enumerate(rows):
+        column = 0
+        for text, down, across in cells:
+            while (row, column) in places:
+                column += 1
+            below, beside = range(row, min(row + down, len(rows))), range(column, column + min(across, _WIDEST))
+            for place in product(below, beside):
+                places.setdefault(place, text)
+    width = 1 + max((column for _, column in places), default=-1)
+    return [[places.get((row, column), "") for column in range(width)] for row in range(len(rows))]
 
 
 def _markdown(soup: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.documents.text import spread
+from knowgap.retrieval.documents.web_pages import spread
 from knowgap.retrieval.minilm import embedded_window
 from tests.retrieval.documents.files import sheet, word
 
