@@ -92,9 +92,9 @@ def fit(
         raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
     output = Path(output) if Path(output).name else Path(output).resolve()  # "." has no name
     settings = config.model_dump(mode="json", include={*TrainingConfig.model_fields, "lora_rank"})
-    facts = json.loads(json.dumps({**settings, **facts, "processes": process_count()}))
+    made_from = json.loads(json.dumps({**settings, **facts, "processes": process_count()}))
     with main_process_first():
-        before = _trained_before(output, facts)
+        before = _trained_before(output, made_from)
     if before is not None:
         return before
     work = output.with_name(f".{output.name}.training")
@@ -103,7 +103,7 @@ def fit(
     lock = acquire_lock(work, taken=taken) if is_main_process() else nullcontext()
     with lock, quiet_transformers(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PEFT and Transformers warn of each other
-        checkpoints = work / json_digest(facts)[:16]
+        checkpoints = work / json_digest(made_from)[:16]
         checkpoint = _last_checkpoint(checkpoints)
         trainer, started = build(_arguments(config, checkpoints)), time.perf_counter()
         _watch(trainer, progress or no_progress)
@@ -119,7 +119,7 @@ def fit(
         if is_main_process():
             with write_folder(output) as folder:
                 save(trainer, folder)
-                write_json(folder / RECORD, {"made_from": facts, **done, "versions": versions()})
+                write_json(folder / RECORD, {"made_from": made_from, **done, "versions": versions()})
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
     resumed_from = 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
