@@ -72,11 +72,7 @@ class Program(Streamable, Configurable):
 
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
     max_calls = Integer[int | None](
-        None,
-        "calls of the language model for a question at most, after which it is answered from what there is",
-        low=1,
-        high=1000,
-        tune=False,
+        None, "calls for a question at most; the last one answers from what there is", low=1, high=1000, tune=False
     )
 
     def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):

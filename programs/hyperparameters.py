@@ -40,7 +40,7 @@ class Hyperparameter(Generic[T]):
 
     def __init__(self, default: T, help: str, *, when: Mapping[str, Sequence[Any]] | None = None, tune: bool = True):
         self.default, self.help, self.tune = default, help, tune
-        self.when: dict[str, tuple[Any, ...]] = {key: tuple(values) for key, values in (when or {}).items()}
+        self.when = when or {}
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -92,16 +92,9 @@ class Real(Hyperparameter[T]):
     whole = False
 
     def __init__(
-        self,
-        default: T,
-        help: str,
-        *,
-        low: float,
-        high: float,
-        search: tuple[float, float] | None = None,
-        **kwargs: Any,
+        self, default: T, help: str, *, low: float, high: float, search: tuple[float, float] | None = None, **more: Any
     ):
-        super().__init__(default, help, **kwargs)
+        super().__init__(default, help, **more)
         self.low, self.high, self.search = low, high, search or (low, high)
         self.optional = default is None
         self.bounds = f"{'whole ' * self.whole}numbers from {low:g} to {high:g}{', or none' * self.optional}"

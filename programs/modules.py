@@ -97,10 +97,10 @@ class ModuleProgram(Program):
         self, retriever: RetrieverLike | None = None, *, module: dspy.Module | None = None, **hyperparameters: Any
     ):
         self.module = self._make(retriever) if module is None else module
-        parts = self.module.named_sub_modules()
-        searches = dspy.settings.rm is None and any(type(part) is dspy.Retrieve for _, part in parts)
+        searches = any(type(part) is dspy.Retrieve for _, part in self.module.named_sub_modules())
         takes = _retriever_of(self.source)
-        self.needs_retriever = searches or (takes is not None and takes.default is takes.empty)  # pyright: ignore
+        needs = takes is not None and takes.default is takes.empty
+        self.needs_retriever = needs or (searches and dspy.settings.rm is None)  # pyright: ignore
         self.question_input = _input_of(self.module)
         super().__init__(retriever, **{**self.values(), **hyperparameters})
 
@@ -208,10 +208,8 @@ def _input_of(module: dspy.Module) -> str:
         signature: Any = getattr(module, "signature", None) or next((p.signature for p in predictors), None)
         names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
     if len(required) > 1 or not (required or "question" in names):
-        raise UsageError(
-            f"{type(module).__name__} takes {', '.join(required or names) or 'no input'}, but a program is given only "
-            "a question: use a module whose forward has one input without a default"
-        )
+        takes = ", ".join(required or names) or "no input"
+        raise UsageError(f"{type(module).__name__} takes {takes}, but a program is given only a question")
     return required[0] if required else "question"
 
 

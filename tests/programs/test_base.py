@@ -1,16 +1,21 @@
 """What every program inherits beyond the conformance suite: the ledger, unreadable output, its place in DSPy."""
 
+import threading
+import time
+
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
-from support import OverlapRetriever, scripted_lm
+from support import UNREADABLE, OverlapRetriever, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.run import Run
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.trace.recorder import run_concurrently
+from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently
+from knowgap.programs.trace.steps import Malformed, Stopped
 from knowgap.retrieval.passage import Passage
+from knowgap.signatures import AnswerDirectly, SelfKnowledge
 
 CORPUS = [
     Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn."),
@@ -59,3 +64,85 @@ def test_a_question_leaves_nothing_where_no_history_is_wanted(rag):
         with dspy.context(trace=[]):
             rag(question=QUESTION)
             assert [inputs["question"] for _, inputs, _ in dspy.settings.trace] == [QUESTION]
+
+
+# Calls, under `max_calls` and of the same request.
+
+
+@pytest.mark.parametrize("outcome", ["read", None, ValueError("failed")])
+def test_branches_that_ask_the_same_at_once_wait_for_one_reply_and_a_failed_request_is_made_again(outcome):
+    recorder, made = TraceRecorder(time.perf_counter(), concurrent=True), []
+    begun, go = threading.Event(), threading.Event()
+
+    def request():
+        made.append(1)
+        begun.set()
+        assert go.wait(20)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def first():
+        return recorder.request_once("key", request)
+
+    def second():
+        assert begun.wait(20)
+        threading.Timer(0.05, go.set).start()
+        return recorder.request_once("key", request)
+
+    with recording(recorder):
+        if isinstance(outcome, Exception):
+            with pytest.raises(ValueError, match="failed"):
+                run_concurrently([first, second])
+            assert recorder.request_once("key", lambda: 2) == 2
+        else:
+            assert run_concurrently([first, second]) == [outcome, outcome]
+    assert made == [1]
+
+
+class Thrice(Program):
+    """Asks three times whether it knows, and answers."""
+
+    name = "thrice"
+    needs_retriever = False
+    same = False
+    config = None
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.gate = dspy.Predict(SelfKnowledge)
+        self.answer = dspy.Predict(AnswerDirectly)
+
+    def forward(self, question):
+        given = {"config": self.config} if self.config else {}
+        said = [self.ask(self.gate, question=question if self.same else f"{question} {n}", **given) for n in range(3)]
+        self.record(Stopped(reason="done"))
+        output = self.ask(self.answer, question=question, style="short")
+        return self.conclude(output.answer if output else "", [], said=[each is not None for each in said])
+
+
+def run(program, knows):
+    lm, engine = scripted_lm(lambda outputs, _: {"answer": "Oslo"} if "answer" in outputs else knows)
+    with dspy.context(lm=lm):
+        return program(question="Which capital?"), engine
+
+
+KNOWS = "[[ ## knows ## ]]\nTrue\n\n[[ ## completed ## ]]"
+
+
+def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
+    prediction, engine = run(Thrice(max_calls=3), UNREADABLE)
+    assert (prediction.answer, prediction.trace.stopped) == ("Oslo", "calls")
+    assert len(prediction.trace.of(Malformed)) == 2  # the third was not allowed
+    assert len(engine.calls) == prediction.trace.cost.lm_calls == 2 * 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("config", "calls"), [(None, 1), ({"logprobs": True}, 1), ({"temperature": 1.0}, 3), ({"rollout_id": 2}, 3)]
+)
+def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
+    program = Thrice()
+    program.same, program.config = True, config
+    prediction, engine = run(program, KNOWS)
+    assert prediction.said == [True] * 3
+    assert prediction.trace.cost.lm_calls == len(engine.calls) == calls + 1

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
-from knowgap.lms.metering import Usage
 from knowgap.programs.trace import recorder as recorder_module
 from knowgap.programs.trace.recorder import (
     RECORDER,
@@ -35,12 +34,6 @@ def concurrent():
 
 def say(text):
     RECORDER.get().add(Reasoned(what="test", text=text))
-
-
-def charge(calls):
-    cost = RECORDER.get().cost
-    RECORDER.get().tracker.add(Usage(calls=calls))
-    cost.critical_calls += calls
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -84,25 +77,6 @@ def test_results_and_steps_are_in_the_order_of_the_tasks_under_the_names_of_thei
         ("2/b", "two 1"),
         ("2", "two after"),
     ]
-
-
-@pytest.mark.parametrize(("concurrent", "calls"), [(True, 1 + (3 + 4) + 1), (False, 15)])
-def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls):
-    def deep():
-        charge(3)
-        run_concurrently([lambda: charge(4), lambda: charge(1)])
-
-    def flat():
-        charge(2)
-        charge(3)
-
-    recorder = TraceRecorder(0.0, concurrent=concurrent)
-    with recording(recorder):
-        charge(1)
-        run_concurrently([flat, deep])
-        charge(1)
-    assert recorder.tracker.usage.calls == 15
-    assert recorder.cost.critical_calls == calls
 
 
 @pytest.mark.parametrize("threads", [0, 20, THREADS])
