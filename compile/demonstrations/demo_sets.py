@@ -54,7 +54,13 @@ class DemoSets(BaseModel, extra="forbid"):
         outputs = {name: cast("Any", p).signature.output_fields for name, p in program.named_predictors()}
         for name, demos in _demos(program).items():
             options: list[Demos] = [[], demos] if demos else [[]]
-            _add_draws(options, [with_excerpts(demo, outputs[name]) for demo in available.get(name, [])], rng)
+            found = [with_excerpts(demo, outputs[name]) for demo in available.get(name, [])]
+            chosen = found[:MAX_DEMOS]  # the first ones, then random subsets in their order
+            for _ in range(4 * NUM_SETS if found else 0):  # few demonstrations may not give enough different sets
+                if chosen not in options and len(options) < NUM_SETS:
+                    options.append(chosen)
+                size = rng.randint(1, min(MAX_DEMOS, len(found)))
+                chosen = [found[place] for place in sorted(rng.sample(range(len(found)), size))]
             if len(options) > 1:
                 drawn.sets[name], drawn.own[name] = options, int(bool(demos))
         return drawn
@@ -81,16 +87,6 @@ class DemoSets(BaseModel, extra="forbid"):
 def _demos(program: Program) -> dict[str, Demos]:
     """Demonstrations by predictor, as the JSON values that DSPy would save."""
     return {name: part["demos"] for name, part in state_of(program).items() if "demos" in part}
-
-
-def _add_draws(options: list[Demos], available: Demos, rng: random.Random) -> None:
-    """Add the first available demonstrations as a set, then random subsets in their order; no set is added twice."""
-    drawn = available[:MAX_DEMOS]
-    for _ in range(4 * NUM_SETS if available else 0):  # few demonstrations may not give enough different sets
-        if drawn not in options and len(options) < NUM_SETS:
-            options.append(drawn)
-        size = rng.randint(1, min(MAX_DEMOS, len(available)))
-        drawn = [available[place] for place in sorted(rng.sample(range(len(available)), size))]
 
 
 def with_excerpts(demo: dict[str, Any], outputs: Collection[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 from dspy.utils import exceptions as lm_errors
 
@@ -40,11 +41,8 @@ def fatal_cause(error: BaseException) -> Exception | None:
     return None
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """An error and its causes, outermost first."""
-    causes: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in causes:
-        causes.append(cause)
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return causes
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -97,7 +97,9 @@ class Corpus:
     def _neighbour(self, passage: Passage) -> Material | None:
         """A passage and the nearest one of another document."""
         for other in self._search([" ".join(str(passage).split()[:_QUERY])]):
-            if _document(other) != _document(passage) and not _is_copy(other, passage):
+            first, second = {*words(passage.text)}, {*words(other.text)}
+            is_copy = len(first & second) >= _SAME_WORDS * len(first | second)
+            if _document(other) != _document(passage) and not is_copy:
                 return Material("two_hop", (passage, other))
         return None
 
@@ -113,12 +115,6 @@ def _is_long(passage: Passage) -> bool:
 def _document(passage: Passage) -> str:
     """The document that a passage is a part of: by its id, else by its title, of which several can be parts."""
     return document_id(passage.id) or passage.title.partition(" / ")[0] or passage.id
-
-
-def _is_copy(one: Passage, other: Passage) -> bool:
-    """Whether two passages say the same, but for a few words."""
-    first, second = {*words(one.text)}, {*words(other.text)}
-    return len(first & second) >= _SAME_WORDS * len(first | second)
 
 
 def subject(title: str) -> str:

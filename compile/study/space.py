@@ -48,8 +48,10 @@ class SearchSpace:
             if name not in declared:
                 raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
-        included = tuned if config.include is None else config.include
-        self.declared = _by_dependence({name: d for name, d in declared.items() if name in included})
+        included = [name for name in declared if name in (tuned if config.include is None else config.include)]
+        conditions = {name: [other for other in declared[name].when if other in included] for name in included}
+        # each follows those that its conditions name
+        self.declared = {name: declared[name] for name in TopologicalSorter(conditions).static_order()}
         self.values = program.values()
         self.defaults = {name: declaration.default for name, declaration in self.declared.items()}
         self.num_demo_sets = dict(num_demo_sets or {})
@@ -116,9 +118,3 @@ class SearchSpace:
             raise UsageError(f"{name}: the lower end of the range {given} is above the upper end")
         known = [values[name] for values in (self.defaults, self.values) if values[name] is not None]
         return min([low, *known]), max([high, *known])
-
-
-def _by_dependence(declared: Mapping[str, Hyperparameter[Any]]) -> dict[str, Hyperparameter[Any]]:
-    """The declarations in an order in which each follows those that its conditions name."""
-    conditions = {name: [other for other in d.when if other in declared] for name, d in declared.items()}
-    return {name: declared[name] for name in TopologicalSorter(conditions).static_order()}

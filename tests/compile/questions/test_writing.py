@@ -204,8 +204,7 @@ def test_refusals(index, tmp_path):
             write(retriever, tmp_path, author(), **options)
 
     refused(UnknownName, "'two_hop'", kinds=["two-hop"])
-    with RemoteRetriever("http://127.0.0.1:1") as remote:
-        refused(UsageError, "does not list its passages", retriever=remote)
+    refused(UsageError, "does not list its passages", RemoteRetriever("http://127.0.0.1:1"))
     refused(UsageError, "12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]))
     with pytest.raises(UsageError, match="the embedded reader"):
         write_questions(index, tmp_path / "q.jsonl", run=Run(lm=make_lm("extractive")))
