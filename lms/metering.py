@@ -256,6 +256,8 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T]) -> T:
         check_cancelled()
         try:
             reply = request(lm=once)
+            _answered.add(key)
+            return reply
         except LMError as error:
             absent = key not in _answered and _refuses_connections(error)
             passes = is_retryable_lm_error(error) or is_garbled(error)
@@ -265,9 +267,6 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T]) -> T:
                     raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
                 raise
             seconds = 2.0**attempt if error.retry_after is None else error.retry_after
-        else:
-            _answered.add(key)
-            return reply
         pause(min(seconds, _LONGEST_PAUSE))
         attempt += 1
 

@@ -86,8 +86,8 @@ def _headings(outputs: tuple[str, ...], fields: tuple[str, ...]) -> tuple[re.Pat
 
     Markers may lack their signs or spaces. Labels stand at the beginning of a line, in bold, in a list or as a heading.
     """
-    marked, tagged, mark = spelled([*outputs, "completed"]), spelled(outputs), r"[*_`\"']{0,3}"
-    labelled = rf"(?:[-*•][ \t]+)?{mark}({spelled(fields)}){mark}"
+    marked, tagged, mark = _spelled([*outputs, "completed"]), _spelled(outputs), r"[*_`\"']{0,3}"
+    labelled = rf"(?:[-*•][ \t]+)?{mark}({_spelled(fields)}){mark}"
     return (
         re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({marked})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M),
         re.compile(rf"<({tagged})>|</(?:{tagged})>", re.I),
@@ -103,9 +103,9 @@ def _sections(text: str, heading: re.Pattern[str], signature: type[dspy.Signatur
     by_key, sections = _by_key(signature), list[tuple[str | None, str]]()
     _, *parts = heading.split(text)
     for name, value in zip(parts[::2], parts[1::2], strict=True):
-        if plain_name(name) == "completed" and sections:
+        if _plain_name(name) == "completed" and sections:
             break
-        sections.append((by_key.get(plain_name(name)), value.strip()))
+        sections.append((by_key.get(_plain_name(name)), value.strip()))
     last = {name: value for name, value in sections if name}
     wanted, chosen = [name for name in signature.output_fields if name in last], Raw()
     for name, value in reversed(sections):
@@ -139,13 +139,13 @@ def _named(value: Any, signature: type[dspy.Signature]) -> Raw:
     if not isinstance(value, dict):
         return {}
     by_key = _by_key(signature)
-    own = {by_key[key]: item for name, item in value.items() if (key := plain_name(name)) in by_key}
+    own = {by_key[key]: item for name, item in value.items() if (key := _plain_name(name)) in by_key}
     inner = [raw for item in [*value.values()][:9] if not own and (raw := _named(item, signature))]
     return inner[0] if len(inner) == 1 else own
 
 
 def _by_key(signature: type[dspy.Signature]) -> dict[str, str]:
-    return {plain_name(name): name for name in signature.output_fields}
+    return {_plain_name(name): name for name in signature.output_fields}
 
 
 def _alone(text: str, signature: type[dspy.Signature]) -> Raw:
@@ -170,12 +170,12 @@ def _alone(text: str, signature: type[dspy.Signature]) -> Raw:
 
 def _plain_text(text: str, name: str, signature: type[dspy.Signature]) -> str:
     """A text without any form, or the only one in an object under a name of the model's own; empty if it is none."""
-    value, known = values.parse_literal(text), {*map(plain_name, signature.fields), "reasoning", "confidence", "error"}
+    value, known = values.parse_literal(text), {*map(_plain_name, signature.fields), "reasoning", "confidence", "error"}
     [(key, item)] = value.items() if isinstance(value, dict) and len(value) == 1 else [("", None)]
-    text = without_lead(item if isinstance(item, str) and plain_name(key) not in known else text)
+    text = _without_lead(item if isinstance(item, str) and _plain_name(key) not in known else text)
     text = fence[1].strip() if (fence := _LAST_FENCE.fullmatch(text)) else text
     formed = re.match(r"[{<]|\[.*\]\Z", text, re.S) or re.search(
-        rf"\[\s*\[|#[ \t]*\]|\W{spelled([name])}[\"'”’]\s*:", text, re.I
+        rf"\[\s*\[|#[ \t]*\]|\W{_spelled([name])}[\"'”’]\s*:", text, re.I
     )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     repeats = len(lines) > 3 and len({*lines}) == 1
@@ -206,7 +206,7 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     if isinstance(value, str) and re.match(rf"\W*[{{<\[(]{name}[}}>\])]", value):  # what the prompt shows in its place
         raise ValueError(f"the name of the field: {value!r:.80}")
     if kind is str:
-        text = without_lead(values.read_text(own))
+        text = _without_lead(values.read_text(own))
         return "" if not field.is_required() and values.says_nothing(text) else text
     if any(isinstance(mark, BeforeValidator) for mark in field.metadata):
         carrying: Any = Annotated[(kind, *field.metadata)]
@@ -227,12 +227,12 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
 def _own(value: Any, name: str) -> Any:
     """The value without the name of its field, which some models repeat as a label or a key."""
     if isinstance(value, dict):
-        return next((item for key, item in value.items() if plain_name(key) == plain_name(name)), value)
-    label = re.match(rf"\W*{spelled([name])}\W*:\W*(?=\S)", value, re.I) if isinstance(value, str) else None
+        return next((item for key, item in value.items() if _plain_name(key) == _plain_name(name)), value)
+    label = re.match(rf"\W*{_spelled([name])}\W*:\W*(?=\S)", value, re.I) if isinstance(value, str) else None
     return value if label is None else values.unwrap(value[label.end() :])
 
 
-def without_lead(text: str) -> str:
+def _without_lead(text: str) -> str:
     """A text without the words that introduce an answer, such as "The answer is", and then the quotes around it."""
     if (match := _LEAD.match(text)) is None:
         return text
@@ -267,7 +267,7 @@ def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
 @functools.lru_cache(maxsize=1024)
 def _mark(names: tuple[str, ...]) -> re.Pattern[str]:
     """The first character of a marker or tag, and the quotation mark behind the key of an object."""
-    named = spelled(names)
+    named = _spelled(names)
     return re.compile(
         rf"\[(?=\[[ \t]*(?:#|(?:{named}|completed)\b))|<(?=/?\s*(?:{named}|think(?:ing)?)\b)"
         rf"|(?<=[\"'“‘])(?:{named})(?=\\*[\"'”’]\s*:)",
@@ -275,11 +275,11 @@ def _mark(names: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-def spelled(names: Sequence[str]) -> str:
+def _spelled(names: Sequence[str]) -> str:
     """A pattern for any of these names, whose words may be joined or stand apart."""
     return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
 
 
-def plain_name(name: Any) -> str:
+def _plain_name(name: Any) -> str:
     """A name in lower case, without spaces and punctuation."""
     return re.sub(r"[\W_]", "", str(name)).casefold()

@@ -43,6 +43,8 @@ def test_a_model_by_name(server):
         (["", "gpt", "openai/", "/x"], {}, "give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL"),
         (["hf/./nowhere", "hf//nowhere/at/all", "hf/nowhere"], {}, r"must hold a config\.json"),
         (["extractive"], {"api_base": "http://127.0.0.1:1/v1"}, "does not take the options api_base"),
+        (["extractive"], {"temperature": 0.5}, "does not take the options temperature"),
+        (["openai/o3"], {"temperature": 0.5}, "cannot be used: "),
     ],
 )
 def test_a_name_or_option_that_means_no_model(names, options, problem):
@@ -132,12 +134,6 @@ def test_bad_names_and_values_are_refused(name, value, problem):
     with pytest.raises(UsageError, match=problem) as error:
         parse_options({name: value})
     assert "sk-1" not in str(error.value)
-
-
-def test_models_take_the_options_that_they_heed():
-    for name, refused in (("extractive", "does not take the options temperature"), ("openai/o3", "cannot be used: ")):
-        with pytest.raises(UsageError, match=refused):
-            make_lm(name, temperature=0.5)
 
 
 def test_what_changes_answers_is_told_apart(tmp_path):

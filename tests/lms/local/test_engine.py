@@ -29,10 +29,6 @@ def engine(folder):
     return HFEngine(str(folder), device="cpu", max_new_tokens=8)
 
 
-def texts(replies):
-    return [reply.message.text for reply in replies]
-
-
 @pytest.mark.parametrize("kind", ["causal", "t5"])
 def test_greedy_replies_are_equal_and_sampling_follows_the_seed(kind, folder, t5):
     engine = HFEngine(str(folder if kind == "causal" else t5), device="cpu", max_new_tokens=8)
@@ -49,7 +45,7 @@ def test_greedy_replies_are_equal_and_sampling_follows_the_seed(kind, folder, t5
 
 def test_a_reply_ends_before_a_stop_text(tmp_path):
     engine = HFEngine(str(write_fixed_reply(tmp_path, ["Ada", " Moor", " painted", " it"])), device="cpu")
-    [whole] = texts([engine.complete(ask())])
+    whole = engine.complete(ask()).message.text
     first = engine.complete(ask(stop=("or pai", "never"), logprobs=0))
     assert (whole, first.message.text) == ("Ada Moor painted it", "Ada Mo")
     assert (first.finish_reason, first.usage.output_tokens, len(first.logprobs)) == ("stop", 3, 3)
