@@ -22,16 +22,6 @@ from knowgap.programs.replies.fields import read_fields
 
 FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter}
 
-DECIDING = {
-    "ExtractSnippet": "snippet",
-    "LastReading": "answer",
-    "MissingInfo": "answer",
-    "PromptedKnowledge": "passage",
-    "ReadAndPlan": "answer",
-    "SummarisePassage": "summary",
-}
-"""The fields that decide where all have a default; elsewhere, those without one do."""
-
 TEXT = "Ada Moor, a painter & sailor (1871)"
 QUESTIONS = ["Who painted The Grey Ferry?", "Where was she born, and when?"]
 BULLETS = [("1. ", "2. "), ("1) ", "2) "), ("- ", "- "), ("* ", "* "), ("• ", "• "), ("", "")]
@@ -118,9 +108,10 @@ def all_signatures() -> dict[str, Any]:
 
 
 def deciding_fields(name: str) -> tuple[str, ...]:
-    """The output fields of a signature without which its reply says nothing."""
+    """The output fields of a signature without which its reply says nothing: those without a default, or a text."""
     fields = all_signatures()[name].output_fields
-    return tuple(field for field, info in fields.items() if info.is_required()) or (DECIDING[name],)
+    required = tuple(field for field, info in fields.items() if info.is_required())
+    return required or tuple(field for field, info in fields.items() if info.annotation is str)[:1]
 
 
 def kind_of(field: Any) -> str:
