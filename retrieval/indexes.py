@@ -17,7 +17,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,13 +68,7 @@ class ColBERTIndex(FolderIndex):
     """
 
     engine: ClassVar[str] = "colbert"
-
-    @classmethod
-    def encoders(cls) -> Any:
-        """The class of its encoder."""
-        from knowgap.retrieval.colbert.encoder import TokenEncoder
-
-        return TokenEncoder
+    encoders: ClassVar[str] = "knowgap.retrieval.colbert.encoder:TokenEncoder"
 
     def _score(
         self, snapshot: Snapshot, encoder: Encoder, query: str, k: int, admitted: Positions
@@ -91,13 +85,7 @@ class DenseIndex(ColBERTIndex):
     """
 
     engine: ClassVar[str] = "dense"
-
-    @classmethod
-    def encoders(cls) -> Any:
-        """The class of its encoder."""
-        from knowgap.retrieval.dense import DenseEncoder
-
-        return DenseEncoder
+    encoders: ClassVar[str] = "knowgap.retrieval.dense:DenseEncoder"
 
 
 class HybridIndex(ColBERTIndex):

@@ -56,7 +56,7 @@ def open_outside(name: str | Path) -> Any:
 def _open_plaid(folder: Path) -> Any:
     from knowgap.retrieval.plaid import PlaidIndex
 
-    return PlaidIndex.foreign(folder)
+    return PlaidIndex(folder)
 
 
 class Adapter(NeverCopied):

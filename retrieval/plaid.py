@@ -28,7 +28,7 @@ from typing_extensions import Self
 from knowgap.errors import IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.index.base import Build, Index
-from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest
+from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.passage_lines import Lines
@@ -57,21 +57,30 @@ class _NarrowEncoder(TokenEncoder):
 
 
 class PlaidIndex(Index):
-    """A compressed index, which cannot be changed. Made by `build`, `open` or `foreign`.
+    """A compressed index, which cannot be changed. Made by `build` or `open`.
 
-    Its encoder is as for `ColBERTIndex`; the embedded checkpoint is 128 wide.
+    Its encoder is as for `ColBERTIndex`; the embedded checkpoint is 128 wide. `open` also takes the folder that
+    colbert-ai's indexer wrote. Its passages are read from a `*.tsv` (number, text, perhaps title) or `*.jsonl` in it,
+    else from the collection of the build; its checkpoint is `checkpoint/` in it, else that of the build.
+
+    Raises:
+        IndexForeign: passages are missing, or their number differs from that in the index.
+        IndexDamaged: a file cannot be read.
+        CheckpointError: the checkpoint of such a folder is missing.
     """
 
     engine: ClassVar[str] = "plaid"
+    encoders: ClassVar[str] = "knowgap.retrieval.plaid:_NarrowEncoder"
 
-    def __init__(self, path: Path, encoder: Any = None, passages: Lines | None = None) -> None:
+    def __init__(self, path: Path, encoder: Any = None) -> None:
         super().__init__(path, encoder)
-        if passages is None:
+        own = (path / MANIFEST).exists()
+        if own:
             self.manifest = Manifest.read(path, engine=self.engine)
-        folder = path / "plaid" if passages is None else path
-        self._passages: Any = passages or PassageStore(path / FIRST_SEGMENT)
+        folder = path / "plaid" if own else path
         try:
-            chunks = range(json.loads((folder / "metadata.json").read_bytes())["num_chunks"])
+            metadata = json.loads((folder / "metadata.json").read_bytes())
+            config, chunks = metadata["config"], range(metadata["num_chunks"])
             with redirect_stdout(io.StringIO()):
                 self._codec = _stock("colbert.indexing.codecs.residual").ResidualCodec.load(str(folder))
             self._codes, self._residuals = (
@@ -84,13 +93,17 @@ class PlaidIndex(Index):
             raise IndexDamaged(f"{folder} is not a colbert-ai index, or is damaged ({shorten(error, 120)})") from error
         self._starts = np.concatenate([[0], np.cumsum(self._lengths)])
         self._cells = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self._passages: Any = PassageStore(path / FIRST_SEGMENT) if own else self._open_foreign(config)
         if len(self._passages) != len(self._lengths):
             raise IndexForeign(f"{folder}: {len(self._lengths)} passages; its collection has {len(self._passages)}")
 
-    @classmethod
-    def encoders(cls) -> Any:
-        """The class of its encoder."""
-        return _NarrowEncoder
+    def _open_foreign(self, config: Any) -> Lines:
+        """Load the encoder of a folder of colbert-ai, and open its passages."""
+        own, collection = self.path / CHECKPOINT, config["collection"]
+        self._encoder = TokenEncoder.load(own if own.is_dir() else str(config["checkpoint"]), named_by=self.path)
+        recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
+        beside = [*self.path.glob("*.tsv"), *self.path.glob("*.jsonl")]
+        return Lines(self.path if beside or not recorded.is_file() else recorded)
 
     @classmethod
     def build(
@@ -109,31 +122,6 @@ class PlaidIndex(Index):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
         cls._build(passages, path, {"nbits": nbits}, _write, prepare=_check_number, encoder=encoder, **options)
         return cls.open(path, encoder=encoder)
-
-    @classmethod
-    def foreign(cls, folder: Path) -> Self:
-        """Open the folder that colbert-ai's indexer wrote.
-
-        The passages are read from a `*.tsv` (number, text, perhaps title) or `*.jsonl` in it, else from the collection
-        of the build. The checkpoint is `checkpoint/` in it, else that of the build.
-
-        Raises:
-            IndexForeign: the passages are missing, or their number differs from that in the index.
-            IndexDamaged: a file cannot be read.
-            CheckpointError: the checkpoint is missing.
-        """
-        try:
-            config = json.loads((folder / "metadata.json").read_bytes())["config"]
-            collection, named = config["collection"], str(config["checkpoint"])
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise IndexDamaged(f"{folder}: metadata.json cannot be read ({type(error).__name__})") from error
-        own = folder / CHECKPOINT
-        encoder = TokenEncoder.load(own if own.is_dir() else named, named_by=folder)
-        recorded = Path(str(collection.get("provenance") if isinstance(collection, dict) else collection))
-        beside = [*folder.glob("*.tsv"), *folder.glob("*.jsonl")]
-        index = cls(folder, passages=Lines(folder if beside or not recorded.is_file() else recorded))
-        index._encoder = encoder
-        return index
 
     @property
     def digest(self) -> str | None:

@@ -51,15 +51,11 @@ class QdrantIndex(Index):
     """An index in a Qdrant collection. Made by `build` or `open`. Its encoder is as for `ColBERTIndex`."""
 
     engine: ClassVar[str] = "qdrant"
+    encoders: ClassVar[str] = "knowgap.retrieval.colbert.encoder:TokenEncoder"
 
     def __init__(self, path: Path, points: Points, encoder: Any = None) -> None:
         super().__init__(path, encoder)
         self.manifest, self.points = Manifest.read(path, engine=self.engine), points
-
-    @classmethod
-    def encoders(cls) -> Any:
-        """The class of its encoder."""
-        return TokenEncoder
 
     @classmethod
     def build(

@@ -45,7 +45,9 @@ class RemoteRetriever(Server):
     def _served(self, field: str) -> str | None:
         return self._send("GET", urljoin(self.url, "/healthz")).get("index", {}).get(field)
 
-    def search(self, queries: Sequence[str], k: int, *, files: Sequence[str] = ()) -> list[list[Hit]]:
+    def search(  # pyright: ignore[reportIncompatibleMethodOverride]  # no other options
+        self, queries: Sequence[str], k: int, *, files: Sequence[str] = ()
+    ) -> list[list[Hit]]:
         """The `k` best passages for each query, as `Adapter.search` finds them.
 
         `files` are the files of the index that are searched, as for `only_documents`.

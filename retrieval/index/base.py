@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import threading
 from abc import ABC, abstractmethod
@@ -32,20 +33,17 @@ class Index(NeverCopied, ABC):
         path: the folder.
         manifest: the manifest of the index as this object sees it.
         engine: its key in `ENGINES`.
+        encoders: the class of its encoder, as `module:class`; empty for an index without one.
     """
 
     engine: ClassVar[str]
+    encoders: ClassVar[str] = ""
 
     def __init__(self, path: Path, encoder: Any = None) -> None:
         self.path, self._given = path, encoder
         self.manifest = Manifest(self.engine, ())
         self._lock = threading.RLock()
         self._encoder: Any = None
-
-    @classmethod
-    def encoders(cls) -> Any:
-        """The class of its encoder; None for an index without one."""
-        return None
 
     @classmethod
     def open(cls, path: str | Path, *, encoder: Any = None) -> Self:
@@ -68,10 +66,9 @@ class Index(NeverCopied, ABC):
         Raises:
             CheckpointError: there is no such encoder.
         """
-        kind = cls.encoders()
-        if kind is None:
+        if not cls.encoders:
             return None
-        return embedded_window() if encoder is None else kind.load(encoder).window
+        return embedded_window() if encoder is None else named(cls.encoders).load(encoder).window
 
     @classmethod
     def _build(
@@ -91,14 +88,15 @@ class Index(NeverCopied, ABC):
         `settings` go into its manifest. `write` writes what the engine needs beside the passages, or the rest of it.
         `prepare` is called before that, but not again for a build that is continued.
         """
-        report, kind, loaded, settings = progress or no_progress, cls.encoders(), None, dict(settings)
+        report, loaded, settings = progress or no_progress, None, dict(settings)
         with lock_index(path) as target, _build_beside(target) as folder:
             segment = folder / FIRST_SEGMENT
             segment.mkdir(parents=True, exist_ok=True)
             store, corpus = PassageStore.build(passages, segment)
             if not len(store):
                 raise DataError("there are no passages to index")
-            if kind is not None:
+            if cls.encoders:
+                kind = named(cls.encoders)
                 loaded = kind.load(encoder) if encoder else kind.fitted(folder / CHECKPOINT, store, corpus, report)
                 settings["dim"] = loaded.dim
             segments = (Segment(FIRST_SEGMENT, len(store), corpus),)
@@ -153,12 +151,12 @@ class Index(NeverCopied, ABC):
             CheckpointError: it is absent, or not the one that encoded the passages.
         """
         with self._lock:
-            if self._encoder is None and (kind := self.encoders()) is not None:
-                self._encoder = self._load_encoder(kind)
+            if self._encoder is None and self.encoders:
+                self._encoder = self._load_encoder()
             return self._encoder
 
-    def _load_encoder(self, kind: Any) -> Any:
-        recorded = self.manifest.checkpoint
+    def _load_encoder(self) -> Any:
+        kind, recorded = named(self.encoders), self.manifest.checkpoint
         name, probe = recorded["name"], recorded.get("probe", [])
         if self._given is not None:
             encoder = kind.load(self._given)
@@ -175,6 +173,12 @@ class Index(NeverCopied, ABC):
                 f"{given['name']}: not the encoder of {self.path} ({name}); give that one, or build again"
             )
         return encoder
+
+
+def named(place: str) -> Any:
+    """What is meant by `module:name`; the module is imported."""
+    module, name = place.split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @dataclass(frozen=True)

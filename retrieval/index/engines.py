@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from knowgap.errors import UnknownName, UsageError, is_address, shorten
 from knowgap.plugins import make
 from knowgap.retrieval.hub import is_allowed
+from knowgap.retrieval.index.base import named
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage, Retriever
@@ -90,5 +90,4 @@ def engine_class(engine: str) -> Any:
     """
     if engine not in ENGINES:
         raise UnknownName.among("engine", engine, ENGINES)
-    module, name = ENGINES[engine].split(":")
-    return getattr(importlib.import_module(module), name)
+    return named(ENGINES[engine])
