@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import dspy
 import pytest
@@ -107,6 +108,9 @@ def test_the_deciding_field_of_a_reply(signature, field, reply, value):
 
 def test_a_type_carries_its_reader():
     graded = dspy.Signature("question -> answer").append("grade", dspy.OutputField(), type_=Grade)
+    tool = dspy.Signature("question -> answer").append("tool", dspy.OutputField(), type_=Literal["search", "finish"])
+    assert read_fields(tool, "answer: x\ntool: Finish, since I know it.") == {"answer": "x", "tool": "finish"}
+    assert read_fields(tool, "answer: x\ntool: look it up") is None
     reply = "[[ ## answer ## ]] Ada Moor [[ ## grade ## ]] 4 out of 5"
     assert read_fields(graded, reply) == {"answer": "Ada Moor", "grade": 4}
     assert read_fields(AnswerWithConfidence, reply.replace("grade", "confidence"))["confidence"] == 0.8
