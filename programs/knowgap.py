@@ -151,10 +151,6 @@ class KnowGap(Program):
         self.record(Filtered(kept=[passage.id for passage in useful], dropped=dropped))
         return useful
 
-    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
-        """As for every program, with a verdict."""
-        return self._read_again(question, passages, "", [])
-
     def _read_again(
         self, question: str, passages: Sequence[Passage], missing: str, steps: Sequence[str]
     ) -> dspy.Prediction:

@@ -131,9 +131,7 @@ def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[
     text, end = strip_numbers(answer) if citations else answer, 0
     pieces = []
     for citation in citations:
-        place = text.find(citation.statement, end)
-        if place < 0:
-            continue
+        place = text.index(citation.statement, end)
         numbers = "".join(f"[{number}]" for number in sorted(number_of[each.id] for each in citation.passages))
         behind = place + len(citation.statement.rstrip(_CLOSING))
         pieces += [text[end:behind], f" {numbers}" if numbers else ""]
