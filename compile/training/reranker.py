@@ -23,7 +23,6 @@ from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.minilm import minilm_folder, read_weights
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest, json_digest
-from knowgap.storage.progress import Progress
 
 EMBEDDED = RerankerConfig.default_base
 """The name of the embedded reader's encoder."""
@@ -44,7 +43,35 @@ def train_reranker(
 ) -> list[TrainingResult]:
     """Train a reranker on questions that name their gold passages; see `train`."""
     pairs = training_pairs(examples, retriever, corpus, config)
-    return [train_on_pairs(pairs, output, base, config, run.progress)]
+
+    def build(settings: dict[str, Any]) -> Any:
+        from datasets import Dataset
+        from sentence_transformers import CrossEncoder
+        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+        from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+
+        class OfflineTrainer(CrossEncoderTrainer):
+            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+                """Add none: it would ask the hub about the base."""
+
+        with loading_model(minilm_folder() if base == EMBEDDED else base) as (source, arguments):
+            encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
+        if base == EMBEDDED:
+            _learn_reading(encoder.model)
+        columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
+        return OfflineTrainer(
+            model=encoder,
+            args=CrossEncoderTrainingArguments(**settings),
+            train_dataset=Dataset.from_dict(columns),
+            loss=BinaryCrossEntropyLoss(encoder),
+        )
+
+    def save(trainer: Any, folder: Path) -> None:
+        trainer.model.save_pretrained(str(folder), create_model_card=False)
+
+    own = {"base": base, "base_digest": file_digest(_WEIGHTS)} if base == EMBEDDED else base_facts(base)
+    facts = {"kind": "reranker", "data": json_digest(pairs), **own}
+    return [fit(output, config, build, save, facts, run.progress)]
 
 
 def training_pairs(
@@ -88,44 +115,6 @@ def training_pairs(
             pairs.append((example.question, str(passage), 1.0))
             pairs += [(example.question, text, 0.0) for text in wrong[: config.negatives]]
     return pairs
-
-
-def train_on_pairs(
-    pairs: Sequence[tuple[str, str, float]],
-    output: str | Path,
-    base: str,
-    config: RerankerConfig,
-    progress: Progress | None = None,
-) -> TrainingResult:
-    """Train a reranker on questions, passages and labels."""
-
-    def build(settings: dict[str, Any]) -> Any:
-        from datasets import Dataset
-        from sentence_transformers import CrossEncoder
-        from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
-        from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
-
-        class OfflineTrainer(CrossEncoderTrainer):
-            def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-                """Add none: it would ask the hub about the base."""
-
-        with loading_model(minilm_folder() if base == EMBEDDED else base) as (source, arguments):
-            encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
-        if base == EMBEDDED:
-            _learn_reading(encoder.model)
-        columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
-        return OfflineTrainer(
-            model=encoder,
-            args=CrossEncoderTrainingArguments(**settings),
-            train_dataset=Dataset.from_dict(columns),
-            loss=BinaryCrossEntropyLoss(encoder),
-        )
-
-    def save(trainer: Any, folder: Path) -> None:
-        trainer.model.save_pretrained(str(folder), create_model_card=False)
-
-    own = {"base": base, "base_digest": file_digest(_WEIGHTS)} if base == EMBEDDED else base_facts(base)
-    return fit(output, config, build, save, {"kind": "reranker", "data": json_digest(pairs), **own}, progress)
 
 
 def _learn_reading(network: Any) -> None:

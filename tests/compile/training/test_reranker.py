@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import OverlapRetriever
 
 from knowgap.compiling.data.dataset import make_example
+from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.reranker import EMBEDDED, train_on_pairs, training_pairs
+from knowgap.compiling.training.reranker import EMBEDDED, train_reranker, training_pairs
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.passage import Passage
@@ -53,20 +55,20 @@ def test_questions_without_known_gold_are_left_out_and_said():
 
 def test_a_reranker_learns_to_tell_gold_passages(tmp_path: Path):
     base = write_bi_encoder(tmp_path / "base", [*map(str, CORPUS), *(each.question for each in EXAMPLES)])
-    config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24)
-    pairs = [
-        (each.question, str(passage), float("Bridge" in passage.title))
-        for n, each in enumerate(EXAMPLES)
-        for passage in CORPUS[2 * n : 2 * n + 2]
-    ]
-    train_on_pairs(pairs[:12], tmp_path / "model", str(base), config)
-    scores = make_reranker(tmp_path / "model").score([(question, text) for question, text, _ in pairs])
-    assert all(gold > wrong for gold, wrong in zip(scores[::2], scores[1::2], strict=True))
+    config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24, negatives=1)
+    train_reranker(EXAMPLES[:6], OverlapRetriever(CORPUS), CORPUS, tmp_path / "model", str(base), config, Run())
+    [gold, wrong] = (
+        make_reranker(tmp_path / "model").score(
+            [(e.question, f"{e.id} {what}: The {e.id} {what} is old.") for e in EXAMPLES]
+        )
+        for what in ("Bridge", "Tower")
+    )
+    assert all(np.greater(gold, wrong))
 
 
 def test_the_embedded_base_has_learnt_to_find_answers(tmp_path: Path):
     barely = RerankerConfig(epochs=1, learning_rate=1e-7, max_length=24)
-    train_on_pairs(pairs_of(EXAMPLES[:1]), tmp_path / "model", EMBEDDED, barely)
+    train_reranker(EXAMPLES[:1], OverlapRetriever(CORPUS), CORPUS, tmp_path / "model", EMBEDDED, barely, Run())
     question = "Who designed the Orle Bridge?"
     texts = ["The Orle Bridge was designed by Marta Kell.", "The Orle Bridge is long.", "Marta Kell was born in Wick."]
     scores = make_reranker(tmp_path / "model").score([(question, text) for text in texts])
