@@ -38,11 +38,6 @@ def test_probabilities(models, kind):
     assert copy.deepcopy(model) is model
 
 
-def test_nli_is_the_softmax_at_its_entailment_label(models):
-    expected = logits_of(models["nli"], PAIRS[:9]).softmax(-1)[:, 1].tolist()
-    assert NLICrossEncoder(models["nli"]).entails(PAIRS[:9]) == pytest.approx(expected, abs=1e-4)
-
-
 @pytest.mark.parametrize(("kind", "label"), [("DebertaV2", 0), ("XLMRoberta", 2)])
 def test_multilingual_models_judge_texts_of_any_length(tmp_path, kind, label):
     """The two architectures that are trained on XNLI, with the order of labels that each usually has."""
