@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from knowgap.errors import without_credentials
-from knowgap.storage.files import naming
 from knowgap.storage.processes import is_main_process
 
 Report = Callable[..., None]
@@ -35,8 +34,7 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS if chr(code) not in "\n
 class _SafeConsole(Console):
     """Escapes control characters in texts: those of terminals, and those that reverse the direction of text.
 
-    A passage or an answer could otherwise control the terminal. JSON is not changed. Lines of text are not wrapped if
-    the output is not a terminal.
+    A passage or an answer could otherwise control the terminal. JSON is not changed.
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -47,18 +45,10 @@ class _SafeConsole(Console):
             yield segment if segment.control else Segment(segment.text.translate(_ESCAPED), segment.style)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
-        """Print; an error, such as for a full disk, names standard output or standard error."""
+        """Print; lines of text are not wrapped if the output is not a terminal."""
         if soft_wrap is None and not self.is_terminal:
             soft_wrap = all(isinstance(each, str) for each in objects)
-        with naming("standard error" if self.stderr else "standard output"):
-            super().print(*objects, soft_wrap=soft_wrap, **options)
-
-    def on_broken_pipe(self) -> None:
-        """Continue without standard error if nothing reads it; raise `BrokenPipeError` for standard output."""
-        if not self.stderr:
-            del self._buffer[:]  # else what could not be written would begin the next output
-            raise BrokenPipeError
-        self.quiet = True
+        super().print(*objects, soft_wrap=soft_wrap, **options)
 
 
 def _console(*, stderr: bool = False) -> Console:

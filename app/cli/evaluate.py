@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,25 +47,17 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     split, output = options.split, options.output_dir
     with open_job(options, [split], checked.values(), split_as=split if options.whole else None) as job:
         dataset, metrics, lm, retriever = job
-        made = {label: each.make(retriever, lm) for label, each in checked.items()}
-        programs = {label or program.name: program for label, program in made.items()}
-        run = Run(lm=lm, num_threads=options.num_threads, seed=options.seed)
-        if options.dry_run:
-            asked = dataset.questions(split, options.limit)
-            estimates = {label: estimate(each, asked, metrics, run=run) for label, each in programs.items()}
-            show_estimates(estimates, lm, as_json)
-            return
+        made = [(label, each.make(retriever, lm)) for label, each in checked.items()]
+        programs = {label or program.name: program for label, program in made}
         with progress(f"{dataset.name}/{split}") as report:
-            results = evaluate(
-                programs,
-                dataset,
-                metrics,
-                split=split,
-                limit=options.limit,
-                run=replace(run, progress=report),
-                output=output,
-                traces=output is not None,
-            )
+            run = Run(lm, options.num_threads, options.seed, report)
+            if options.dry_run:
+                asked = dataset.questions(split, options.limit)
+                estimates = {label: estimate(each, asked, metrics, run=run) for label, each in programs.items()}
+                show_estimates(estimates, lm, as_json)
+                return
+            kept: Any = {"output": output, "traces": output is not None}
+            results = evaluate(programs, dataset, metrics, split=split, limit=options.limit, run=run, **kept)
         if output is not None:
             remark(f"written to {results.save(output)}; `knowgap report {output}` shows every question")
     _show(results, options, as_json)
@@ -168,6 +161,10 @@ def open_job(
     """
     from knowgap.compiling.evaluation.metrics import get_metric
 
+    if options.lm in (None, "extractive") and options.num_threads > 1:
+        # Questions that are asked at once keep the cores busy; threads of the reader's small products would wait for
+        # each other. It must be set before torch is loaded.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     checked, metrics = list(checked), list(options.metric or _DEFAULT_METRICS)
     for name in metrics:
         get_metric(name)

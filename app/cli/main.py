@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import gc
 import logging
 import os
@@ -54,42 +53,19 @@ def options(
     """Options that stand before the command; `main` reads --debug itself."""
 
 
-def _ending_well(command: Callable[..., None]) -> Callable[..., None]:
-    """Let Ctrl-C stop a command without a traceback, and say what is wrong with a file or with standard output."""
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-            sys.stdout.flush()
-        except OSError as error:  # Typer would end without a word if standard output is closed
-            raise _FileError(error) from error
-        except KeyboardInterrupt:
-            raise typer.Exit(STOPPED) from None
-
-    return run
-
-
-class _FileError(KnowgapError):
-    """The error for a file that cannot be read or written, with one line that says what to do."""
-
-    def __init__(self, error: OSError) -> None:
-        if isinstance(error, BrokenPipeError):
-            with suppress(OSError):  # what is left in the buffer would raise again at the end of the process
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            super().__init__("standard output was closed before everything was written")
-            return
-        file = error.filename2 or error.filename  # of two, the second is the target
-        reason = error.strerror or str(error)
-        text = f"{file}: {reason}" if file else reason
-        super().__init__(f"{text}; {advice}" if (advice := _ADVICE.get(error.errno or 0)) else text)
+def _said_of(error: OSError) -> str:
+    """What is wrong with a file that cannot be read or written, and what to do, in one line."""
+    file = error.filename2 or error.filename  # of two, the second is the target
+    reason = error.strerror or str(error)
+    advice = _ADVICE.get(error.errno or 0, "")
+    return (f"{file}: {reason}" if file else reason) + advice
 
 
 _KEPT = "what was done is kept"
 _ADVICE = {
-    **dict.fromkeys((errno.ENOSPC, errno.EFBIG), f"free some space: {_KEPT}, and the same command continues"),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"name a place that can be written to: {_KEPT}"),
-    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a file stands where a folder is needed: name another place"),
+    **dict.fromkeys((errno.ENOSPC, errno.EFBIG), f"; free some space: {_KEPT}, and the same command continues"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"; name a place that can be written to: {_KEPT}"),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "; a file stands where a folder is needed: name another place"),
 }
 
 _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
@@ -109,7 +85,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 
 for group, commands in _GROUPS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=group)(_ending_well(command))
+        app.command(name, rich_help_panel=group)(command)
 
 
 class _Remarks(logging.Handler):
@@ -141,7 +117,7 @@ def _interrupt(*_: Any) -> None:
     late = threading.Timer(_GRACE, ask.end_at_once, (STOPPED,))
     late.daemon = True
     late.start()
-    raise KeyboardInterrupt
+    sys.exit(STOPPED)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -165,10 +141,11 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.filterwarnings("default", category=UserWarning, module="knowgap")
             warnings.showwarning = _show_warning
             app(arguments)
-    except KnowgapError as error:
+    except (KnowgapError, OSError) as error:
         if "--debug" in arguments:
             raise
-        err.print(f"[bold red]error:[/bold red] {escape(' '.join(str(error).split()))}")
+        text = _said_of(error) if isinstance(error, OSError) else str(error)
+        err.print(f"[bold red]error:[/bold red] {escape(' '.join(text.split()))}")
         sys.exit(2)
     except SystemExit as end:
         if stops and end.code == STOPPED:  # a normal exit would wait for the threads

@@ -13,7 +13,6 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -134,13 +133,10 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
             if len(body) > _MAX_BODY:
                 raise Problem(413, f"the body has more than {_MAX_BODY} bytes")
         if is_get:
-            pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
-            return kind.model_validate(dict(pairs))
+            return kind.model_validate(dict(request.query_params))
         return kind.model_validate_json(bytes(body))
     except ClientDisconnect:
         raise Problem(499, "the client has disconnected") from None
-    except UnicodeDecodeError as error:
-        raise Problem(400, "the address is not valid UTF-8") from error
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         field, said = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
@@ -150,9 +146,8 @@ async def read_request(request: Request, kind: type[Body]) -> Body:
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """Make a response of a JSON value, or of bytes that hold one."""
-    written = content if isinstance(content, bytes) else orjson.dumps(content)
-    return Response(written, status, media_type="application/json")
+    """Make a response of a JSON value."""
+    return Response(orjson.dumps(content), status, media_type="application/json")
 
 
 class Events(StreamingResponse):

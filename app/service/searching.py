@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
@@ -62,21 +61,16 @@ def describe(retriever: Any) -> dict[str, Any]:
     }
 
 
-async def search(retriever: Retriever, asked: SearchRequest, gone: Gone, deadline: float) -> bytes:
-    """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
+async def search(retriever: Retriever, asked: SearchRequest, gone: Gone, deadline: float) -> dict[str, Any]:
+    """Search, and return the answer, JSON-ready. A search whose client disconnects while it waits never begins.
 
     Raises:
         Problem: the client has disconnected (499), or there is no answer within `deadline` seconds (504).
     """
-    searched = asyncio.get_running_loop().run_in_executor(_THREADS, _searched, retriever, asked)
-    return await patiently(searched, gone, deadline)
-
-
-def _searched(retriever: Retriever, asked: SearchRequest) -> bytes:
     queries = asked.queries if asked.queries is not None else [asked.query or ""]
-    found = find(retriever, queries, asked.k, asked.files)
-    results = [[_record(hit, place) for hit, place in hits] for hits in found]
-    return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
+    searching = asyncio.get_running_loop().run_in_executor(_THREADS, find, retriever, queries, asked.k, asked.files)
+    results = [[_record(*each) for each in hits] for hits in await patiently(searching, gone, deadline)]
+    return {"topk": results[0]} if asked.queries is None else {"results": results}
 
 
 def find(

@@ -53,12 +53,6 @@ def test_an_artifact_makes_nothing_but_programs(named, artifact, folder):
         opened(artifact, expect=named)
 
 
-def test_the_folder_of_an_artifact_is_not_imported_from(artifact, folder):
-    (folder / "mine.py").rename(artifact / "mine.py")
-    with pytest.raises(ArtifactError, match="there is no module mine"):
-        opened(artifact, expect="mine:Again")
-
-
 def test_another_version_of_the_module_is_warned_of(artifact, folder):
     with (folder / "mine.py").open("a") as file:
         file.write("# changed\n")

@@ -106,15 +106,8 @@ def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left(
 @pytest.mark.long
 def test_answers_are_recorded_once_and_printed(data: Path, tmp_path: Path):
     folders = ("--data", str(data), "--work", str(tmp_path / "work"), "--to", str(tmp_path / "recorded"))
-    command = [
-        sys.executable,
-        str(FOLDER / "record.py"),
-        *folders,
-        "--model",
-        "Qwen2.5-Coder-0.5B",
-        "--lm",
-        "extractive",
-    ]
+    command = [sys.executable, str(FOLDER / "record.py"), *folders, "--model", "Qwen2.5-Coder-0.5B"]
+    command += ["--lm", "extractive"]
     written = []
     for _ in range(2):
         subprocess.run(command, check=True, capture_output=True)

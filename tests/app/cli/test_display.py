@@ -8,7 +8,6 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from knowgap.cli import display
 from knowgap.cli.display import out, show_table
 from knowgap.errors import shorten
 from tests.app.cli.conftest import write_lines
@@ -50,20 +49,16 @@ def test_texts_are_cut_between_words(text, width, short):
 
 
 def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
-    passage = {
-        "id": f"orle{ESCAPES}",
-        "title": f"Orle {ESCAPES}",
-        "text": f"The Orle Bridge was designed by Ada {ESCAPES}Venn.",
-    }
+    text = f"The Orle Bridge was designed by Ada {ESCAPES}Venn."
+    passage = {"id": f"orle{ESCAPES}", "title": f"Orle {ESCAPES}", "text": text}
     question = {
         "id": f"q {ESCAPES}",
         "question": f"Who designed {ESCAPES} the Orle Bridge?",
         "answer": f"Ada {ESCAPES}",
     }
     write_lines(knowgap.folder / "docs.jsonl", [passage])
-    write_lines(
-        knowgap.folder / "questions.jsonl", [{**question, "gold_ids": [passage["id"]], "type": f"kind {ESCAPES}"}]
-    )
+    asked = {**question, "gold_ids": [passage["id"]], "type": f"kind {ESCAPES}"}
+    write_lines(knowgap.folder / "questions.jsonl", [asked])
     name = "idx\x1b[31m\u202e"
     seen = [knowgap("index", "--corpus", "docs.jsonl", "--index", name)]
     assert r"Orle \u001b]0;owned" in knowgap("search", "Orle", "--index", name)[0]
@@ -85,19 +80,3 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
     page = (knowgap.folder / "page\x1b[2J.html").read_text(encoding="utf-8")
     assert not {"\x1b", "\x07", "\u202e", "\u2066"} & set(page)
     assert "Content-Security-Policy" in page
-
-
-def test_lines_say_how_much_time_is_left(monkeypatch):
-    now, lines = [0.0], []
-    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(display.err, "print", lines.append)
-    with display.progress("scoring") as report:
-        for seconds, done, total in ((0, 10, 100), (90, 13, 100), (2700, 100, 100), (2701, 1, 9), (9901, 2, 9)):
-            now[0] = seconds + 5.0
-            report(done, total, "f1 0.5")
-    assert lines == [
-        "scoring: 10/100 f1 0.5",
-        "scoring: 13/100 f1 0.5, about 44 min left",
-        "scoring: 100/100 f1 0.5",
-        "scoring: 2/9 f1 0.5, about 14 h left",
-    ]

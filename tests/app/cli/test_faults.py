@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from dspy.utils.exceptions import LMAuthError, LMBillingError
 from support import scripted_lm
 
 from knowgap.cli import factories
-from knowgap.cli.main import main
 from knowgap.storage import files
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
@@ -97,13 +95,3 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     for command in (TUNE, ("compile", *TUNE[1:-4], "--limit", "6", "--optimizer", "bootstrap")):
         asked.clear()
         assert says in indexed.refusal(*command, "--num-threads", "1")
-
-
-@pytest.mark.parametrize("command", [("ls",), ("search", "hall", "--index", "idx")])
-def test_a_reader_that_closes_its_pipe_before_a_table_is_written(indexed, capsys, command):
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as output, redirect_stdout(output), pytest.raises(SystemExit) as end:
-        main(list(command))
-    said = "error: standard output was closed before everything was written\n"
-    assert (end.value.code, capsys.readouterr().err) == (2, said)

@@ -64,10 +64,9 @@ def test_dspy_is_a_client(server, index, post):
 
 
 @pytest.mark.parametrize("asked", [
-    "", "?k=3", "?query=a&k=0", "?query=a&k=1001", "?query=a&k=x", "?query=a&colour=red", "?query=%FF",
-    f"?query={'a' * 32_769}", b"", b"[]", b'{"queries": "one"}', b'{"query": null}',
-    b'{"query": "a", "queries": ["a"]}', b'{"query": "a", "k": NaN}', b'{"query": "a", "k": 2.5}',
-    b'{"query": "\\ud800"}', b'{"query": ' + b"[" * 100_000, json.dumps({"queries": ["a"] * 257}).encode(),
+    "", "?query=a&k=0", "?query=a&k=1001", "?query=a&colour=red", f"?query={'a' * 32_769}", b"", b'{"queries": "one"}',
+    b'{"query": "a", "queries": ["a"]}', b'{"query": "a", "k": 2.5}', b'{"query": "\\ud800"}',
+    b'{"query": ' + b"[" * 100_000, json.dumps({"queries": ["a"] * 257}).encode(),
 ], ids=lambda asked: repr(asked[:30]))  # fmt: skip
 def test_refuses_a_bad_request(server, asked):
     url, headers = f"{server.url}/search", {"Content-Type": "application/json"}

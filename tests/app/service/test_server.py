@@ -12,6 +12,8 @@ import httpx
 import openai
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMTransportError
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 from support import scripted_lm
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError
@@ -20,6 +22,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.service import Server
+from knowgap.service.requests import Guard
 from knowgap.signatures import AnswerDirectly
 from tests.app.service.conftest import ISK, OneRiver, wait_until
 
@@ -93,6 +96,7 @@ def test_steps_come_as_events_and_the_answer_last(client):
     ]  # fmt: skip
     assert steps[1][1]["text"] == ["retrieved", f"{QUESTION} → Isk"]
     assert (last, answer["answer"]) == ("answer", "the Isk")
+    assert answer["story"] == [{"queries": [QUESTION], "found": ["Isk"], "missing": ""}]
 
 
 def test_openai_s_client(server):
@@ -156,7 +160,6 @@ def chat(role="user", content=QUESTION, model="knowgap/rag", **more):
     (404, "/v1/chat/completions", chat(model="gpt")),
     (405, "/v1/models", {"json": {}}),
     (404, "/v2/ask", {"json": {}}),
-    (403, "/v1/ask", {"json": {"question": QUESTION}, "headers": {"Host": "evil.example"}}),
 ])  # fmt: skip
 def test_what_cannot_be_answered_says_why(client, status, path, request_):
     response = client.post(path, **request_)
@@ -164,16 +167,22 @@ def test_what_cannot_be_answered_says_why(client, status, path, request_):
     assert response.json()["error"]["message"]
 
 
-def test_a_key_is_asked_for_where_one_is_set():
-    with serve(key="sesame") as server:
-        ask = f"{server.url}/v1/ask"
-        assert httpx.post(ask, json={"question": QUESTION}).status_code == 401
-        wrong = {"Authorization": "Bearer sesam"}
-        assert httpx.post(ask, json={"question": QUESTION}, headers=wrong).status_code == 401
-        right = {"Authorization": "Bearer sesame", "Host": "rivers.example"}
-        assert httpx.post(ask, json={"question": QUESTION}, headers=right, timeout=SECONDS).status_code == 200
-        assert httpx.get(f"{server.url}/documents").status_code == 401
-        assert [httpx.get(f"{server.url}{path}").status_code for path in ("/healthz", "/")] == [200, 200]
+OWN, OTHERS = ("[::1]", "[::1]:80", "LocalHost:80", "127.0.0.1:80"), ("evil.example:localhost", "localhost.evil", "")
+RIGHT, WRONG = ("Bearer sesame", "bearer sesame"), ("Bearer sesam", "sesame", "Basic sesame", "Bearer", "")
+
+
+@pytest.mark.parametrize(("key", "headers", "status"), [
+    *((None, {"Host": host}, 200) for host in OWN),
+    *((None, {"Host": host}, 403) for host in OTHERS),
+    *(("sesame", {"Authorization": sent, "Host": "rivers.example"}, 200) for sent in RIGHT),
+    *(("sesame", {"Authorization": sent}, 401) for sent in WRONG),
+])  # fmt: skip
+def test_who_is_let_in(key, headers, status):
+    """Without a key, all who call this machine by its own names; with one, all who send it."""
+    client = TestClient(Guard(PlainTextResponse("in"), key))
+    assert client.get("/documents", headers=headers).status_code == status
+    if key is not None:
+        assert [client.get(path).status_code for path in ("/healthz", "/")] == [200, 200]
 
 
 @pytest.mark.parametrize("stream", [False, True])

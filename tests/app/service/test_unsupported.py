@@ -9,7 +9,7 @@ import pytest
 from knowgap.programs.prediction import NOT_SUPPORTED
 from knowgap.service import Server
 from knowgap.service.mcp_tools import make_server
-from tests.app.service.conftest import ISK, Doubting, OneRiver
+from tests.app.service.conftest import ISK, SECONDS, Doubting, OneRiver
 from tests.app.service.test_mcp_tools import answering, call
 from tests.app.service.test_server import read_events
 
@@ -22,26 +22,18 @@ def doubting():
 
 
 @pytest.fixture(scope="module")
-def server(doubting):
-    with Server(doubting, answering("unused"), port=0) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def asked(server):
+def asked(doubting):
     """Asks a question at /v1/ask and as a chat, whole and streamed, and returns the answers in these four ways."""
+    with Server(doubting, answering("unused"), port=0) as server, httpx.Client(base_url=server.url) as client:
 
-    def ask(question):
-        with httpx.Client(base_url=server.url, timeout=150) as client:
-            whole = client.post("/v1/ask", json={"question": question}).json()
+        def ask(question):
+            whole = client.post("/v1/ask", json={"question": question}, timeout=SECONDS).json()
             events = read_events(client.post("/v1/ask", json={"question": question, "stream": True}).text)
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+            completions = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none").chat.completions
             chat = {"model": server.name, "messages": [{"role": "user", "content": question}]}
-            reply = client.chat.completions.create(**chat)
-            chunks = list(client.chat.completions.create(**chat, stream=True))
-        return whole, events, reply, chunks
+            return whole, events, completions.create(**chat), list(completions.create(**chat, stream=True))
 
-    return ask
+        yield ask
 
 
 def check_verdict(answer):
