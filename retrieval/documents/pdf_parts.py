@@ -37,9 +37,9 @@ class Rule(NamedTuple):
 
 
 class _Letter(NamedTuple):
-    """A character that is not white space, its index in PDFium's text, and the white space before it."""
+    """A character that is not white space, its number in PDFium's text, and the white space before it."""
 
-    index: int
+    number: int
     before: str
     text: str
     left: float
@@ -56,7 +56,7 @@ def parts_of(page: Any) -> list[Part]:
             parts.append(_part(letters, size))
             letters = []
         if not letters:
-            size = _size(words, letter.index)
+            size = _size(words, letter.number)
         letters.append(letter)
     words.close()
     return [*parts, _part(letters, size)] if letters else parts
