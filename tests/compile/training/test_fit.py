@@ -4,24 +4,59 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
+import multiprocessing
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 from pydantic import BaseModel
+from safetensors.numpy import load_file
 from support import scripted_lm
-from training_helpers import CONFIG, build_tiny_trainer, same_weights, train_tiny
 
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import write_records
 from knowgap.compiling.training import fit as module
-from knowgap.compiling.training.config import GeneratorConfig
+from knowgap.compiling.training.config import GeneratorConfig, TrainingConfig
+from knowgap.compiling.training.fit import TrainingResult, fit
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.storage.files import acquire_lock
 
-HELPERS = Path(__file__).parents[2] / "training_helpers.py"
+SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in range(40)]
+CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps
+
+
+def build_tiny_trainer(settings: dict[str, Any]) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    config = GPT2Config(
+        vocab_size=50, n_positions=16, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0, resid_pdrop=0.3
+    )
+    rows = [{"input_ids": row, "labels": row} for row in SENTENCES]
+    return Trainer(model=GPT2LMHeadModel(config), args=TrainingArguments(**settings), train_dataset=rows)
+
+
+def train_tiny(
+    output: Path, *, config: TrainingConfig = CONFIG, build: Any = build_tiny_trainer, progress: Any = None
+) -> TrainingResult:
+    """Train a tiny causal language model."""
+
+    def save(trainer: Any, folder: Path) -> None:
+        trainer.model.save_pretrained(str(folder))
+
+    return fit(output, config, build, save, {"kind": "tiny"}, progress)
+
+
+def train_and_be_killed(output: Path) -> None:
+    train_tiny(output, progress=lambda done, total, text: done == 13 and os.kill(os.getpid(), signal.SIGKILL))
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two models have the same weights, to the last bit."""
+    weights, others = (load_file(folder / "model.safetensors") for folder in (one, other))
+    return weights.keys() == others.keys() and all((weights[name] == others[name]).all() for name in weights)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +68,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory):
 @pytest.mark.long
 def test_a_killed_training_continues_before_a_checkpoint_that_was_cut_off(whole, tmp_path: Path):
     folder = tmp_path / "model"
-    run = subprocess.run([sys.executable, str(HELPERS), str(folder)], capture_output=True, text=True)
-    assert run.returncode == -9, run.stderr
+    process = multiprocessing.get_context("spawn").Process(target=train_and_be_killed, args=(folder,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not folder.exists()
     found = (tmp_path / ".model.training").glob("*/checkpoint-*")
     last = max(found, key=lambda path: int(path.name[11:]))
