@@ -13,8 +13,7 @@ from dspy.utils.exceptions import ContextWindowExceededError
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.engines import InProcessEngine, system_text
 from knowgap.lms.transcripts import CHAT_TEMPLATE, END
-from knowgap.retrieval.device import bfloat16_on
-from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.hub import bfloat16_on, loading_model
 from knowgap.retrieval.passage import NeverCopied
 
 Turn = Mapping[str, str]

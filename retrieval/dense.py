@@ -13,8 +13,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import UsageError
-from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
+from knowgap.retrieval.hub import choose_device, loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, embedded_window, sentence_encoder, unit
 from knowgap.retrieval.passage import Passage

@@ -8,9 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
-from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.grounding import GroundingEntailment
-from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.hub import bfloat16_on, choose_device, loading_model
 from knowgap.retrieval.rerankers import reranker
 from knowgap.retrieval.rerankers.reranker import PairScorer
 

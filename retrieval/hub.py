@@ -1,7 +1,8 @@
-"""Finding models in a folder of this machine, or on the Hugging Face hub under a name that the user has given.
+"""Models in a folder of this machine, or on the Hugging Face hub under a name that the user has given.
 
 A folder is never looked up on the hub, and no code that comes with a model is run. A name that is read from a file,
-such as the checkpoint of an index, is looked up only if the user has allowed it; see `is_allowed`.
+such as the checkpoint of an index, is looked up only if the user has allowed it; see `is_allowed`. The functions at the
+end say with which device, precision and threads models compute.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import logging
 import os
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +139,46 @@ def refuse_code(folder: Path) -> None:
         foreign = [kind for kind in kinds if not kind.startswith(_OWN_MODULES)]
         if foreign or (isinstance(settings, dict) and "auto_map" in settings):
             raise CheckpointError(f"{folder}: its {file.name} asks to run code from the checkpoint; refused")
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which NumPy multiplies matrices in one thread.
+
+    The matrices of a search are small, and searches of several threads run at once; threads of one product would wait
+    for each other, on a busy machine ten times as long as the product takes.
+    """
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def choose_device() -> str:
+    """The device as torch names it: a CUDA GPU if there is one that CUDA_VISIBLE_DEVICES allows, otherwise the CPU."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def bfloat16_on(device: str) -> bool:
+    """Whether a device computes in bfloat16, as language models may."""
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.cuda.is_bf16_supported()
+    return device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def half_precision(device: str) -> AbstractContextManager[Any]:
+    """A context in which torch computes with 16 bits on a GPU, and as usual elsewhere.
+
+    A CPU computes in single precision also where it has bfloat16: the vectors of processors with and without it would
+    differ ten thousand times as much as those of two processors in single precision, enough to change ranks.
+    """
+    import torch
+
+    return torch.autocast("cuda", torch.float16) if device.startswith("cuda") else nullcontext()

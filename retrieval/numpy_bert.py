@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.device import one_thread
+from knowgap.retrieval.hub import one_thread
 
 States = npt.NDArray[np.float32]
 

@@ -16,7 +16,7 @@ from bundled_models.reading_weights import export
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.compiling.training.fit import TrainingResult, fit
 from knowgap.lms.embedded.span_head import joined, tokenize_pairs
-from knowgap.retrieval.device import bfloat16_on, choose_device
+from knowgap.retrieval.hub import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 from knowgap.storage.progress import Progress
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.device import choose_device, half_precision
+from knowgap.retrieval.hub import choose_device, half_precision
 from knowgap.retrieval.minilm import (
     CLS,
     MINILM_DIGEST,

@@ -15,8 +15,7 @@ from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, fit_checkpoint
-from knowgap.retrieval.device import choose_device, half_precision
-from knowgap.retrieval.hub import loading_model, model_digest, model_folder, refuse_code
+from knowgap.retrieval.hub import choose_device, half_precision, loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.manifest import CHECKPOINT
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of

@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.device import one_thread
+from knowgap.retrieval.hub import one_thread
 from knowgap.retrieval.index.passage_store import Positions
 from knowgap.retrieval.minilm import unit
 

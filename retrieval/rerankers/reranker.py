@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
-from knowgap.retrieval.device import choose_device, half_precision
-from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.hub import choose_device, half_precision, loading_model
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import SCORE_DECIMALS, NeverCopied
 from knowgap.storage.files import file_digest, folder_digest

@@ -7,7 +7,7 @@ import torch
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import minilm
 from knowgap.retrieval.bert import Bert, add_changes
-from knowgap.retrieval.device import half_precision
+from knowgap.retrieval.hub import half_precision
 from knowgap.retrieval.minilm import embedded_window, padded_batches
 from knowgap.retrieval.numpy_bert import NumpyBert
 
