@@ -11,51 +11,61 @@ from knowgap.compiling.data.layouts import detect_layout
 from knowgap.errors import DataError
 
 CONTEXT = [["Orle", ["Orle is a town.", " It has a bridge."]], ["Ada Venn", ["Ada Venn built bridges."]]]
+TEXTS = ["Orle is a town. It has a bridge.", "Ada Venn built bridges."]
+PARAGRAPHS = [
+    {"title": "Orle", "paragraph_text": "A town.", "is_supporting": True},
+    {"title": "Orle", "paragraph_text": "A river.", "is_supporting": False},
+]
+READINGS = [{"short_answers": ["1900", "in 1900"]}, {"short_answers": ["1950"]}]
+CHOICES = [{"text": "snow", "label": "A"}, {"text": "grass", "label": "B"}]
 RECORDS = {
-    "hotpotqa": {
-        "_id": "h1", "question": "Who?", "answer": "Ada Venn", "type": "bridge", "level": "hard",
-        "supporting_facts": [["Ada Venn", 0], ["Orle", 1]], "context": CONTEXT,
-    },
-    "2wikimultihopqa": {
-        "_id": "w1", "question": "Who?", "answer": "Ada Venn", "type": "compositional",
-        "supporting_facts": [["Orle", 1]], "context": [*CONTEXT, CONTEXT[0]],
-        "evidences": [["Orle bridge", "architect", "Ada Venn"]],
-    },
-    "musique": {
-        "id": "2hop__1_2", "question": "Who?", "answer": "Ada Venn", "answer_aliases": ["Venn"], "answerable": True,
-        "paragraphs": [
-            {"idx": 0, "title": "Orle", "paragraph_text": "A town.", "is_supporting": True},
-            {"idx": 1, "title": "Orle", "paragraph_text": "A river.", "is_supporting": False},
-        ],
-        "question_decomposition": [{"id": 1, "question": "Orle >> bridge", "answer": "the Orle bridge"}],
-    },
-    "strategyqa": {
-        "qid": "s1", "term": "Orle", "question": "Is Orle a town?", "answer": True,
-        "evidence": [[[["Orle-1"]], ["operation"]], [[["Orle-1", "Orle-2"], "no_evidence"], ["operation"]]],
-    },
-    "asqa": {
-        "sample_id": "-17", "question": "When?", "answer": "Either 1900 or 1950.",
-        "qa_pairs": [{"question": "When built?", "short_answers": ["1900", "in 1900"], "context": "No context"},
-                     {"question": "When rebuilt?", "short_answers": ["1950"], "context": "No context"}],
-        "docs": [{"id": "55", "title": "Orle", "text": "Built 1900.", "score": 1.5}],
-    },
-    "triviaqa": {
-        "QuestionId": "tc_1", "Question": "Who?",
-        "Answer": {"Value": "Ada Venn", "Aliases": ["Ada", "Ada Venn"], "NormalizedAliases": ["ada"]},
-    },
-    "arc_challenge": {
-        "id": "Mercury_1", "question": {"stem": "Green?", "choices": [
-            {"text": "snow", "label": "A"}, {"text": "grass", "label": "B"}]}, "answerKey": "B",
-    },
-    "nq_open": {"question": "who built the orle bridge", "answer": ["Ada Venn", "Venn"]},
-    "flashrag": {"id": "test_0", "question": "Who?", "golden_answers": ["Ada Venn", "Venn"], "metadata": {}},
-    "jsonl": {"question": "Who?", "answer": "Ada Venn", "type": "mine"},
+    "hotpotqa": (
+        {"_id": "h1", "question": "Who?", "answer": "Ada Venn", "type": "bridge", "context": CONTEXT,
+         "supporting_facts": [["Ada Venn", 0], ["Orle", 1]]},
+        {"gold_ids": ["Ada Venn", "Orle"], "candidates": ["Orle", "Ada Venn"]}, TEXTS,
+    ),
+    "2wikimultihopqa": (  # a repeated paragraph is pooled once
+        {"_id": "w1", "question": "Who?", "answer": "Ada Venn", "context": [*CONTEXT, CONTEXT[0]],
+         "supporting_facts": [["Orle", 1]], "evidences": [["Orle bridge", "architect", "Ada Venn"]]},
+        {"aliases": ["Ada Venn"], "evidences": [["Orle bridge", "architect", "Ada Venn"]]}, TEXTS,
+    ),
+    "musique": (
+        {"id": "2hop__1_2", "question": "Who?", "answer": "Ada Venn", "answer_aliases": ["Venn"], "answerable": True,
+         "paragraphs": PARAGRAPHS, "question_decomposition": []},
+        {"gold_ids": ["Orle"], "candidates": ["Orle", "Orle#2"], "type": "2hop", "aliases": ["Ada Venn", "Venn"]},
+        ["A town.", "A river."],
+    ),
+    "strategyqa": (
+        {"qid": "s1", "term": "Orle", "question": "Is Orle a town?", "answer": True,
+         "evidence": [[[["Orle-1"]], ["operation"]], [[["Orle-1", "Orle-2"], "no_evidence"], ["operation"]]]},
+        {"gold_ids": ["Orle-1", "Orle-2"], "answer": "yes"}, [],
+    ),
+    "asqa": (
+        {"sample_id": "-17", "question": "When?", "answer": "Either 1900 or 1950.", "qa_pairs": READINGS,
+         "docs": [{"id": "55", "title": "Orle", "text": "Built 1900.", "score": 1.5}]},
+        {"short_answers": [["1900", "in 1900"], ["1950"]], "candidates": ["55"]}, ["Built 1900."],
+    ),
+    "triviaqa": (
+        {"QuestionId": "tc_1", "Question": "Who?", "Answer": {"Value": "Ada Venn", "Aliases": ["Ada", "Ada Venn"]}},
+        {"aliases": ["Ada Venn", "Ada"]}, [],
+    ),
+    "arc_challenge": (
+        {"id": "Mercury_1", "question": {"stem": "Green?", "choices": CHOICES}, "answerKey": "B"},
+        {"question": "Green?\nA. snow\nB. grass", "aliases": ["B", "grass"]}, [],
+    ),
+    "nq_open": ({"question": "who built it", "answer": ["Ada Venn", "Venn"]}, {"aliases": ["Ada Venn", "Venn"]}, []),
+    "flashrag": (
+        {"id": "test_0", "question": "Who?", "golden_answers": ["Ada Venn", "Venn"], "metadata": {}},
+        {"aliases": ["Ada Venn", "Venn"]}, [],
+    ),
+    "jsonl": ({"question": "Who?", "answer": "Ada Venn", "type": "mine"}, {"type": "mine"}, []),
 }  # fmt: skip
+"""By layout, a record of it, fields of its example, and the texts of its passages."""
 
 
 def numbered(name: str, count: int) -> list[dict]:
     """Records of a layout that differ in id or question."""
-    record = RECORDS[name]
+    record, *_ = RECORDS[name]
     fields = record.keys() & {"_id", "id", "qid", "sample_id", "QuestionId"} or {"question"}
     return [record | {field: f"{record[field]}{n}" for field in fields} for n in range(count)]
 
@@ -67,15 +77,13 @@ def save(folder: Path, name: str, records: list[dict]) -> Path:
     return path
 
 
-def only(folder: Path, name: str, *others):
-    data = load_dataset(save(folder, name, [RECORDS[name], *others]), split_as="test")
-    return data, data.splits["test"][0]
+def load(folder: Path, name: str, *others: dict):
+    return load_dataset(save(folder, name, [RECORDS[name][0], *others]), split_as="test")
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
-    records = numbered(name, 30)
-    path = save(tmp_path, name, records)
+    path = save(tmp_path, name, numbered(name, 30))
     assert detect_layout(path) == name
     data = load_dataset(path)
     assert data.name == ("dev" if name == "jsonl" else name)
@@ -89,6 +97,14 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
         assert {"gold_ids", "type", "evidences"} <= set(example.keys())
 
 
+@pytest.mark.parametrize("name", RECORDS)
+def test_fields_of_a_layout(tmp_path, name):
+    _, fields, texts = RECORDS[name]
+    data = load(tmp_path, name)
+    assert [passage.text for passage in data.corpus] == texts
+    assert {field: data.splits["test"][0][field] for field in fields} == fields
+
+
 @pytest.mark.parametrize(
     ("name", "field", "value", "named"),
     [
@@ -99,7 +115,7 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
         ("asqa", "qa_pairs", [{"question": "x"}], "short_answers"),
         ("triviaqa", "Answer", {"Aliases": ["x"]}, "Value"),
         ("arc_challenge", "answerKey", "C", None),
-        ("arc_challenge", "question", {"stem": "x", "choices": [{"text": "a", "label": "A"}] * 2}, None),
+        ("arc_challenge", "question", {"stem": "x", "choices": CHOICES[:1] * 2}, None),
         ("flashrag", "golden_answers", [], "answer"),
         ("nq_open", "answer", [1], "answer"),
     ],
@@ -112,45 +128,22 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
         load_dataset(f"{name}:{path}")
 
 
-@pytest.mark.parametrize(
-    ("name", "texts", "fields"),
-    [
-        ("hotpotqa", ["Orle is a town. It has a bridge.", "Ada Venn built bridges."],
-         {"gold_ids": ["Ada Venn", "Orle"], "candidates": ["Orle", "Ada Venn"]}),
-        # The repeated paragraph is pooled once.
-        ("2wikimultihopqa", ["Orle is a town. It has a bridge.", "Ada Venn built bridges."],
-         {"aliases": ["Ada Venn"], "evidences": [["Orle bridge", "architect", "Ada Venn"]]}),
-        ("musique", ["A town.", "A river."],
-         {"gold_ids": ["Orle"], "candidates": ["Orle", "Orle#2"], "type": "2hop", "aliases": ["Ada Venn", "Venn"]}),
-        ("asqa", ["Built 1900."], {"short_answers": [["1900", "in 1900"], ["1950"]], "candidates": ["55"]}),
-        ("triviaqa", [], {"aliases": ["Ada Venn", "Ada"]}),
-    ],
-)  # fmt: skip
-def test_fields_of_a_layout(tmp_path, name, texts, fields):
-    data, example = only(tmp_path, name)
-    assert [passage.text for passage in data.corpus] == texts
-    assert {field: example[field] for field in fields} == fields
-
-
 def test_musique_full_asks_each_question_twice_under_one_id(tmp_path):
-    data, one = only(tmp_path, "musique", {**RECORDS["musique"], "answerable": False})
-    other = data.splits["test"][1]
+    one, other = load(tmp_path, "musique", RECORDS["musique"][0] | {"answerable": False}).splits["test"]
     assert (other.id, other.answer, other.type) == (f"{one.id}-unanswerable", "unanswerable", "unanswerable")
 
 
-def test_strategyqa_with_and_without_paragraphs(tmp_path):
-    data, example = only(tmp_path, "strategyqa")
-    assert (data.corpus, example.gold_ids, example.answer) == ([], ["Orle-1", "Orle-2"], "yes")
+def test_strategyqa_with_paragraphs(tmp_path):
     lines, release = tmp_path / "dev_paragraphs.jsonl", tmp_path / "dev_paragraphs.json"
-    paragraphs = [{"title": "Orle", "section": "", "para_index": n, "contents": f"Text {n}."} for n in (1, 2, 3)]
+    paragraphs = [{"title": "Orle", "para_index": n, "contents": f"Text {n}."} for n in (1, 2, 3)]
     lines.write_text("\n".join(map(json.dumps, paragraphs)))
-    assert [p.id for p in only(tmp_path, "strategyqa")[0].corpus] == ["Orle-1", "Orle-2", "Orle-3"]
+    assert [passage.id for passage in load(tmp_path, "strategyqa").corpus] == ["Orle-1", "Orle-2", "Orle-3"]
     lines.unlink()
     release.write_text('{"Orle-1": {"title": "Orle", "para_index": 1, "content": "Text."}}')
-    assert [p.text for p in only(tmp_path, "strategyqa")[0].corpus] == ["Text."]
+    assert [passage.text for passage in load(tmp_path, "strategyqa").corpus] == ["Text."]
     release.write_text('{"Orle-1": {"title": "Orle"')
     with pytest.raises(DataError, match=r"dev_paragraphs.json: is not JSON"):
-        only(tmp_path, "strategyqa")
+        load(tmp_path, "strategyqa")
 
 
 def test_multiple_choice_flat_layout(tmp_path):
