@@ -59,10 +59,9 @@ class Dataset:
         if limit is not None and limit < 1:
             raise UsageError(f"limit {limit}: ask at least one question")
         if not self.splits.get(split):
-            sizes = ", ".join(f"{name} {len(part)}" for name, part in self.splits.items())
             raise UsageError(
-                f"{self.name} has no questions in its split {split!r} (it has {sizes}): add questions, or name a "
-                f"file for each split; `knowgap eval --whole` (split_as={split!r}) scores all questions as one"
+                f"{self!r} has no questions in its split {split!r}: add questions, or name a file for each split; "
+                f"`knowgap eval --whole` (split_as={split!r}) scores all questions as one"
             )
         return list(self.splits[split])[:limit]
 

@@ -19,19 +19,14 @@ from pydantic import BeforeValidator, Field
 
 from knowgap.compiling.data.dataset import PassagePool, make_example
 from knowgap.compiling.data.records import Fields, Id, Record, Text, read_records
-from knowgap.errors import DataError, shorten
+from knowgap.errors import DataError
 
 
 def _as_answers(value: Any) -> Any:
+    """One answer as a list; a number as a text, and true and false as "yes" and "no"."""
     if isinstance(value, bool):
         return ["yes" if value else "no"]
-    values = value if isinstance(value, list) else [str(value) if isinstance(value, (int, float)) else value]
-    if not values or not all(isinstance(each, str) and each.strip() for each in values):
-        raise ValueError(
-            f"is {shorten(repr(value), 60)}, but must be the expected answer, as a text that is not blank or a list "
-            'of such texts; write "unanswerable" where the documents have no answer'
-        )
-    return values
+    return [str(value)] if isinstance(value, (str, int, float)) else value
 
 
 def _as_documents(value: Any) -> Any:
@@ -56,7 +51,7 @@ class Question(Fields):
 
     id: Id = ""
     question: Text
-    answer: Annotated[list[Text], BeforeValidator(_as_answers)]
+    answer: Annotated[list[Annotated[Text, Field(min_length=1)]], BeforeValidator(_as_answers)] = Field(min_length=1)
     aliases: Annotated[list[Text], BeforeValidator(_as_list)] = Field([])
     type: str = "question"
     gold_ids: Annotated[list[Id], BeforeValidator(_as_list)] = Field([])

@@ -92,16 +92,14 @@ def _locate(source: str) -> tuple[Path, str | None]:
         return _SAMPLE, "jsonl"
     layout, colon, path = source.partition(":")
     if colon and layout in LAYOUTS:
-        found = Path(path)
+        source = path
     elif source in DATASETS:
         raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
     elif colon or not re.search(r"[./\\]", source):
         raise UnknownName.among("data set or layout", layout, DATASETS)
-    else:
-        found = Path(source)
-    if not found.exists():
-        raise DataError("there is no such file or folder", path=found)
-    return found, layout if colon else None
+    if not Path(source).exists():
+        raise DataError("there is no such file or folder", path=source)
+    return Path(source), layout if colon else None
 
 
 def _find_files(folder: Path) -> dict[str, Path]:

@@ -42,15 +42,9 @@ class Fields(BaseModel):
 FieldsT = TypeVar("FieldsT", bound=Fields)
 
 
-def _identifier(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ValueError(f"must be a string or a whole number, but is {_shorten(value)}")
-    return str(value)
-
-
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 """A string, without white space around it."""
-Id = Annotated[str, BeforeValidator(_identifier)]
+Id = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A string or whole number, as a string."""
 
 

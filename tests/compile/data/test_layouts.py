@@ -117,7 +117,7 @@ def test_fields_of_a_layout(tmp_path, name):
         ("arc_challenge", "answerKey", "C", None),
         ("arc_challenge", "question", {"stem": "x", "choices": CHOICES[:1] * 2}, None),
         ("flashrag", "golden_answers", [], "answer"),
-        ("nq_open", "answer", [1], "answer"),
+        ("nq_open", "answer", [1], "answer.0"),
     ],
 )
 def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value, named):
