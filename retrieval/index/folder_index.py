@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
@@ -79,8 +79,10 @@ class FolderIndex(Index):
             DataError: there are no passages, or two with the same id.
             CheckpointError: no such encoder, or a damaged one.
             ValueOutOfBounds: no such stemmer.
-            UsageError: another index is at the path.
+            UsageError: another index is at the path, or the class has no words for a stemmer or no encoder.
         """
+        if (encoder is not None and not cls.encoders) or (stemmer != "english" and not cls.has_words):
+            raise UsageError(f"an index of the engine {cls.engine} takes no {'stemmer' if cls.encoders else 'encoder'}")
         if cls.has_words:
             Analyzer(stemmer)
         settings = {"stemmer": stemmer} if cls.has_words else {}

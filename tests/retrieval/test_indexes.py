@@ -120,9 +120,13 @@ def test_words_that_count(texts, query, options, expected):
     assert {hit.passage.id for hit in index.search([query], 2)[0]} == expected
 
 
-def test_an_unknown_language_is_refused():
+def test_settings_that_are_refused(tmp_path):
     with pytest.raises(ValueOutOfBounds, match="klingon"):
         BM25Index.from_passages(corpus(), stemmer="klingon")
+    with pytest.raises(UsageError, match="bm25 takes no encoder"):
+        BM25Index.build(corpus(), tmp_path / "index", encoder=count_words)
+    with pytest.raises(UsageError, match="dense takes no stemmer"):
+        DenseIndex.build(corpus(), tmp_path / "index", stemmer=None)
 
 
 # Vectors.

@@ -33,15 +33,10 @@ def test_a_file_is_filled_and_continued(tmp_path):
     with opened(path) as file:
         assert list(file.records.values()) == [made("a"), made("c")]
         file.append(made("b"))
-    assert read_records(path, Word) == (ABOUT, {id: made(id) for id in "acb"})
+        file.append(Word(id="a", text="the last counts"))
+    expected = {"a": Word(id="a", text="the last counts"), "c": made("c"), "b": made("b")}
+    assert read_records(path, Word) == (ABOUT, expected)
     assert not list(path.parent.glob(".*")), "the lock is gone"
-
-
-def test_of_several_records_with_one_id_the_last_counts(tmp_path):
-    with opened(tmp_path / "words") as file:
-        file.append(made("a"))
-        file.append(Word(id="a", text="again"))
-    assert read_records(tmp_path / "words", Word)[1]["a"].text == "again"
 
 
 def test_another_files_are_refused(tmp_path):

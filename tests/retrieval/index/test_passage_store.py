@@ -3,7 +3,6 @@ import random
 import numpy as np
 import pytest
 
-from knowgap.errors import DataError
 from knowgap.retrieval import Passage, PassageStore
 from knowgap.retrieval.index.passage_store import scored_hits
 from tests.retrieval.conformance import corpus
@@ -32,11 +31,6 @@ def test_round_trip(store):
 def test_digest_depends_on_content_and_order(tmp_path):
     corpora = [corpus(), corpus()[::-1], [Passage("a", "b", "")], [Passage("a", "", "b")]]
     assert len({PassageStore.build(iter(passages), tmp_path)[1] for passages in [*corpora, corpus()]}) == len(corpora)
-
-
-def test_duplicate_ids_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"'p017' is used by passage 2 and by passage 41"):
-        PassageStore.build([*corpus(), corpus()[1]], tmp_path)
 
 
 def test_ties_at_the_cut_are_ordered_by_id():
