@@ -10,9 +10,8 @@ import dspy
 from knowgap import signatures
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
-from knowgap.programs.passages import distinct
+from knowgap.programs.passages import distinct, joined
 from knowgap.programs.replies.text import clean_lines, text_of
-from knowgap.programs.statements import joined
 from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike, fuse
 

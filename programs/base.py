@@ -17,11 +17,10 @@ from knowgap.errors import EmptyQuestion, UsageError
 from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
-from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
+from knowgap.programs.passages import LMEntailment, distinct, knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupported
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
 from knowgap.programs.replies.text import fits_style, known_text, text_of, warn_once, without_surrogates
-from knowgap.programs.statements import LMEntailment
 from knowgap.programs.streaming import Listener, Streamable
 from knowgap.programs.trace import steps
 from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, TraceRecorder, recording

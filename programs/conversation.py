@@ -10,9 +10,9 @@ from typing import Any
 import dspy
 
 from knowgap.programs.base import Program
+from knowgap.programs.passages import strip_numbers
 from knowgap.programs.prediction import NOT_SUPPORTED, CitedPrediction
 from knowgap.programs.replies.text import known_text
-from knowgap.programs.statements import strip_numbers
 from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.words import WORD

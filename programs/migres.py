@@ -11,9 +11,8 @@ from knowgap import signatures
 from knowgap.programs.base import Program
 from knowgap.programs.filtering import Found, compress, filter_sentences, rerank, resolve_threshold
 from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch
-from knowgap.programs.passages import distinct
+from knowgap.programs.passages import Claims, distinct, entailed_claims, entailment_of, merge_claims, read_claims
 from knowgap.programs.replies.text import clean_lines, known_text, text_of
-from knowgap.programs.statements import Claims, entailed_claims, entailment_of, merge_claims, read_claims
 from knowgap.programs.trace.steps import Extracted, Missing, Prompted, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel

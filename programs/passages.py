@@ -1,13 +1,20 @@
-"""Passages as a language model reads them: under the numbers by which it cites them, and how many words they have."""
+"""Passages as a language model reads and cites them, and what says which passages state a statement."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from knowgap.retrieval.passage import Passage
+import dspy
+
+from knowgap.programs.replies.asking import ask_until_read
+from knowgap.programs.trace.recorder import RECORDER
+from knowgap.retrieval.entailment import EntailmentModel, make_entailment
+from knowgap.retrieval.grounding import GroundingEntailment
+from knowgap.retrieval.passage import NeverCopied, Passage
 from knowgap.retrieval.words import WORD
-from knowgap.signatures import SourcePassage
+from knowgap.signatures import SourcePassage, WhichPassages
 
 
 def number_passages(inputs: Mapping[str, Any], signature: Any = None) -> tuple[dict[str, Any], list[Passage]]:
@@ -46,3 +53,101 @@ def knowledge_tokens(passages: Iterable[Passage]) -> int:
     These are the tokens of external knowledge that a language model reads (MIGRES, table 5).
     """
     return sum(len(WORD.findall(f"{passage.title} {passage.text}")) for passage in passages)
+
+
+LM = "lm"
+"""The name that asks for `LMEntailment`."""
+Claims = dict[str, list[Passage]]
+"""The passages that each statement cites."""
+
+
+def strip_citations(text: str) -> str:
+    """The text without its bracketed citations, as ALCE removes them; a text without citations is unchanged."""
+    if not re.search(r"\[\d", text):
+        return text
+    return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
+
+
+def strip_numbers(text: str) -> str:
+    """The text without the numbers of sources that a model wrote into it, `[1]` or `[1, 2]`; other brackets stay."""
+    return re.sub(r" ?\[[1-9]\d*(?: ?, ?[1-9]\d*)*\]", "", text)
+
+
+def joined(passages: Iterable[Passage]) -> str:
+    """The premise that several passages make together."""
+    return "\n".join(str(passage) for passage in passages)
+
+
+def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
+    """Join the passages of statements that occur several times."""
+    merged: Claims = {}
+    for statement, passages in claims:
+        merged[statement] = distinct([*merged.get(statement, []), *passages])
+    return merged
+
+
+def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> Claims:
+    """The `statements` of a reply with the passages behind the cited numbers; none if the reply could not be read."""
+    statements = (output.statements or ()) if output is not None else ()
+    worded = ((" ".join(item.statement.split()), cited(passages, item.sources)) for item in statements)
+    return merge_claims((statement, sources) for statement, sources in worded if statement)
+
+
+def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: float | None = None) -> Claims:
+    """The statements that a passage they cite entails, each with the cited passages that do (MIGRES, section 3.2).
+
+    A passage entails a statement from the probability `threshold` on; None takes the model's own.
+    """
+    pairs = [(str(passage), statement) for statement, passages in claims.items() for passage in passages]
+    probabilities = iter(entailment.entails(pairs))
+    least = entailment.default_threshold if threshold is None else threshold
+    entailing = {s: [p for p in passages if next(probabilities) >= least] for s, passages in claims.items()}
+    return {statement: passages for statement, passages in entailing.items() if passages}
+
+
+class LMEntailment(NeverCopied):
+    """Asks the language model in DSPy's settings which of the premises state which of the hypotheses, in one call.
+
+    Within a question, the call counts in its costs; if `max_calls` leaves only the last call, the rule of `grounding`
+    judges.
+    """
+
+    name = LM
+    default_threshold = 0.5
+
+    def __init__(self) -> None:
+        self._which = dspy.Predict(WhichPassages)
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """1 for each (premise, hypothesis) pair of which the model says so, alone or with other premises, else 0.
+
+        If the reply cannot be read, it says so of none.
+
+        Raises:
+            LMError: the language model does not answer.
+        """
+        premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
+        recorder = RECORDER.get(None)
+        if not pairs or (recorder is not None and recorder.budget.left <= recorder.budget.reserved):
+            return GroundingEntailment().entails(pairs)
+        passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
+        with dspy.context(trace=None):  # no demonstration of a program
+            reply = ask_until_read(self._which, {"passages": passages, "statements": statements})
+        if recorder is not None:
+            recorder.budget.left -= 1
+            recorder.cost.critical_calls += reply.usage.asked
+        named = (reply.prediction.sources or []) if reply.prediction is not None else []
+        stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}
+        number = {premise: n for n, premise in enumerate(premises, start=1)}
+        return [float(number[premise] in stated.get(hypothesis, ())) for premise, hypothesis in pairs]
+
+
+def entailment_of(given: EntailmentModel | str | None) -> EntailmentModel:
+    """The model of a program's argument `entailment`: itself, by name, or the rule of `grounding` for None.
+
+    Raises:
+        CheckpointError: there is no model of this name.
+    """
+    if given is None:
+        return GroundingEntailment()
+    return given if not isinstance(given, str) else LMEntailment() if given == LM else make_entailment(given)

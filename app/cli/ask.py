@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import dspy
 
     from knowgap.programs.base import Program
-    from knowgap.programs.sources import CitedAnswer
+    from knowgap.programs.prediction import CitedAnswer
     from knowgap.retrieval.passage import Retriever
 
 _WHOLE_ROUNDS = 3  # of more rounds, the first and the last are shown
@@ -83,8 +83,7 @@ def ask(
 
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
     from knowgap.programs.conversation import greet
-    from knowgap.programs.prediction import CitedPrediction
-    from knowgap.programs.sources import CitedAnswer
+    from knowgap.programs.prediction import CitedAnswer, CitedPrediction
     from knowgap.retrieval.searching import only_documents
 
     if not question.strip():

@@ -162,7 +162,7 @@ def load_parts(parts: Mapping[str, str], known: Sequence[str] = ()) -> dict[str,
         CheckpointError: a folder holds no such model.
     """
     from knowgap.lms.providers import TRAINED, load_trained
-    from knowgap.programs.statements import entailment_of
+    from knowgap.programs.passages import entailment_of
     from knowgap.retrieval import make_reranker
 
     makers = {"reranker": make_reranker, "entailment": entailment_of}

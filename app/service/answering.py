@@ -16,9 +16,8 @@ from dspy.utils.exceptions import LMError
 from knowgap.errors import IndexMissing
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
 from knowgap.programs.conversation import FollowUp, greet
-from knowgap.programs.prediction import cite_answer
-from knowgap.programs.sources import CitedAnswer
-from knowgap.programs.statements import LMEntailment
+from knowgap.programs.passages import LMEntailment
+from knowgap.programs.prediction import CitedAnswer, cite_answer
 from knowgap.programs.trace.steps import Reasoned, Step
 from knowgap.programs.trace.trace import Cost, Trace, rounds_of
 from knowgap.retrieval.passage import Passage

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from knowgap.programs.base import Program
-from knowgap.programs.statements import LMEntailment
+from knowgap.programs.passages import LMEntailment
 from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit

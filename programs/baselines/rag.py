@@ -1,4 +1,4 @@
-"""Plain retrieval-augmented generation: retrieve once, read, answer; also with reasoning or notes before the answer."""
+"""The baselines of one call: without retrieval, or from what is retrieved once; also with reasoning or notes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,54 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Passage, RetrieverLike
-from knowgap.signatures import AnswerFromPassages, ReadingNotes, ReasonedAnswer
+from knowgap.signatures import AnswerDirectly, AnswerFromPassages, ReadingNotes, ReasonDirectly, ReasonedAnswer
 
 
-class RAG(Program):
+class Direct(Program):
+    """Ask the language model and take its answer.
+
+    The row without retrieval of every table: "Direct" (RA-ISF, table 1), "NoR" (Adaptive-Note, table 1).
+    """
+
+    name = "direct"
+    calls = "1"
+    needs_retriever = False
+    signature: ClassVar[type[dspy.Signature]] = AnswerDirectly
+
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.answer = dspy.Predict(self.signature)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` without passages."""
+        return self.conclude(text_of(self.ask(self.answer, question=question, style=self.wording)), [])
+
+
+class ChainOfThought(Direct):
+    """Reason step by step from memory, then answer.
+
+    Source: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models" (NeurIPS 2022).
+    """
+
+    name = "cot"
+    signature = ReasonDirectly
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` without passages; the prediction adds `reasoning`."""
+        return self.conclude_with(self.ask(self.answer, question=question, style=self.wording), [])
+
+
+class RAG(Direct):
     """Retrieve k passages for the question and answer from them.
 
     "Vanilla" (Adaptive-Note, table 1; k = 5), "RAG" (RA-ISF, table 1). MIGRES' "VANILLA" reranks.
     """
 
     name = "rag"
-    calls = "1"
-    signature: ClassVar[type[dspy.Signature]] = AnswerFromPassages
+    needs_retriever = True
+    signature = AnswerFromPassages
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(self.signature)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""

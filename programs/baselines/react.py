@@ -9,9 +9,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.passages import distinct
+from knowgap.programs.passages import distinct, joined
 from knowgap.programs.replies.text import text_of
-from knowgap.programs.statements import joined
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerBySearching

@@ -12,8 +12,7 @@ from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
-from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.retrieval import BM25Index
 
 TESTS = Path(__file__).parents[1]

@@ -6,8 +6,7 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, 
 
 from knowgap.compiling import Run, StudyConfig, compile, load
 from knowgap.errors import UnknownName, UsageError
-from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.programs.hyperparameters import Integer, Switch
 
 

@@ -22,7 +22,7 @@ from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage, UsageTracker, token_prices, track_usage
-from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import Direct
 
 NOT_JSON = (200, {}, '{"choices": [{"mess')
 

@@ -3,11 +3,10 @@
 import pytest
 from support import UNREADABLE, OverlapRetriever, TableRetriever, play
 
-from knowgap.programs.baselines.direct import ChainOfThought, Direct
 from knowgap.programs.baselines.ircot import IRCoT
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.least_to_most import LeastToMost
-from knowgap.programs.baselines.rag import RAG, ChainOfNote, RAGChainOfThought
+from knowgap.programs.baselines.rag import RAG, ChainOfNote, ChainOfThought, Direct, RAGChainOfThought
 from knowgap.programs.baselines.react import ReAct
 from knowgap.programs.baselines.self_ask import SelfAsk
 from knowgap.programs.trace.steps import Malformed, Queried, Reasoned, Retrieved

@@ -10,10 +10,9 @@ from support import ProgramEngine, TableEntailment, lm_of, play, scripted_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.prediction import cite_answer
+from knowgap.programs.passages import LMEntailment, strip_numbers
+from knowgap.programs.prediction import AnswerSource, CitedAnswer, cite_answer
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.sources import AnswerSource, CitedAnswer
-from knowgap.programs.statements import LMEntailment, strip_numbers
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.passage import Hit, Passage

@@ -9,9 +9,8 @@ from dspy.utils.exceptions import LMError
 from support import ScriptedEngine, lm_of, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UsageError
-from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.programs.streaming import _pool
 from knowgap.retrieval.passage import Hit, Passage
 

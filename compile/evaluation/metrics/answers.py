@@ -11,8 +11,8 @@ from typing import Any
 import dspy
 
 from knowgap.errors import DataError
+from knowgap.programs.passages import strip_citations
 from knowgap.programs.replies.asking import ask_until_read
-from knowgap.programs.statements import strip_citations
 from knowgap.signatures import JudgeAnswer
 from knowgap.signatures.values import is_unknown
 

@@ -9,8 +9,7 @@ from mcp.client.stdio import StdioServerParameters
 from support import scripted_lm
 
 import knowgap
-from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.service.mcp_tools import make_server
 from knowgap.service.searching import list_documents
 from tests.app.service.conftest import ISK, OneRiver

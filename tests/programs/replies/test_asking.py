@@ -10,8 +10,7 @@ from support import ProgramEngine, ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.lms import make_lm, quiet_dspy
-from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.programs.replies.asking import default_limits, default_sampling, without_last
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed, Shortened
