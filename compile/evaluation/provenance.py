@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -112,7 +112,7 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
         name: getattr(retriever, name, None) or getattr(manifest, name, None) for name in ("digest", "corpus_digest")
     }
     facts["name"] = getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__
-    facts["passages"] = getattr(manifest, "passages", None)
+    facts["passages"] = len(retriever) if isinstance(retriever, Sized) else None
     facts["checkpoint"] = (getattr(manifest, "checkpoint", None) or {}).get("name")
     return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
 

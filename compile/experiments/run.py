@@ -170,8 +170,8 @@ class ExperimentResult:
         if not found:
             return "not run"
         origin = found[0].provenance
-        searched = ", ".join(f"{name} {origin.retriever[name]}" for name in ("name", "passages") if origin.retriever)
-        here = f"here: {origin.lm}, {searched}, {len(found[0].records)} questions of {origin.split}"
+        searched = "".join(f"{n} {origin.retriever[n]}, " for n in ("name", "passages") if n in origin.retriever)
+        here = f"here: {origin.lm}, {searched}{len(found[0].records)} questions of {origin.split}"
         paper = f"the paper: {self.table.setting}" if self.table.setting else ""
         scores = [each.interval(name) for each in found for name in each.metrics if each.defines(name)]
         return "; ".join(filter(None, (here, paper, column.differs, few_questions(scores))))
