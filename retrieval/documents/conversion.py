@@ -82,7 +82,7 @@ def decode(content: bytes) -> tuple[str, list[str]]:
             notes.append(f"is not UTF-8; read as {encoding}")
     if "\0" in text or len(_CONTROLS.findall(text)) > len(text) / 100 or text.count("\ufffd") > len(text) / 100:
         raise Unreadable("is not text")
-    text, pictures = _PICTURE.subn("", text)
+    text, pictures = _PICTURE.subn("", text.replace("\r\n", "\n").replace("\r", "\n"))
     if pictures:
         notes.append(f"{pictures} {'picture' if pictures == 1 else 'pictures'} within the text left out")
     return without_private(text), notes

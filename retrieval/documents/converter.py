@@ -12,9 +12,8 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from typing import Any
-
-from typing_extensions import Self
 
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.documents.splitting import Splitter
@@ -24,7 +23,7 @@ from knowgap.retrieval.passage import Passage
 _OUT_OF_TIME, _KILLED = -24, -9  # exit codes after SIGXCPU and SIGKILL
 
 
-class Converter:
+class Converter(AbstractContextManager[Any]):
     """Converts files into passages, one after another. It is a context manager, which ends the process at its exit.
 
     A MiB of an ordinary file takes about 3 seconds. A MiB of an Excel file takes 27, because it is highly compressed.
@@ -38,9 +37,6 @@ class Converter:
     def __init__(self, splitter: Splitter, seconds: float = 15.0, per_mib: float = 30.0) -> None:
         self._splitter, self._seconds, self._per_mib = splitter, seconds, per_mib
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._end()

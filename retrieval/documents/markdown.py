@@ -31,7 +31,7 @@ def read_markdown(source: str) -> Text:
     otherwise. Outside of code, escaped characters are unescaped, and padding is removed from the rows of tables. The
     title is taken from the front matter.
     """
-    source, title = source.replace("\r\n", "\n"), ""
+    title = ""
     if front := _FRONT.match(source):
         found = _TITLE.search(front[1])
         source, title = source[front.end() :], found[1] if found else ""
@@ -73,7 +73,7 @@ def find_blocks(text: str, *, plain: bool = False) -> tuple[list[Heading], list[
 
     parser = MarkdownIt("commonmark").enable("table").disable(["inline", "html_block"])
     parser = MarkdownIt("zero").enable("lheading").disable("inline") if plain else parser
-    lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    lines = text.replace("\r", " ").split("\n")
     starts, headings, tables = line_starts(lines), list[Heading](), list[Table]()
     blocks = parser.parse("\n".join(lines))
     for block, following in itertools.pairwise(blocks):

@@ -227,7 +227,7 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _tidy(text: str) -> str:
     """Remove spaces at line ends, and reduce several blank lines to one."""
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t\r\f\v]+(?=\n)", "", text.replace("\r\n", "\n"))).strip()
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t\r\f\v]+(?=\n)", "", text)).strip()
 
 
 def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
@@ -248,7 +248,7 @@ def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
     joined = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         wrapped = len(line.rstrip()) >= 0.7 * width and following.strip() and not _BULLET.match(following)
-        joined.append(f"{line.removesuffix(chr(13))} {' ' * line.endswith(chr(13))}" if wrapped else f"{line}\n")
+        joined.append(f"{line} " if wrapped else f"{line}\n")
     return "".join(joined)[: len(text)]
 
 
