@@ -10,18 +10,15 @@ from knowgap.retrieval.bert import Bert, add_changes
 from knowgap.retrieval.hub import half_precision
 from knowgap.retrieval.minilm import embedded_window, padded_batches
 from knowgap.retrieval.numpy_bert import NumpyBert
+from tests.retrieval.tiny import write_bi_encoder
 
 
 @pytest.fixture
 def tiny(tmp_path):
     """A BERT of Transformers with random weights, saved in `tmp_path`."""
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-    model = BertModel(BertConfig(vocab_size=40, **shape)).eval()
-    model.save_pretrained(tmp_path)
-    return model
+    return BertModel.from_pretrained(write_bi_encoder(tmp_path, ["one two"]), add_pooling_layer=False).eval()
 
 
 @torch.inference_mode()
