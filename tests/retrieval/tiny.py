@@ -120,47 +120,17 @@ def logits_of(folder, pairs):
         return torch.cat([model(**tokenizer(*pair, return_tensors="pt")).logits for pair in pairs])
 
 
-def write_multilingual_nli(folder, texts, kind, *, seed=1):
-    """A DeBERTa-v2 or XLM-RoBERTa as they are trained on XNLI, with two layers of random weights and 64 positions.
+def write_roberta(folder, texts, *, names, seed=1):
+    """A classifier with XLM-RoBERTa's 64 positions, of which its tokenizer does not tell; its weights are random."""
+    from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification
 
-    The tokenizers are of pieces of words, as SentencePiece has them; that of XLM-RoBERTa does not say what it takes.
-    """
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-
-    begin, end, pad, unknown = (
-        ("[CLS]", "[SEP]", "[PAD]", "[UNK]") if kind == "DebertaV2" else ("<s>", "</s>", "<pad>", "<unk>")
-    )
-    special = [pad, begin, end, unknown] if kind == "DebertaV2" else [begin, pad, end, unknown]
-    raw = Tokenizer(models.Unigram())
-    raw.pre_tokenizer = pre_tokenizers.Metaspace()
-    raw.train_from_iterator(
-        texts, trainers.UnigramTrainer(vocab_size=200, special_tokens=special, unk_token=unknown, show_progress=False)
-    )
-    between = f"{end} {end}" if kind == "XLMRoberta" else end
-    raw.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A {end}",
-        pair=f"{begin} $A {between} $B {end}",
-        special_tokens=[(begin, special.index(begin)), (end, special.index(end))],
-    )
-    marks = {"bos_token": begin, "eos_token": end, "cls_token": begin, "sep_token": end}
-    length = {"model_max_length": 64} if kind == "DebertaV2" else {}
-    folder.mkdir(parents=True, exist_ok=True)
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=raw, pad_token=pad, unk_token=unknown, **marks, **length
-    ).save_pretrained(folder)
-    labels = (
-        ["entailment", "neutral", "contradiction"]
-        if kind == "DebertaV2"
-        else ["contradiction", "neutral", "entailment"]
-    )
-    own = {"relative_attention": True, "position_biased_input": False, "position_buckets": 16, "type_vocab_size": 0}
-    config = getattr(transformers, f"{kind}Config")(
-        vocab_size=raw.get_vocab_size(), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=64, pad_token_id=special.index(pad), initializer_range=0.5,
-        id2label=dict(enumerate(labels)), **(own if kind == "DebertaV2" else {"type_vocab_size": 1}),
+    tokenizer = write_tokenizer(folder, texts)
+    config = XLMRobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=64, type_vocab_size=2, pad_token_id=tokenizer.pad_token_id, initializer_range=0.5,
+        id2label=dict(enumerate(names)),
     )  # fmt: skip
-    random_model(getattr(transformers, f"{kind}ForSequenceClassification"), config, seed).save_pretrained(folder)
+    random_model(XLMRobertaForSequenceClassification, config, seed).save_pretrained(folder)
     return folder
 
 
