@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import stdev
 from typing import TypeVar
 
 from knowgap.compiling.evaluation.results import Evaluation, compare
@@ -91,7 +92,8 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: floa
     said += ". It is not better beyond chance, so the program as it was is kept"
     if found.difference > 0:
         # as many as the test needs to detect a gain of the observed size with a power of 80%
-        error = (found.high - found.low) / (2 * 1.96)
-        needed = max(found.n + 1, math.ceil(found.n * ((1.96 + 0.84) * error / found.difference) ** 2))
+        old, new = before.scores(), after.scores()
+        spread = stdev([new[name] - old[name] for name in old if name in new]) if found.n > 1 else 1.0
+        needed = max(found.n + 1, math.ceil(((1.96 + 0.84) * spread / found.difference) ** 2))
         said += f": to show a gain of this size, about {needed:,} held-out questions would do"
     return Verdict(False, f"{said}.", found)
