@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dspy
 
-from knowgap.programs.base import Program
+from knowgap.programs.baselines.rag import Direct
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
-from knowgap.retrieval.passage import Passage, RetrieverLike
+from knowgap.retrieval.passage import Passage
 from knowgap.signatures import ReasonedAnswer
 
 
-class IterRetGen(Program):
+class IterRetGen(Direct):
     """Retrieve, answer with reasoning, and retrieve again with what was written, a fixed number of times.
 
     Source: Shao et al., "Enhancing Retrieval-Augmented Large Language Models with Iterative Retrieval-Generation
@@ -26,13 +24,11 @@ class IterRetGen(Program):
 
     name = "iter_retgen"
     calls = "2"
+    needs_retriever = True
+    signature = ReasonedAnswer
 
     iterations = Integer(2, "rounds of retrieval and generation", low=1, high=7)
     top_k = Integer(5, "passages retrieved and read per round", low=1, high=50)
-
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(ReasonedAnswer)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""

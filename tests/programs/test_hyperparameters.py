@@ -109,27 +109,17 @@ def test_a_saved_value_outside_todays_bounds_is_refused_and_changes_nothing():
     assert twin.values() == Sure().values()
 
 
-def ask(program, knows):
-    prediction, engine = play(program, "Which capital?", gate={"knows": knows}, answer="Oslo")
-    return prediction.answer, engine
-
-
-def test_threshold_turns_a_yes_into_a_probability_and_back():
+def test_a_threshold_turns_a_yes_into_a_probability_and_back():
     program = Sure()
-    assert ask(program, "True")[0] == "Oslo"
-    assert program.gate.fields == {}
-    program.sure = 0.7
-    answer, engine = ask(program, '{"noul": 0.71}')
-    assert (answer, engine.acts) == ("Oslo", ["gate", "answer"])
-    assert program.gate.fields == {"knows": {"threshold": 0.7}}
-    assert ask(program, '{"noul": 0.69}')[0] == "unknown"
-    program.sure = 0.6
-    assert ask(program, '{"noul": 0.69}')[0] == "Oslo"
-    program.sure = None
-    assert ask(program, "True")[0] == "Oslo"
-    assert program.gate.fields == {}
-
-
-@pytest.mark.parametrize("knows", ['{"noul": 1.7}', "surely"])
-def test_unreadable_probability_counts_as_no(knows):
-    assert ask(Sure(sure=0.5), knows)[0] == "unknown"
+    for threshold, said, answer in (
+        (None, "True", "Oslo"),
+        (0.7, '{"noul": 0.71}', "Oslo"),
+        (0.7, '{"noul": 0.69}', "unknown"),
+        (0.6, '{"noul": 0.69}', "Oslo"),
+        (0.6, '{"noul": 1.7}', "unknown"),  # an unreadable probability counts as no
+        (0.6, "surely", "unknown"),
+        (None, "True", "Oslo"),
+    ):
+        program.sure = threshold
+        assert play(program, "Which capital?", gate={"knows": said}, answer="Oslo")[0].answer == answer
+        assert program.gate.fields == ({} if threshold is None else {"knows": {"threshold": threshold}})
