@@ -79,60 +79,40 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         lm = make_lm("openai/gpt-4o-mini", api_base=server.api_base, cache=False, num_retries=0)
         for method in METHODS:
             note(f"concurrency: {method}")
-            rows.append(_row(method, server, lm, data.corpus, examples, repeat, together))
+            program = program_of(method, data.corpus)
+            with dspy.context(lm=lm):
+                program(question=examples[-1].question)
+                alone = [_alone(program, example.question, server.delay) for example in examples[:repeat]]
+            calls, critical, _ = alone[0]
+            ratio = median(ratio for *_, ratio in alone)
+            rows.append([method, calls, critical, f"{ratio:.3f}", *_together(program, server, lm, examples[:together])])
     yield Table(
         f"{options.delay_ms:g} ms for a reply: one question, and {together} questions, {options.at_once} at once",
-        [
-            "program", "calls", "in sequence", "critical path", "wall", "wall / critical path", "together", "calls/s",
-            "CPU per call", "server busy",
-        ],
+        ["program", "calls", "in sequence", "wall / critical path", "together", "CPU per call", "server busy"],
         rows,
         [
             f"Medians of {repeat} questions after one to warm up; goals: wall / critical path at most 1.05, "
             "server busy at least 95%. Busy is the share of the server's capacity that was used from the first request "
             "to the last reply, the run-up and the last questions included. CPU per call is what this process computes "
-            "(DSPy, client, program) for a call; calls that start together wait for one another's share of it, and "
-            f"{options.at_once} requests of {options.delay_ms:g} ms leave {options.delay_ms / options.at_once:.1f} ms "
-            "for each.",
+            "(DSPy, client, program) for a call; calls that start together wait for one another's share of it."
         ],
-    )  # fmt: skip
+    )
 
 
-def _row(
-    method: str,
-    server: Server,
-    lm: dspy.LM,
-    passages: Sequence[Passage],
-    examples: Sequence[dspy.Example],
-    repeat: int,
-    together: int,
-) -> list[str]:
-    program = program_of(method, passages)
-    with dspy.context(lm=lm):
-        program(question=examples[-1].question)
-        walls, costs = [], []
-        for example in examples[:repeat]:
-            started = time.perf_counter()
-            costs.append(program(question=example.question).trace.cost)
-            walls.append(time.perf_counter() - started)
+def _alone(program: Program, question: str, delay: float) -> tuple[int, int, float]:
+    """The calls of a question, those on its critical path, and its time over that of the critical path."""
+    started = time.perf_counter()
+    cost = program(question=question).trace.cost
+    return cost.lm_calls, cost.critical_calls, (time.perf_counter() - started) / (cost.critical_calls * delay)
+
+
+def _together(program: Program, server: Server, lm: dspy.LM, examples: Sequence[dspy.Example]) -> list[str]:
+    """The time of many questions, the processor time of a call, and how busy the server was."""
     server.counts()
-    cost, delay = costs[0], server.delay
-    ratios = [wall / (cost.critical_calls * delay) for wall, cost in zip(walls, costs, strict=True)]
     started, cpu = time.perf_counter(), time.process_time()
-    evaluation = evaluate(program, examples[:together], "f1", run=Run(lm=lm, num_threads=server.at_once))
+    evaluation = evaluate(program, examples, "f1", run=Run(lm=lm, num_threads=server.at_once))
     span, cpu = time.perf_counter() - started, time.process_time() - cpu
-    calls = sum(record.cost.lm_calls for record in evaluation.records)
     if failures := evaluation.failures:
-        raise SystemExit(f"{method} failed on {len(failures)} questions: {failures[0].error}")
-    return [
-        method,
-        str(cost.lm_calls),
-        str(cost.critical_calls),
-        f"{cost.critical_calls * delay:.2f} s",
-        f"{median(walls):.3f} s",
-        f"{median(ratios):.3f}",
-        f"{span:.1f} s",
-        f"{calls / span:.0f}",
-        f"{1000 * cpu / calls:.1f} ms",
-        f"{100 * server.busy():.1f}%",
-    ]
+        raise SystemExit(f"{program.name} failed on {len(failures)} questions: {failures[0].error}")
+    calls = sum(record.cost.lm_calls for record in evaluation.records)
+    return [f"{span:.1f} s", f"{1000 * cpu / calls:.1f} ms", f"{100 * server.busy():.1f}%"]
