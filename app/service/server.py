@@ -44,6 +44,7 @@ from knowgap.signatures.types import SubAnswer
 
 _CONNECTIONS = 512
 """The most open connections; uvicorn answers further ones with 503. Most systems allow a process 1,024 files."""
+_GRACE = 30  # seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM
 
 
 class AskRequest(BaseModel):
@@ -68,7 +69,6 @@ class Server:
         host: the address to listen on; the default is reachable from this machine only.
         port: the port; 0 takes a free one.
         key: what clients send as `Authorization: Bearer KEY`; None, on a loopback address only, asks for none.
-        grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
 
     Attributes:
         name: the program's name, which OpenAI's protocol uses as that of a model.
@@ -88,7 +88,6 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 8894,
         key: str | None = None,
-        grace: float = 30.0,
     ) -> None:
         if key is None and not is_loopback(host):
             raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
@@ -133,7 +132,7 @@ class Server:
             log_level="critical",
             access_log=False,
             limit_concurrency=_CONNECTIONS,
-            timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
+            timeout_graceful_shutdown=_GRACE,
         )
         self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=self.serve_forever, name="knowgap server")

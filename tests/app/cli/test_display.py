@@ -8,6 +8,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
+from knowgap.cli import display
 from knowgap.cli.display import out, show_table
 from knowgap.errors import shorten
 from tests.app.cli.conftest import write_lines
@@ -80,3 +81,19 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
     page = (knowgap.folder / "page\x1b[2J.html").read_text(encoding="utf-8")
     assert not {"\x1b", "\x07", "\u202e", "\u2066"} & set(page)
     assert "Content-Security-Policy" in page
+
+
+def test_lines_say_how_much_time_is_left(monkeypatch):
+    now, lines = [0.0], []
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(display.err, "print", lines.append)
+    with display.progress("scoring") as report:
+        for seconds, done, total in ((0, 10, 100), (90, 13, 100), (2700, 100, 100), (2701, 1, 9), (9901, 2, 9)):
+            now[0] = seconds + 5.0
+            report(done, total, "f1 0.5")
+    assert lines == [
+        "scoring: 10/100 f1 0.5",
+        "scoring: 13/100 f1 0.5, about 44 min left",
+        "scoring: 100/100 f1 0.5",
+        "scoring: 2/9 f1 0.5, about 14 h left",
+    ]
