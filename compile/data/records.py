@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import ijson
-import orjson
+import ujson
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
@@ -147,9 +147,9 @@ def _read_lines_of_json(path: Path) -> Iterator[tuple[int, Any]]:
     for number, line in _read_lines(path):
         if line.strip():
             try:
-                yield number, orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                problem = f"is not JSON Lines, with one record per line: {error.msg} at column {error.colno}"
+                yield number, ujson.loads(line)
+            except ujson.JSONDecodeError as error:
+                problem = f"is not JSON Lines, with one record per line: {error}"
                 raise DataError(problem, path=path, line=number) from error
 
 

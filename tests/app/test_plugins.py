@@ -53,7 +53,7 @@ def test_what_own_code_raises_passes(folder):
 
 
 def test_metrics_are_functions_or_what_a_class_makes(folder):
-    example, prediction = object(), {"answer": "x"}
+    example, prediction = {"question": "Who?"}, {"answer": "x"}
     assert [get_metric(f"mine:{name}")(example, prediction) for name in ("half", "Whole")] == [0.5, 1.0]
     assert list(named_metrics(["f1", "mine:half"])) == ["f1", "mine:half"]
     with pytest.raises(UsageError, match=r"metric mine:seven gave 7"):

