@@ -36,7 +36,6 @@ def problems(root: Path, files: dict[str, bytes]) -> dict[str, str]:
 PAGE = """<title>Orle &amp; more</title><h2>Bridge</h2><p>Built by <a href='javascript:x()'>Ada</a>.
 <script>evil()</script><style>p {}</style><img src=http://x alt='a bridge'>"""
 KINDS = {
-    "notes.txt": (b"The Isk is a river.", [("notes", "The Isk is a river.", "notes.txt")]),
     "guide.md": (b"# Guide\n\n## Tarn\n\nA town.", [("Guide / Tarn", "A town.", "guide.md")]),
     "sub/page.html": (PAGE.encode(), [("Orle & more / Bridge", "Built by Ada. a bridge", "sub/page.html")]),
     "report.pdf": (pdf([["First."], ["Second."]]), [("report", "First.\nSecond.", "report.pdf, pages 1–2")]),
@@ -60,7 +59,7 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
     told = {
         "binary.txt": (bytes(range(256)), "is not text"),
         "blank.md": (b" \n\n ", "has no text"),
-        "broken.docx": (b"junk", "is damaged ("),
+        **dict.fromkeys(("broken.docx", "broken.pptx", "broken.xlsx"), (b"junk", "is damaged (")),
         "broken.pdf": (b"%PDF-1.4 junk", "is damaged, or not a PDF file"),
         "empty.txt": (b"", "is empty"),
         "locked.pdf": (pdf([["Secret."]], password="key"), "is encrypted"),
@@ -165,11 +164,11 @@ def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
 
 
 def test_what_is_nested_deeply_is_read_or_named(tmp_path: Path):
-    (tmp_path / "a.html").write_text("".join(f"<p>Town {n}" for n in range(2000)), encoding="utf-8")
+    (tmp_path / "a.html").write_text("".join(f"<p>Town {n}" for n in range(600)), encoding="utf-8")
     (tmp_path / "b.html").write_text("<div>" * 20_000 + "Town", encoding="utf-8")
     found, reading = read(tmp_path)
     text = " ".join(passage.text for passage, _ in found["a.html"].placed)
-    assert all(f"Town {n}" in text for n in range(2000))
+    assert all(f"Town {n}" in text for n in range(600))
     assert reading.problems == {"b.html": "is nested too deeply"}
 
 
