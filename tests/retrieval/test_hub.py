@@ -80,6 +80,8 @@ def test_a_folder_is_not_looked_up_and_its_code_not_run(
 ):
     kind, load = USES[use]
     load(kind)
+    for index in here.glob("*index"):
+        shutil.rmtree(index)
     (here / kind / "evil.py").write_text(f"open({str(here / 'ran')!r}, 'w')\nclass Evil: pass\n", encoding="utf-8")
     settings = json.loads((here / kind / file).read_text(encoding="utf-8"))
     classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "evil.Evil")
