@@ -19,7 +19,7 @@ from knowgap.cli.display import out, progress, remark, show_table
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compiling import Estimate, Evaluation, Evaluations
+    from knowgap.compiling import Estimate, Evaluations
     from knowgap.compiling.data import Dataset
     from knowgap.retrieval.passage import Retriever
 
@@ -193,7 +193,7 @@ def show_estimates(estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool
     show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 
-def show_scores(title: str, results: Mapping[str, Evaluation], *, types: bool = False) -> None:
+def show_scores(title: str, results: Evaluations, *, types: bool = False) -> None:
     """Show evaluations: scores with intervals and costs, the fates of the gold passages, and comparisons."""
     from knowgap.reports.tables import score_tables
 

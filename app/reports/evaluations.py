@@ -17,11 +17,11 @@ _MOST_QUESTIONS = 500
 Source = str | Path | Evaluation | Mapping[str, Evaluation]
 
 
-def read_evaluations(source: Source) -> Mapping[str, Evaluation]:
+def read_evaluations(source: Source) -> Evaluations:
     """The evaluations of a source by label; errors are those of `Evaluations.load`."""
     if isinstance(source, Evaluation):
-        return {source.provenance.program or "evaluation": source}
-    return source if isinstance(source, Mapping) else Evaluations.load(source)
+        return Evaluations({source.provenance.program or "evaluation": source})
+    return Evaluations(source) if isinstance(source, Mapping) else Evaluations.load(source)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class EvaluationGroup:
     """
 
     split: str
-    evaluations: dict[str, Evaluation]
+    evaluations: Evaluations
     name: str
 
     @property
@@ -103,14 +103,14 @@ class EvaluationGroup:
         return Counter(kind for question in self.questions for kind in question.kinds)
 
 
-def group_evaluations(evaluations: Mapping[str, Evaluation]) -> list[EvaluationGroup]:
+def group_evaluations(evaluations: Evaluations) -> list[EvaluationGroup]:
     """Group evaluations by split and questions, those on test questions first.
 
     In each group, the others are compared with the one that has "before" in its label, or with the first.
     """
-    members: dict[tuple[str, str], dict[str, Evaluation]] = {}
+    members: dict[tuple[str, str], Evaluations] = {}
     for label, evaluation in sorted(evaluations.items(), key=lambda item: "before" not in item[0]):
         origin = evaluation.provenance
-        members.setdefault((origin.split, origin.data), {})[label] = evaluation
+        members.setdefault((origin.split, origin.data), Evaluations())[label] = evaluation
     ranked = sorted(members.items(), key=lambda item: _SPLITS.index(item[0][0]) if item[0][0] in _SPLITS else 9)
     return [EvaluationGroup(split, group, f"group-{place}") for place, ((split, _), group) in enumerate(ranked)]

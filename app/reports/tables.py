@@ -13,8 +13,6 @@ from knowgap.compiling.evaluation.statistics import Comparison, few_questions
 _COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
 """The costs beside scores, with the number of their decimals."""
 _SPLITS = {"dev": "the choice was made on it", "held-out": "unseen by the study", "test": "no choice was made on it"}
-Results = Mapping[str, Evaluation]
-"""Evaluations of the same questions by label; the others are compared with the first."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Table:
     caption: str = ""
 
 
-def score_tables(title: str, results: Results, *, types: bool = False) -> Iterator[Table]:
+def score_tables(title: str, results: Evaluations, *, types: bool = False) -> Iterator[Table]:
     """Scores with intervals and costs, and what else there is of these, in this order.
 
     Refusals, what became of the gold passages, comparisons with the first and, if `types`, scores by type of question.
@@ -46,9 +44,8 @@ def before_and_after(evaluations: Mapping[str, Evaluation]) -> Table:
     """
     rows: list[list[Any]] = []
     for split in _SPLITS:
-        asked = {label: evaluations.get(f"{split} {label}") for label in ("before", "after")}
-        results = Evaluations({label: each for label, each in asked.items() if each is not None})
-        if results:
+        labels = [f"{split} {when}" for when in ("before", "after") if f"{split} {when}" in evaluations]
+        if results := Evaluations((label, evaluations[label]) for label in labels):
             means = " → ".join(f"{each.mean():.3f}" for each in results.values())
             calls = [each.costs()["lm_calls"] for each in results.values()]
             told = " → ".join("–" if count is None else f"{count:.1f}" for count in calls)
@@ -59,7 +56,7 @@ def before_and_after(evaluations: Mapping[str, Evaluation]) -> Table:
     return Table("before → after", columns, rows, caption)
 
 
-def _scores(title: str, results: Results) -> Table:
+def _scores(title: str, results: Evaluations) -> Table:
     metrics = list(dict.fromkeys(metric for result in results.values() for metric in result.metrics))
     spoilt = {label: {"failed": len(each.failures), **each.spoilt()} for label, each in results.items()}
     shown = [name for name in next(iter(spoilt.values())) if any(counts[name] for counts in spoilt.values())]
@@ -75,7 +72,7 @@ def _scores(title: str, results: Results) -> Table:
     return Table(title, columns, rows, "; ".join(filter(None, notes)))
 
 
-def _asked_of_fewer(results: Results, metrics: Sequence[str]) -> str:
+def _asked_of_fewer(results: Evaluations, metrics: Sequence[str]) -> str:
     """Say which metrics are means over fewer questions than were asked; empty if none is."""
     every = next(iter(results.values()))
     counts = {metric: len(every.scores(metric)) for metric in metrics if every.defines(metric)}
@@ -83,7 +80,7 @@ def _asked_of_fewer(results: Results, metrics: Sequence[str]) -> str:
     return f"{fewer} of {len(every.records)} questions: the others lack what the metric needs" if fewer else ""
 
 
-def _refusals(results: Results) -> Iterator[Table]:
+def _refusals(results: Evaluations) -> Iterator[Table]:
     """How often what the documents do not answer was answered, and what they answer refused."""
     rows = [
         [
@@ -100,7 +97,7 @@ def _refusals(results: Results) -> Iterator[Table]:
         yield Table("questions that the documents do not answer", columns, rows)
 
 
-def _evidence(results: Results) -> Iterator[Table]:
+def _evidence(results: Evaluations) -> Iterator[Table]:
     """The shares of gold passages that were found, shown and used, and their fates, if the questions have any."""
     fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
     if not fates:
@@ -116,14 +113,14 @@ def _evidence(results: Results) -> Iterator[Table]:
     yield Table("where the evidence went", ["fate", *fates], shares, "shares of gold passages, means over questions")
 
 
-def _compare_with_first(results: Results) -> Iterator[Table]:
+def _compare_with_first(results: Evaluations) -> Iterator[Table]:
     """Every evaluation against the first, by its main metric: difference with interval, wins and losses, p-value.
 
     The p-values are corrected for the number of comparisons (Holm).
     """
     first, base = next(iter(results.items()))
     rows = []
-    for label, test in Evaluations(results).comparisons().items():
+    for label, test in results.comparisons().items():
         p = "< 0.001" if test.p_corrected < 0.001 else f"{test.p_corrected:.3f}"
         rows.append([label, _gain(test), test.wins, test.losses, test.ties, p])
     columns = ["program", f"{base.metrics[0]} [95% interval]", "wins", "losses", "ties", "p (paired, Holm)"]
@@ -135,7 +132,7 @@ def _gain(test: Comparison) -> str:
     return f"{test.difference:+.3f} [{test.low:+.3f}, {test.high:+.3f}]"
 
 
-def _types_of(results: Results) -> Iterator[Table]:
+def _types_of(results: Evaluations) -> Iterator[Table]:
     """The main metric by type of question, if there are several types."""
     metric = next(iter(results.values())).metrics[0]
     by_label = {label: e.by_type(metric) for label, e in results.items() if e.defines(metric)}
