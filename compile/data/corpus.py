@@ -15,17 +15,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import AliasChoices, Field
-
-from knowgap.compiling.data.records import Fields, Id, read_records
+from knowgap.compiling.data.records import read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.reading import ReadFile, Reading, find_files, kind_of, read_documents, shown_name
 from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.passage_lines import split_title
+from knowgap.retrieval.passage_lines import passage_of
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
+
+_IDS = ("id", "_id", "docid", "pid")
 
 
 def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
@@ -90,26 +90,21 @@ def _names_text(table: Path) -> bool:
     return False
 
 
-class _Row(Fields):
-    id: Id = Field(default="", validation_alias=AliasChoices("id", "_id", "docid", "pid"))
-    title: str = ""
-    text: str = Field(default="", validation_alias=AliasChoices("text", "contents"))
-
-
 def _passages(path: Path, name: str, splitter: Splitter | None, reading: Reading) -> Iterator[tuple[Passage, Source]]:
     """The passages of a file that is no document, with their lines; the splitter splits those that are too long."""
     seen: set[str] = set()
     for record in read_records(path):
-        row, line = record.read(_Row), record.line
-        id, title, text = row.id or str(line), row.title.strip(), row.text.strip()
-        if not title and "contents" in record.data:
-            title, text = split_title(text)
-        if not title and not text:
-            raise record.error("is missing or blank, and so is the title", "text")
-        if id in seen:
-            raise record.error(f"the id {id!r} is used in an earlier line", "id")
-        seen.add(id)
+        line, ids = record.line, [record.data[name] for name in _IDS if record.data.get(name) not in (None, "")]
+        try:
+            found = passage_of(ids[0] if ids else line, record.data)
+        except ValueError as error:
+            raise record.lacks("text") from error
+        passage = Passage(found.id, found.title.strip(), found.text.strip())
+        if not passage.title and not passage.text:
+            raise record.error("is blank, and so is the title", "text")
+        if passage.id in seen:
+            raise record.error(f"the id {passage.id!r} is used in an earlier line", "id")
+        seen.add(passage.id)
         reading.documents += 1
-        passage = Passage(id, title, text)
         for part in [passage] if splitter is None else splitter.split_passage(passage):
             yield part, Source(name, "line", line, line)

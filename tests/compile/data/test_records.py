@@ -134,7 +134,6 @@ def test_a_table_without_a_column_of_texts_is_a_document(tmp_path):
         ("c.jsonl", '{"id": "a"}', r"1 \(text\)"),
         ("c.jsonl", '{"id": "a", "text": " "}', r"1 \(text\)"),
         ("c.jsonl", '{"id": "a", "text": 5}', r"1 \(text\)"),
-        ("c.jsonl", '{"id": 1.5, "text": "x"}', r"1 \(id\)"),
         ("c.jsonl", '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}', r"2 \(id\)"),
         ("c.tsv", "id\ttext\n0\tx\n1\n", "3"),
         ("c.tsv", "0\tx\n1\ty\n", r"2 \(text\)"),  # names no columns
