@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import dspy
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
 from knowgap.compiling.data.dataset import PassagePool, make_example
-from knowgap.compiling.data.records import Fields, Id, Record, Text, read_records
-from knowgap.errors import DataError
+from knowgap.compiling.data.records import Record, read_records
+from knowgap.errors import DataError, shorten
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True)]
+"""A string, without white space around it."""
+Id = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""A string or whole number, as a string."""
 
 
 def _as_answers(value: Any) -> Any:
@@ -40,13 +45,24 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, (str, int)) else value
 
 
-class _Document(Fields):
+class _Fields(BaseModel):
+    """Fields of a record; others are ignored, and null or a blank text counts as missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {name: value for name, value in data.items() if value is not None and str(value).strip()}
+        return data
+
+
+class _Document(_Fields):
     id: Id | None = None
     title: str = ""
     text: Text
 
 
-class Question(Fields):
+class Question(_Fields):
     """The fields of users' own questions, as `knowgap.compiling.data` documents them, and those that layouts add."""
 
     id: Id = ""
@@ -243,9 +259,15 @@ def read_examples(path: Path, name: str, pool: PassagePool) -> Iterator[tuple[in
     layout, seen = LAYOUTS[name], Counter[str]()
     for record in layout.records(path, pool):
         try:
-            example = Record(layout.fields(record.data, pool), path, record.line).read(Question).example(pool)
+            example = Question.model_validate(layout.fields(record.data, pool)).example(pool)
         except DataError as error:
             raise record.error(error.problem, error.field) from error
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            if first["type"] == "missing":
+                raise record.lacks(field) from error
+            raise record.error(f"{first['msg']}, but is {shorten(repr(first['input']), 60)}", field) from error
         except KeyError as error:
             raise record.lacks(str(error.args[0])) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -1,10 +1,10 @@
 """Read records from files one at a time, and name every fault by file, line or record, and field.
 
 `read_records` reads JSON Lines, JSON arrays, tables and Parquet, and never holds the whole file in memory. It yields a
-`Record`: a JSON object and its place, whose fields are checked by a pydantic model, a subclass of `Fields`.
+`Record`: a JSON object and its place.
 
 All functions raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
-form, at the first line or record where it shows; and for a field that is missing or of another type.
+form, at the first line or record where it shows.
 """
 
 from __future__ import annotations
@@ -17,35 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import ijson
 import ujson
-from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from knowgap.errors import DataError, MissingDependency, shorten
 
 _LONGEST_CELL = 64_000_000  # characters; Python's default is 131,072
-
-
-class Fields(BaseModel):
-    """The base class of a record's fields; other fields are ignored, and null or a blank text counts as missing."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            return {name: value for name, value in data.items() if value is not None and str(value).strip()}
-        return data
-
-
-FieldsT = TypeVar("FieldsT", bound=Fields)
-
-
-Text = Annotated[str, StringConstraints(strip_whitespace=True)]
-"""A string, without white space around it."""
-Id = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
-"""A string or whole number, as a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +42,6 @@ class Record:
     def lacks(self, field: str) -> DataError:
         """Make an error that a field is missing."""
         return self.error(f"is missing; the record's fields are {', '.join(sorted(self.data)) or 'none'}", field)
-
-    def read(self, kind: type[FieldsT]) -> FieldsT:
-        """Return the fields of a kind of record, or raise a `DataError` for the first one that is missing or wrong."""
-        try:
-            return kind.model_validate(self.data)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        if first["type"] == "missing":
-            raise self.lacks(field)
-        problem = first["msg"].removeprefix("Value error, ")
-        given = "" if first["type"] == "value_error" else f", but is {_shorten(first['input'])}"
-        raise self.error(problem + given, field or None)
-
-
-def _shorten(value: Any) -> str:
-    return shorten(repr(value), 60)
 
 
 @contextmanager
@@ -125,7 +87,7 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
         raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
     for line, data in itertools.chain([first], found):
         if not isinstance(data, dict):
-            raise DataError(f"must be a JSON object, but is {_shorten(data)}", path=path, line=line)
+            raise DataError(f"must be a JSON object, but is {shorten(repr(data), 60)}", path=path, line=line)
         yield Record(data, path, line)
 
 
