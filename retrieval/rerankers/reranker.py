@@ -109,9 +109,7 @@ def make_reranker(name: str | Path) -> Reranker:
         UsageError: a plugin cannot be imported or made, or is not a reranker.
     """
     if str(name) == "embedded":
-        from knowgap.retrieval.rerankers.relevance import EmbeddedReranker
-
-        return EmbeddedReranker()
+        name = "knowgap.retrieval.rerankers.relevance:EmbeddedReranker"
     return make("reranker", name, Reranker) or CrossEncoderReranker(name)
 
 
