@@ -12,8 +12,8 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.questions import plan
-from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
-from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
+from knowgap.lms.embedded.reading import Answer, answer, coverages
+from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal, plain_title, stems
 from knowgap.retrieval.words import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
@@ -108,6 +108,27 @@ class Prompt:
         fresh = distinct(bridge(self.question, self.sentences, self.found), asked)
         rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
         return fresh[:most] or [f"{rest}: further facts"]
+
+
+def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
+    """The content words of a question that no sentence has, as the question writes them."""
+    present = frozenset[str]().union(*(s.titled for s in sentences))
+    words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
+    return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
+
+
+def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
+    """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
+    proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
+    proposals += found.guesses
+    scores = dict(zip(sentences, coverages(question, sentences), strict=True))
+    ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
+    for sentence in (*found.support, *ranked):
+        rest = uncovered(question, [sentence])
+        for name in (*sentence.names, sentence.title):
+            if name and not set(stems(name)) <= set(stems(question)):
+                proposals.append(f"{name} {rest}".strip())
+    return list(dict.fromkeys(proposals))
 
 
 def read_prompt(system: str, user: str) -> Prompt:
@@ -233,7 +254,7 @@ def standalone(sentence: Sentence) -> str:
 
     A title in lower case is no name, but that of a file.
     """
-    title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
+    title = plain_title(sentence.title)
     if not title or title.islower() or set(name_words(title)) <= set(sentence.words):
         return sentence.text
     if lead := _PRONOUN.match(sentence.text):

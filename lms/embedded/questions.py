@@ -21,26 +21,19 @@ _PERSON = re.compile(
 )
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
 _PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
-_VERB = (
-    "(?!its |his )[a-z]+(?:ed|[a-z]s)|made|built|held|won|wrote|sang|led|set|shot|drew|met|left|taught|bore|ran|began"
-)
-_CLASSES = frozenset(words("film movie song single album book novel magazine series game play show band group company"))
 _RELATIVE = ("that", "who", "which", "whose", "where")
-_LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
+LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
 _KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
-_PAIR = rf"(?:the )?(?:(?:two )?[a-z]+ )?({_KEY}),? (?:and|or|with|versus),? (?:the )?(?:[a-z]+ )?({_KEY})"
-_PLAINER = (
-    (rf"\b(?:an?|the) (?:[a-z-]+ ){{1,2}}(?:called|named|titled) ({_KEY})", r"\1"),
-    (r"\bwhoever\b", "the person who"),
-    (rf"\b(?:that|the one) of ({_KEY})", r"\1"),
-    (
-        rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
-        rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
-        r"the \1s of \2 and \5\3 \4",
-    ),
-    (rf"^(?:(?:out )?of|between|among|compare|comparing)? ?{_PAIR} ?[,:;-] *(.+?)\W*$", r"\3, \1 or \2?"),
+_ALIKE = re.compile(
+    rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
+    rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
+    re.I,
 )
-"""Ways to speak of one or two things, and the plainer one that each becomes: `the authors of A and B`, `…, A or B`."""
+_PAIR = re.compile(
+    rf"^(?:(?:out )?of|between|among) (?:the )?(?:(?:two )?[a-z]+ )?({_KEY}) and (?:the )?({_KEY}) ?[,:;-] *(.+?)\W*$",
+    re.I,
+)
+"""Two things in one question: `the author of A and the author of B` is `the authors of A and B`."""
 _VERBS = "|".join(sorted(_AUXILIARY))
 _KIND = re.compile(
     rf"\b[Ww](?:hich|hat) (?!(?:{_VERBS})\b)(?:(?!(?:{_PARTICIPLE})\b)[\w-]+ )*?((?!(?:{_PARTICIPLE})\b)[a-z][a-z-]+)"
@@ -84,8 +77,7 @@ def fill(question: str, answers: dict[int, str]) -> str:
 def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
     """Plan a question, in which these titles are names; one without known syntax is a single step."""
     text, names = _hide(" ".join(question.split()), titles)
-    for pattern, plainer in _PLAINER:
-        text = re.sub(pattern, plainer, text, flags=re.I)
+    text = _PAIR.sub(r"\3, \1 or \2?", _ALIKE.sub(r"the \1s of \2 and \5\3 \4", text))
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
     polar = polar and " or ".join(options) not in text if options else polar
@@ -123,14 +115,11 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
             hide(*match.span())
     while match := re.search(r"[\"“]([^\"“”]+)[\"”]", text):
         hide(*match.span())
-    spans: list[tuple[int, int]] = []
+    spans, last = list[tuple[int, int]](), 0
     for name in analyse(text).names:
-        at = text.find(name, spans[-1][1] if spans else 0)
-        joined = spans and re.fullmatch(" (?:for|to) (?:the )?", text[spans[-1][1] : at])  # Farewell to Arms
-        if joined and not text.endswith("from ", 0, spans[-1][0]):
-            spans[-1] = (spans[-1][0], at + len(name))
-        elif at >= 0:
-            spans.append((at, at + len(name)))
+        if (start := text.find(name, last)) >= 0:
+            last = start + len(name)
+            spans.append((start, last))
     for start, end in reversed(spans):
         if not text.startswith("Qx", start):
             hide(start, end)
@@ -179,8 +168,9 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
                 asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
                 steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
         else:
-            verb = " born" if set(measures) & _AGE else verb or (" released" if "out" in said else " born")
-            steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
+            verb = verb or (" released" if "out" in said else " born")
+            when = f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?"
+            steps.append(f"How old is {name}?" if set(measures) & _AGE else when)
     least = bool(same) or bool(set(measures) & _EARLY)
     return Plan("same" if same else "order", tuple(steps), polar, rest, options, least)
 
@@ -235,13 +225,8 @@ def _described(text: str) -> tuple[int, int, str] | None:
         match = _OWNED.match(text, end, last)
         if match and stems(match[1]):
             return start, match.end(), f"{_who(match[1])} is the {match[1]} of {text[start:end]}?"
-        lead = re.search(r"\b(?:the|an?) ((?:[a-z-]+ ){1,3})$", text[:start])  # the town Ann Lee lived in
-        verb = re.match(rf" (?:(?:is|was|has|had) )?(?:{_PARTICIPLE}|{_VERB})(?: {PLACED}\b)?", text[end:last])
-        if lead and verb and not set(lead[1].split()) & FUNCTION_WORDS and lead[1].split()[-1] not in _CLASSES:
-            told = f"{lead[1]}that {text[start : end + verb.end()]}"
-            return lead.start(), end + verb.end(), f"{_who(lead[1].strip())} is the {told}?"
     found = None
-    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
+    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
         end = (min(later) if match[2] == "of" else max(later)) if later else 0
         asks_here = re.search(rf"\b(?:what\b|{PLACED} (?:who\W*$|which (?!the |an? )[a-z]))", text[match.start() : end])
@@ -257,10 +242,12 @@ def _described(text: str) -> tuple[int, int, str] | None:
             return None  # the crew of the Apollo mission
     if match[2] != "of":
         owner = re.match(r"(?:the |an? |[A-Z#])", text[match.end() :]) is not None  # the city where X was born
-        within = re.search(r"\b(?:that|which|where|who|whose) $", text[: match.start()])  # a clause whose verb follows
-        if (does or not waits) and not within:
+        if does or not waits:
             end = tail
         elif owner and match[2] in _RELATIVE:
             told = text[end:last].strip()
             end = last if told and told not in _AUXILIARY else tail
-    return match.start(), end, f"{_who(match[1].strip())} is {text[match.start() : end].strip()}?"
+    told = text[match.start() : end].strip()
+    if place := re.fullmatch("the (country|nation|state|county|city|continent) of (.+)", told):
+        return match.start(), end, f"In which {place[1]} is {place[2]}?"
+    return match.start(), end, f"{_who(match[1].strip())} is {told}?"
