@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -85,51 +84,47 @@ def content_words(text: str) -> list[str]:
     return [word for word in dict.fromkeys(words(text)) if word not in FUNCTION_WORDS]
 
 
-class Stemmer:
-    """Reduces words to stems by a Snowball language of PyStemmer. Thread-safe.
+class Analyzer:
+    """Reduces the words of a text to stems, which are counted and searched. Thread-safe.
+
+    Args:
+        stemmer: a Snowball language of PyStemmer; None leaves words as they are.
 
     Raises:
         ValueOutOfBounds: there is no such language.
     """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, stemmer: str | None) -> None:
         import Stemmer
 
-        if language not in Stemmer.algorithms():
-            raise ValueOutOfBounds(f"stemmer = {language!r}: known are {', '.join(Stemmer.algorithms())}, or None")
-        self._stemmer, self._lock = Stemmer.Stemmer(language), threading.Lock()
+        if stemmer is not None and stemmer not in Stemmer.algorithms():
+            raise ValueOutOfBounds(f"stemmer = {stemmer!r}: known are {', '.join(Stemmer.algorithms())}, or None")
+        self._english, self._lock = stemmer == "english", threading.Lock()
+        self._stemmer = None if stemmer is None else Stemmer.Stemmer(stemmer)
 
-    def __call__(self, words: Sequence[str]) -> list[str]:
+    def stem(self, words: list[str]) -> list[str]:
         """The stem of each word."""
         with self._lock:
-            return self._stemmer.stemWords(words)
-
-
-_english = lru_cache(maxsize=1)(lambda: Stemmer("english"))
-
-
-@lru_cache(maxsize=65_536)
-def english_stem(word: str) -> str:
-    """The stem of an English word."""
-    return _english()([word])[0]
-
-
-class Analyzer:
-    """Reduces the words of a text to stems, which are counted and searched; None leaves words as they are."""
-
-    def __init__(self, stemmer: str | None) -> None:
-        self._english = stemmer == "english"
-        self._stem = list if stemmer is None else Stemmer(stemmer)
+            return words if self._stemmer is None else self._stemmer.stemWords(words)
 
     def __call__(self, text: str) -> list[str]:
         """The stem of each word of a text."""
-        return self._stem(words(text))
+        return self.stem(words(text))
 
     def query(self, text: str) -> list[str]:
         """The stem of each word of a query; function words are left out unless there are no others."""
         if not self._english:
             return self(text)
-        return self._stem([word for word in words(text) if word not in FUNCTION_WORDS]) or self(text)
+        return self.stem([word for word in words(text) if word not in FUNCTION_WORDS]) or self(text)
+
+
+_english = lru_cache(maxsize=1)(lambda: Analyzer("english"))
+
+
+@lru_cache(maxsize=65_536)
+def english_stem(word: str) -> str:
+    """The stem of an English word."""
+    return _english().stem([word])[0]
 
 
 class Name(NamedTuple):

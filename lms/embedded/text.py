@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from knowgap.retrieval.words import FUNCTION_WORDS, Stemmer
+from knowgap.retrieval.words import FUNCTION_WORDS, english_stem
 
 _OPENING = FUNCTION_WORDS - {"the"}  # words that do not begin a name, although they begin a sentence
 _MONTHS = (
@@ -60,9 +60,6 @@ class Sentence:
         return self.content | frozenset(stems(self.title))
 
 
-_STEMMER = Stemmer("english")
-
-
 @lru_cache(maxsize=100_000)
 def fold(text: str) -> str:
     """Lower case without accents."""
@@ -74,7 +71,7 @@ def fold(text: str) -> str:
 def _stem(word: str) -> str:
     """The stem of a content word; empty for stop words and punctuation marks."""
     word = fold(word)
-    return "" if not word[:1].isalnum() or word in FUNCTION_WORDS else _STEMMER([word])[0]
+    return "" if not word[:1].isalnum() or word in FUNCTION_WORDS else english_stem(word)
 
 
 def stems(text: str) -> list[str]:
