@@ -113,8 +113,8 @@ class Program(Streamable, Configurable):
                 recorder.add(steps.Stopped(reason="calls"))
                 read = [recorder.passages[name] for name in recorder.shown]
                 output = self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
-        prediction = output[0] if isinstance(output, tuple) else output  # an optimizer has `forward` return more
-        prediction.trace = recorder.finish(self.name)
+        wrapped = isinstance(output, tuple)  # by an optimizer, which has `forward` return more
+        (output[0] if wrapped else output).trace = recorder.finish(self.name)
         return output
 
     # What a method's `forward` uses.
@@ -210,7 +210,7 @@ class Program(Streamable, Configurable):
         supported: bool | None = None,
         missing: str = "",
         **added: Any,
-    ) -> CitedPrediction:
+    ) -> dspy.Prediction:
         """Record the final answer and make the prediction that `forward` returns.
 
         In the style of sentences, an unsupported answer says that the documents do not say this, and what is missing,
