@@ -13,7 +13,7 @@ from knowgap.lms.local import LocalModel
 from knowgap.lms.providers import load_trained
 from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, add_control_tokens, transcript, written
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.programs.trace.steps import Malformed
+from knowgap.programs.trace.steps import Malformed, Selected
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerWithConfidence
 from tests.lms.tiny_generator import tiny_llama, tiny_tokenizer
@@ -57,14 +57,11 @@ def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_g
     with endpoint() as server:
         server.reply_of = served(tiny_generator)
         there = answer(load_trained("generator", f"tiny@{server.api_base}"), **settings)
-    assert len(here.leaves) > 2
+    assert len(here.answers) > 2
     assert here.measure == there.measure == "token log-probabilities"
-    assert [leaf["path"] for leaf in there.leaves] == [leaf["path"] for leaf in here.leaves]
-    assert [leaf["answer"] for leaf in there.leaves] == [leaf["answer"] for leaf in here.leaves]
-    for one, other in zip(there.leaves, here.leaves, strict=True):
-        numbers = {name: value for name, value in other.items() if isinstance(value, float)}
-        assert {name: one[name] for name in numbers} == pytest.approx(numbers, abs=1e-4)
-        assert other["perplexity"] >= 1
+    assert (there.answers, there.path, there.queries) == (here.answers, here.path, here.queries)
+    [expected], [scores] = (each.trace.of(Selected) for each in (here, there))
+    assert scores.scores == pytest.approx(expected.scores, abs=1e-4)
     assert (there.answer, there.passages) == (here.answer, here.passages)
     assert {body["model"] for body in server.bodies} == {"tiny"}
     assert there.trace.cost.prompt_tokens == here.trace.cost.prompt_tokens
