@@ -49,13 +49,13 @@ def word(
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="{id}"><w:name w:val="{name}"/></w:style>' for id, name in names.items()
     )
-    files: dict[str, str | bytes] = {
-        "word/document.xml": f'<w:document xmlns:w="{WORDS}"><w:body>{body}</w:body></w:document>',
-        "word/styles.xml": f'<w:styles xmlns:w="{WORDS}">{styles}</w:styles>',
-    }
-    for name, lines in edges.items():
-        files[f"word/{name}.xml"] = f'<w:hdr xmlns:w="{WORDS}">{"".join(map(_paragraph, lines))}</w:hdr>'
-    return archive(files)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("word/document.xml", f'<w:document xmlns:w="{WORDS}"><w:body>{body}</w:body></w:document>')
+        packed.writestr("word/styles.xml", f'<w:styles xmlns:w="{WORDS}">{styles}</w:styles>')
+        for name, lines in edges.items():
+            packed.writestr(f"word/{name}.xml", f'<w:hdr xmlns:w="{WORDS}">{"".join(map(_paragraph, lines))}</w:hdr>')
+    return file.getvalue()
 
 
 def _paragraph(text: str, style: str = "") -> str:
@@ -65,15 +65,6 @@ def _paragraph(text: str, style: str = "") -> str:
 def _cell(text: str | None) -> str:
     merged = "<w:vMerge/>" if text is None else '<w:vMerge w:val="restart"/>'
     return f"<w:tc><w:tcPr>{merged}</w:tcPr>{_paragraph(text or '')}</w:tc>"
-
-
-def archive(files: dict[str, str | bytes]) -> bytes:
-    """A zip archive."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in files.items():
-            packed.writestr(name, content)
-    return file.getvalue()
 
 
 def sheet(name: str, rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes:
