@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from knowgap.retrieval.documents.sources import Source
@@ -62,13 +61,12 @@ class RemoteRetriever(Server):
                 self._places[str(record["pid"])] = Source(**record["source"])
             while len(self._places) > _PLACES:
                 del self._places[next(iter(self._places))]
-        return [[(_passage(record), float(record["score"])) for record in records] for records in answers]
+        return [
+            [(Passage(str(r["pid"]), str(r.get("title", "")), str(r["passage"])), float(r["score"])) for r in records]
+            for records in answers
+        ]
 
     def places(self, ids: Iterable[str]) -> dict[str, Source]:
         """The files and positions of recently found passages, as far as the server has reported them."""
         with self._lock:
             return {id: self._places[id] for id in ids if id in self._places}
-
-
-def _passage(record: dict[str, Any]) -> Passage:
-    return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))
