@@ -1,9 +1,4 @@
-"""Question-answering programs: one method per file, found by name and imported when first used.
-
->>> from knowgap.programs import get_program
->>> get_program("migres").__name__
-'MIGRES'
-"""
+"""Question-answering programs: one method per file, found by name and imported when first used."""
 
 from __future__ import annotations
 

@@ -69,12 +69,6 @@ class FollowUp(Program):
 
     Args:
         said: earlier questions and their answers, the oldest first.
-
-    >>> import dspy, knowgap
-    >>> said = [SubAnswer(question="Who designed the Orle Bridge?", answer="Ada Venn")]
-    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
-    ...     print(FollowUp(said)(question="Where was she born?").answer)
-    Where was Ada Venn born?
     """
 
     name = "follow_up"

@@ -81,12 +81,6 @@ class ModuleProgram(Program):
     Raises:
         UsageError: the module cannot be instantiated, or takes more than a question.
         UnknownName: the module declares no such hyperparameter.
-
-    >>> import dspy, knowgap
-    >>> program = knowgap.get_program(dspy.ChainOfThought("question -> answer"))()
-    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
-    ...     program(question="Who designed the Orle Bridge?").trace.cost.lm_calls
-    1
     """
 
     source: ClassVar[ModuleLike]

@@ -228,17 +228,6 @@ class CitedAnswer:
         sources: the passages that were read; none if the program found that they do not support the answer.
         citations: which passages support which statement.
         nearest: at most five passages, the nearest to an answer that is not supported, without numbers.
-
-    >>> import dspy, knowgap
-    >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
-    >>> index = knowgap.build_index(towns, "towns", engine="bm25")
-    >>> program = knowgap.get_program("rag")(index, style="sentence")
-    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
-    ...     cited = CitedAnswer.of(program(question="Which river is the town of Orle on?"))
-    >>> print(cited.text)
-    Orle is a town on the Isk [1].
-    >>> print(*cited.sources)
-    [1] Orle
     """
 
     text: str

@@ -229,16 +229,7 @@ class Round:
 
 
 def rounds_of(trace: Trace) -> list[Round]:
-    """The rounds of a question: each begins with the first search of an iteration.
-
-    >>> import dspy, knowgap
-    >>> towns = [knowgap.Passage("orle", "Orle Bridge", "The Orle Bridge was designed by Ada Venn.")]
-    >>> index = knowgap.build_index(towns, "bridges", engine="bm25")
-    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
-    ...     prediction = knowgap.get_program("migres")(index)(question="Who designed the Orle Bridge?")
-    >>> print(*rounds_of(prediction.trace))
-    looked for Who designed the Orle Bridge? → found Orle Bridge
-    """
+    """The rounds of a question: each begins with the first search of an iteration."""
     groups, iteration = list[list[s.Step]](), None
     for step in trace.steps:
         if isinstance(step, s.Retrieved) and iteration != step.iteration:
