@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from endpoint import Endpoint, endpoint
-from processes import Command
 
 from tests.app.service.conftest import wait_until
 
@@ -27,11 +28,13 @@ def server() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def started(indexed) -> Iterator[Callable[..., Command]]:
-    processes: list[Command] = []
+def started(indexed) -> Iterator[Callable[..., subprocess.Popen]]:
+    processes: list[subprocess.Popen] = []
 
-    def start(*words: str, **more: bool) -> Command:
-        processes.append(Command(words, indexed.folder, **more))
+    def start(*words: str, on_interrupt=signal.default_int_handler) -> subprocess.Popen:
+        command, output = [sys.executable, "-m", "knowgap", *words], {"stdout": subprocess.DEVNULL, "text": True}
+        output |= {"stderr": subprocess.PIPE, "cwd": indexed.folder, "start_new_session": True}
+        processes.append(subprocess.Popen(command, preexec_fn=lambda: signal.signal(2, on_interrupt), **output))
         return processes[-1]
 
     yield start
@@ -40,7 +43,7 @@ def started(indexed) -> Iterator[Callable[..., Command]]:
         process.communicate()
 
 
-def stop(process: Command, code: int = 130) -> str:
+def stop(process: subprocess.Popen, code: int = 130) -> str:
     """Press Ctrl-C once; return what the process said."""
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=SOON)[1]
@@ -98,10 +101,10 @@ def test_ctrl_c_ends_the_building_of_an_index(started):
     stop(process)
 
 
-@pytest.mark.parametrize("in_the_background", [False, True], ids=["in the foreground", "in the background"])
-def test_sigterm_ends_a_server(started, in_the_background):
+@pytest.mark.parametrize("on_interrupt", [signal.default_int_handler, signal.SIG_IGN], ids=["in front", "behind"])
+def test_sigterm_ends_a_server(started, on_interrupt):
     """A shell that is not interactive lets what it starts in the background ignore SIGINT."""
-    process = started("serve", "--index", "idx", "--port", "0", in_the_background=in_the_background)
+    process = started("serve", "--index", "idx", "--port", "0", on_interrupt=on_interrupt)
     assert any(line.startswith("serving") for line in process.stderr)
     process.terminate()
     assert process.wait(SOON) == 0

@@ -1,15 +1,17 @@
 """Two processes on one study, each killed twice: what is finished stays, and every trial is run once."""
 
+import multiprocessing
 import signal
 
 import optuna
 import pytest
 from compile_helpers import work
-from processes import PROCESSES
 
 from knowgap.compiling.study.result import FINISHED
 
 TRIALS = 12
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["compile_helpers", "knowgap.compiling.study.run", "optuna.storages._rdb.storage"])
 
 
 def trials_of(storage):
