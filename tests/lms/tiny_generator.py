@@ -22,30 +22,30 @@ def tiny_tokenizer(texts=(*TEXTS, STYLES["short"]), vocabulary=450):
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
 
 
-def tiny_llama(vocabulary, **changes):
+def tiny_llama(vocabulary):
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
     settings = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    settings |= {"num_key_value_heads": 2, "initializer_range": 0.1, "bos_token_id": 0, "eos_token_id": 1, **changes}
+    settings |= {"num_key_value_heads": 2, "initializer_range": 0.1, "bos_token_id": 0, "eos_token_id": 1}
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **settings))
 
 
-def write_base_model(folder, texts=TEXTS, **changes):
+def write_base_model(folder):
     """A causal model that knows no control tokens."""
-    tokenizer = tiny_tokenizer(texts)
-    tiny_llama(len(tokenizer), **changes).save_pretrained(folder)
+    tokenizer = tiny_tokenizer(TEXTS)
+    tiny_llama(len(tokenizer)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def write_generator(folder, **changes):
+def write_generator(folder):
     """A generator that writes the format: trained for a few seconds on what each action writes first and second."""
     import torch
 
     tokenizer = tiny_tokenizer()
-    model = tiny_llama(len(tokenizer), **changes)
+    model = tiny_llama(len(tokenizer))
     add_control_tokens(tokenizer, model)
     optimizer, dice = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(0)
 
