@@ -52,11 +52,6 @@ def split_off(dev: Sequence[T], train: Sequence[T], number: int | None, seed: in
 
     Raises:
         UsageError: no dev question would be left for the study.
-
-    >>> [len(part) for part in split_off(range(90), (), None, seed=0)]
-    [60, 0, 30]
-    >>> [len(part) for part in split_off(range(45), range(200), None, seed=0)]
-    [25, 155, 65]
     """
     size, spare = len(dev), 0
     if number is None:

@@ -140,11 +140,7 @@ def evaluate(
 
 
 def file_name(label: str) -> str:
-    """The file name for the label of a program, which may be the path of an artifact.
-
-    >>> file_name("./compiled/artifact"), file_name("mine:Again")
-    ('compiled-artifact', 'mine-Again')
-    """
+    """The file name for the label of a program, which may be the path of an artifact: `compiled-artifact`."""
     return re.sub(r"[/:\\]", "-", label.strip("./"))
 
 
@@ -192,13 +188,6 @@ def estimate(
 
     Raises:
         UsageError: there are no questions, the program fails on all three, or some of its calls are not counted.
-
-    >>> import knowgap
-    >>> from knowgap.compiling import estimate
-    >>> data, run = knowgap.load_dataset("sample"), knowgap.Run(lm=knowgap.make_lm("extractive"))
-    >>> found = estimate(knowgap.get_program("direct")(), data.questions("dev"), run=run)
-    >>> found.calls == found.questions == len(data.questions("dev"))
-    True
     """
     check_examples(questions)
     chosen = questions[:: max(1, len(questions) // 3)][:3]
