@@ -2,7 +2,7 @@
 
 It is fitted to tell gold passages from the other ones among 50 that late interaction ranks first, each set of
 questions with the same weight. Each family of sets is held out in turn; what the rest gives on it sets δ. How well it
-ranks is measured on development sets, by `benchmarks/embedded.py`.
+ranks is measured on development sets, by `benchmarks/retrieval.py`.
 """
 
 from __future__ import annotations
