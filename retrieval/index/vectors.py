@@ -176,7 +176,9 @@ def nearest(
         rows = _best(rough, max(_LEAST, round(_FACTOR * len(admitted) ** _POWER), _PER_HIT * k))
         if bonus is not None:
             others = _best(bonus[admitted], max(_WITH_BONUS, k))
-            rows = np.union1d(rows, others[bonus[admitted[others]] > 0])
+            candidates = np.zeros(len(admitted), dtype=bool)  # np.union1d would import numpy.ma
+            candidates[rows] = candidates[others[bonus[admitted[others]] > 0]] = True
+            rows = np.flatnonzero(candidates)
         chosen = admitted[rows]
         chosen = chosen[_best(maxsim(parts, query, chosen, np.float32) + added[chosen], k, _MARGIN)]
         return chosen, maxsim(parts, query, chosen, np.float64) + added[chosen].astype(np.float64)

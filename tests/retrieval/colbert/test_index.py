@@ -108,12 +108,8 @@ def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
 # The embedded checkpoint.
 
 
-@pytest.fixture(scope="module")
-def embedded(tmp_path_factory):
-    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index")
-
-
-def test_embedded_checkpoint_retrieves_and_moves_with_its_index(embedded, tmp_path):
+def test_embedded_checkpoint_retrieves_and_moves_with_its_index(tmp_path, monkeypatch):
+    embedded = ColBERTIndex.build(corpus(), tmp_path / "index")
     river, band = embedded.search(
         ["Through which valley does the stream Aldrena run?", "Two siblings who make music"], 4
     )
@@ -121,10 +117,7 @@ def test_embedded_checkpoint_retrieves_and_moves_with_its_index(embedded, tmp_pa
     assert all(hit.passage.title.endswith("(band)") for hit in band)
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
-
-
-def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
-    assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
+    assert embedded.manifest.settings["dim"] == 384
     monkeypatch.setattr("knowgap.retrieval.colbert.embedded.FULL_WIDTH", 7)
     assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128
 
