@@ -25,13 +25,6 @@ from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_en
 TEXTS = ["A lighthouse on the cape.", "Ada Venn built the bridge."]
 PASSAGES = [Passage(str(number), "", text) for number, text in enumerate(TEXTS)]
 PAIR = [("Who built it?", TEXTS[1])]
-FOLDERS: dict[str, Callable[[Path], object]] = {
-    "cross": lambda folder: write_cross_encoder(folder, TEXTS, labels=1),
-    "t5": lambda folder: write_t5(folder, TEXTS),
-    "bi": lambda folder: write_bi_encoder(folder, TEXTS),
-    "colbert": lambda folder: write_colbert(folder, TEXTS),
-    "lm": lambda folder: write_language_model(folder, "causal"),
-}
 USES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "reranker": ("cross", lambda name: make_reranker(name).score(PAIR)),
     "entailment": ("cross", lambda name: make_entailment(name).entails(PAIR)),
@@ -45,16 +38,17 @@ USES: dict[str, tuple[str, Callable[[str], Any]]] = {
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    for name, write in FOLDERS.items():
-        write(folder / name)
+    kinds = {"cross": write_cross_encoder, "t5": write_t5, "bi": write_bi_encoder, "colbert": write_colbert}
+    for name, write in kinds.items():
+        write(folder / name, TEXTS)
+    write_language_model(folder / "lm", "causal")
     return folder
 
 
 @pytest.fixture
 def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with copies of the models; their names are those of repositories, too."""
-    for name in FOLDERS:
-        shutil.copytree(models / name, tmp_path / name)
+    shutil.copytree(models, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

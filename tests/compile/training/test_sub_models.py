@@ -54,22 +54,19 @@ def label(items, task, lm, file, style="short", threads=1):
     return label_items(items, task, RAISF(style=style), file, Run(lm, num_threads=threads))
 
 
-def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
-    lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"})
-    labels, calls = label([(WHO, ""), (WHERE, "")], "know", lm, tmp_path / "know.jsonl", "long")
-    assert {e.question: e.label for e in labels} == {WHO.question: True, WHERE.question: False}
-    assert calls == 2
-    assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
-    assert all(inputs["passages"] == inputs["sub_answers"] == [] for _, inputs in engine.calls)
-
-
-def test_a_teacher_judges_relevance_and_decomposes(tmp_path):
+def test_a_teacher_answers_judges_and_decomposes(tmp_path):
     def rule(outputs, inputs):
+        if "answer" in outputs:
+            return {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"}
         if "relevant" in outputs:
             return {"relevant": "Moor" in inputs["passage"]}
         return {"questions": ["1. Who painted it?", "2. Where was she born?", "3. Who painted it"]}
 
-    lm, _ = scripted_lm(rule)
+    lm, engine = scripted_lm(rule)
+    known, calls = label([(WHO, ""), (WHERE, "")], "know", lm, tmp_path / "know.jsonl", "long")
+    assert ({e.question: e.label for e in known}, calls) == ({WHO.question: True, WHERE.question: False}, 2)
+    assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
+    assert all(inputs["passages"] == inputs["sub_answers"] == [] for _, inputs in engine.calls)
     judged, _ = label([(WHO, str(passage)) for passage in PASSAGES], "relevant", lm, tmp_path / "relevant.jsonl")
     assert [e.label for e in judged] == [True, True, False]
     assert judged[0].passage == str(PASSAGES[0])
