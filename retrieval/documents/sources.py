@@ -27,7 +27,7 @@ from knowgap.storage.files import sync
 NAME = "sources.db"
 Item = TypeVar("Item")
 _SCHEMA = """
-create table settings (name text primary key, value text not null);
+create table settings (value text not null);
 create table files (
     path text primary key, digest text, problem text not null, content text not null, same text not null,
     note text not null
@@ -145,8 +145,7 @@ class Sources:
         sources = cls(path)
         with sources._open() as database:
             database.executescript(_SCHEMA)
-            rows = [(name, json.dumps(value)) for name, value in settings.items()]
-            database.executemany("insert into settings values (?, ?)", rows)
+            database.execute("insert into settings values (?)", (json.dumps(settings),))
         return sources
 
     def move_to(self, folder: Path) -> None:
@@ -207,13 +206,14 @@ class Sources:
             changed, removed, new, before, kept = database.execute(counts).fetchone()
         return stale, Update(changed + removed, new - kept, before - kept, kept)
 
-    def _read(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    def _read(self, query: str, *arguments: str | Sequence[str]) -> list[tuple[Any, ...]]:
+        """The rows of a query; a list is what `_LISTED` stands for."""
         with self._open() as database:
-            return database.execute(query, arguments).fetchall()
+            return database.execute(query, [a if isinstance(a, str) else json.dumps(a) for a in arguments]).fetchall()
 
     def settings(self) -> dict[str, Any]:
         """The settings of the index's build, by name."""
-        return {name: json.loads(value) for name, value in self._read("select name, value from settings")}
+        return json.loads(self._read("select value from settings")[0][0])
 
     def files(self) -> dict[str, FileRecord]:
         """The files by path, in the order of their paths."""
@@ -230,21 +230,16 @@ class Sources:
     def ids(self, patterns: Sequence[str]) -> frozenset[str]:
         """The ids of the passages of those files that one of the patterns names; see `is_named`."""
         files = {record.same or path for path, record in self.files().items() if is_named(path, patterns)}
-        return frozenset(id for (id,) in self._read(f"select id from passages where file in {_LISTED}", _list(files)))
+        return frozenset(id for (id,) in self._read(f"select id from passages where file in {_LISTED}", [*files]))
 
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
         """The places of the passages with these ids, as far as they are recorded."""
-        rows = self._read(f"select * from passages where id in {_LISTED}", _list(ids))
+        rows = self._read(f"select * from passages where id in {_LISTED}", [*ids])
         found, copies = {id: Source(*place) for id, _, *place in rows}, defaultdict[str, list[str]](list)
-        files = _list({source.file for source in found.values()})
+        files = [*{source.file for source in found.values()}]
         for file, copy in self._read(f"select same, path from files where same in {_LISTED} order by path", files):
             copies[file].append(copy)
         return {id: replace(source, copies=tuple(copies[source.file])) for id, source in found.items()}
-
-
-def _list(texts: Iterable[str]) -> str:
-    """Texts as the argument that `_LISTED` takes."""
-    return json.dumps(list(texts))
 
 
 def is_named(path: str, patterns: Sequence[str]) -> bool:
