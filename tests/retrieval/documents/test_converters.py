@@ -111,6 +111,7 @@ TOWNS = [
     [None, "Orle", datetime.date(1902, 11, 30), None, 1.0, None],
     ["Lome", "Venn", None, None, None, 3],
 ]
+DIVIDED = [(50, 700, "The bridge was de-"), (50, 686, "signed by Ada Venn."), (50, 672, "Its tolls are low.")]
 APART = [
     (60, 740, "S p e r r u n g of the bridge, plan A or B"),
     *((60.0 + 14 * n + 20 * (n > 6), 700.0, letter) for n, letter in enumerate("WARNUNGVORNE")),
@@ -133,6 +134,7 @@ APART = [
         ("PDF", pdf(MINUTES), "\n".join(line for lines in MINUTES for line in lines)),
         ("PDF", drawn(*APART), "Sperrung of the bridge, plan A or B\nWARNUNG VORNE\nA B C"),
         ("Excel", sheet("S", [*NOTES, *PEOPLE]), "S\nNotes\nwhich; name\nName: Vera; Age: 88\nName: Ada; Age: 36"),
+        ("PDF", drawn(*DIVIDED), "The bridge was designed\nby Ada Venn.\nIts tolls are low."),
         (
             "Excel",
             sheet("Towns", TOWNS, merged=("A1:F1", "A4:A5", "C6:E6")),
