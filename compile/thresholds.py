@@ -12,7 +12,7 @@ from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Real
-from knowgap.storage.progress import Progress
+from knowgap.storage.progress import Progress, no_progress
 
 
 def calibrate_delta(
@@ -33,7 +33,7 @@ def calibrate_delta(
         UsageError: the program has no δ, retriever or reranker, or too many questions retrieve nothing.
         ValueOutOfBounds: `share` is out of bounds, or δ is outside the program's bounds.
     """
-    if not (isinstance(share, (int, float)) and 0 < share <= 1):
+    if not 0 < share <= 1:
         raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
     declared = program.hyperparameters().get("delta")
     reranker = program.parts().get("reranker")
@@ -45,8 +45,7 @@ def calibrate_delta(
     for done, (question, hits) in enumerate(zip(questions, found, strict=True), start=1):
         if hits:
             best.append(max(map(float, reranker.score([(question, str(hit.passage)) for hit in hits]))))
-        if progress is not None:
-            progress(done, len(questions), "scores of retrieved passages")
+        (progress or no_progress)(done, len(questions), "scores of retrieved passages")
     needed = math.ceil(share * len(examples) - 1e-9)  # rounding errors must not turn 0.8 × 5 into 5
     if needed > len(best):
         raise UsageError(
