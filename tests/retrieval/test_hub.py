@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 
 import knowgap
@@ -18,7 +20,6 @@ from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local import LocalModel
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import is_allowed, model_digest, model_folder
-from tests.hub_recorder import recorded_hub
 from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_t5
 
@@ -54,9 +55,19 @@ def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def asked() -> Iterator[list[str]]:
-    with recorded_hub() as urls:
-        yield urls
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The URLs that the Hugging Face hub is asked for; it answers with 404."""
+    urls: list[str] = []
+    theirs: Any = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
+
+    def answer(request: Any) -> Any:
+        urls.append(str(request.url))
+        return theirs.Response(404, headers={"X-Error-Code": "RepoNotFound"})
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    huggingface_hub.set_client_factory(lambda: theirs.Client(transport=theirs.MockTransport(answer)))
+    yield urls
+    huggingface_hub.set_client_factory(theirs.Client)
 
 
 @pytest.mark.parametrize("use", USES)
@@ -141,7 +152,6 @@ def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked: list[str], 
 
 
 def test_weights_of_torch_are_fetched_where_there_are_no_others(here: Path, monkeypatch: pytest.MonkeyPatch):
-    import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     asked: list[tuple[str, bool]] = []
