@@ -180,12 +180,13 @@ def serve(
         told = {"progress": line_progress(documents.name), "say": remark}
         live = LiveIndex(documents, factories.home() / "folders", engine=engine or NEW_INDEX, **told)
     with opened(options, live) as (program, lm):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again at its end
+        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
+            signal.signal(number, lambda *_: sys.exit(0))
         if live is not None:
             live.start()
         limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout}
         server = Server(program, lm, host=host, port=port, key=key or None, **limits)
-        with suppress(KeyboardInterrupt, SystemExit), nullcontext() if live is None else factories.closing(live):
+        with suppress(SystemExit), nullcontext() if live is None else factories.closing(live):
             remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C")
             server.serve_forever()
     end_at_once(0)
