@@ -10,15 +10,11 @@ from itertools import pairwise
 from knowgap.lms.embedded.text import analyse, fold, stems
 from knowgap.retrieval.words import FUNCTION_WORDS, words
 
-_SINGULAR = {"are": "is", "were": "was", "do": "does", "have": "has"}
-_AUXILIARY = frozenset(words("is was does did has had can could would will should am")) | _SINGULAR.keys()
+_AUXILIARY = frozenset(words("is was does did has had can could would will should am are were do have"))
 _EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
 _LATE = frozenset(words("later latest younger youngest recent recently newer last after"))
 _AGE = frozenset(words("older oldest younger youngest"))
-_PERSON = re.compile(
-    r"(?:(?<!riv)(?<!numb)(?<!tow)(?<!cent)(?<!pap)er|[chst]or|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child"
-    r"|uncle|aunt|parent|star))s?$"
-)
+_PERSON = re.compile(r"(?:(?<!riv)(?<!numb)er|or|ist|ess|ian|man|person|wife|husband|spouse|son|child|star)s?$")
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
 _PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
 _RELATIVE = ("that", "who", "which", "whose", "where")
@@ -115,14 +111,9 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
             hide(*match.span())
     while match := re.search(r"[\"“]([^\"“”]+)[\"”]", text):
         hide(*match.span())
-    spans, last = list[tuple[int, int]](), 0
     for name in analyse(text).names:
-        if (start := text.find(name, last)) >= 0:
-            last = start + len(name)
-            spans.append((start, last))
-    for start, end in reversed(spans):
-        if not text.startswith("Qx", start):
-            hide(start, end)
+        if not name.startswith("Qx") and (at := text.find(name)) >= 0:
+            hide(at, at + len(name))
     return text, names
 
 
@@ -130,29 +121,24 @@ def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
     """The two things that a question compares, and the question without them."""
     body = text.rstrip(" ?.!")
     if not polar and (match := re.match(r"(.{8,}?)[,:;] (.{1,90}?),? or (.{1,90})$", body)):
-        return (_bare(match[2]), _bare(match[3])), match[1]
-    asked = analyse(body)
-    names = [(name, at) for name in asked.names if (at := body.find(name)) > 0]
+        return (match[2].strip(' "“”'), match[3].strip(' "“”')), match[1]
+    names = [(name, at) for name in analyse(body).names if (at := body.find(name)) > 0]
     joints = {"and", "or"} if polar else {"or"}
     for (one, start), (other, end) in pairwise(names):
         between = set(re.findall(r"\w+|\S", body[start + len(one) : end].lower()))
         if between & joints and between <= {*joints, ",", "the", "both"}:
-            return (_bare(one), _bare(other)), f"{body[:start]}|{body[end + len(other) :]}"
-    if polar and len(names) > 1 and {"as", "than"} & set(asked.words):
+            return (one, other), f"{body[:start]}|{body[end + len(other) :]}"
+    if polar and len(names) > 1 and re.search(r"\b(?:as|than)\b", body):
         one, other = names[0][0], names[-1][0]
         return (one, other), body.replace(one, "|", 1).replace(other, "", 1)
     return (), text
-
-
-def _bare(option: str) -> str:
-    return re.sub(r"^(?:both|the|either) |['’]s$", "", option.strip(' ,"“”'), flags=re.I)
 
 
 def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
     """Plan a comparison: ask for the compared property of each option, or of the part that the question names."""
     said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
     measures = [word for word in said if word in _EARLY | _LATE]
-    same = re.search(rf"\|(?:\W|both\b|all\b)*(.*?)({PLACED})? ?\bthe same ([a-z]+)", rest) if polar else None
+    same = re.search(r"\|.*\bthe same ([a-z]+)", rest) if polar else None
     if not measures and not same:
         return Plan("both" if polar else "fit", (text,), polar, rest, options)
     owned = _owned(rest)
@@ -161,12 +147,7 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
     verb = f" {acts[-1]}" if acts else ""
     for name in ("#1", "#2") if owned else options:
         if same:
-            does, way, noun = same.groups()
-            if owned or (does.strip() in ("have", "") and way in (None, "of")):
-                steps.append(f"What is the {noun} of {name}?")
-            else:
-                asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
-                steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
+            steps.append(f"What is the {same[1]} of {name}?")
         else:
             verb = verb or (" released" if "out" in said else " born")
             when = f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?"
@@ -214,15 +195,13 @@ def _described(text: str) -> tuple[int, int, str] | None:
     waits = text.startswith("The ") or (
         asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
     )
-    tail = last = len(text.rstrip(" ?.!"))  # where the verb of the question itself begins, if it ends in one
+    tail = len(text.rstrip(" ?.!"))  # where the verb of the question itself begins, if it ends in one
     if does and (
         match := re.search(rf"(?: have(?: its| his| her| their| an?)?)? [a-z-]+(?: (?:{PLACED}|out|up))?\W*$", text)
     ):
-        tail = last = match.start()
-    elif waits and (match := re.search(rf"(?: (?:{_PARTICIPLE}))?(?: {PLACED})?\W*$", text)):
-        last = match.start()
+        tail = match.start()
     for start, end in anchors:
-        match = _OWNED.match(text, end, last)
+        match = _OWNED.match(text, end, tail)
         if match and stems(match[1]):
             return start, match.end(), f"{_who(match[1])} is the {match[1]} of {text[start:end]}?"
     found = None
@@ -237,16 +216,13 @@ def _described(text: str) -> tuple[int, int, str] | None:
         return None
     match, end = found
     if match[2] == "of" and not waits:
-        after = re.match(r" ([a-z][\w-]*)", text[end:last])
+        after = re.match(r" ([a-z][\w-]*)", text[end:tail])
         if after and stems(after[1]) and not re.fullmatch(_PARTICIPLE, after[1]):
             return None  # the crew of the Apollo mission
     if match[2] != "of":
         owner = re.match(r"(?:the |an? |[A-Z#])", text[match.end() :]) is not None  # the city where X was born
-        if does or not waits:
+        if does or not waits or (owner and match[2] in _RELATIVE):
             end = tail
-        elif owner and match[2] in _RELATIVE:
-            told = text[end:last].strip()
-            end = last if told and told not in _AUXILIARY else tail
     told = text[match.start() : end].strip()
     if place := re.fullmatch("the (country|nation|state|county|city|continent) of (.+)", told):
         return match.start(), end, f"In which {place[1]} is {place[2]}?"

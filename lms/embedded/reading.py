@@ -43,11 +43,11 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
 
     The odds of a span are the mean of those of its start and its end against "not in this passage".
     """
-    passages: dict[tuple[int, str], list[tuple[float, Sentence]]] = {}
-    for score, sentence in zip(coverages(question, sentences), sentences, strict=True):
-        passages.setdefault(sentence.passage, []).append((score, sentence))
-    nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
-    chosen = [[sentence for _, sentence in own] for own in nearest]
+    passages, worth = dict[tuple[int, str], list[Sentence]](), coverages(question, sentences)
+    for sentence in sentences:
+        passages.setdefault(sentence.passage, []).append(sentence)
+    covered = dict(zip(sentences, worth, strict=True))
+    chosen = sorted(passages.values(), key=lambda own: -max(covered[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     asked, kind = set(stems(question)), kind_asked(question)
     groups: dict[tuple[str, ...], list[Found]] = {}  # the places of the same answer
@@ -79,12 +79,9 @@ def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
     """Whether a text is the name of a thing of a kind: `Orne River`, `the river Orne`, or `Orne is a long river`."""
     if not kind or not text[:1].isupper():
         return False
-    name, one = re.escape(text), rf"{re.escape(kind)}s?\b"
-    told = rf"{name}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
-    called = rf"\b{one}(?: of| called| named)? \W?{name}\b"
-    return re.search(rf"\b{one}", text, re.I) is not None or any(
-        text in s.text and re.search(f"{told}|{called}", s.text, re.I) for s in sentences
-    )
+    one = rf"\b{re.escape(kind)}s?\b"
+    told = rf"{re.escape(text)}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
+    return any(re.search(one, text, re.I) or re.search(told, s.text, re.I) for s in sentences)
 
 
 def _whole_date(question: str, text: str, sentence: str) -> str:
